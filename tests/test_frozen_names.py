@@ -230,7 +230,7 @@ def worker_operations() -> frozenset[str]:
 def state_files() -> frozenset[str]:
     """Return the names of the files and folders of state: see `own_folders`."""
     workspace = Path("workspace")
-    found = {own_folders.server_folder(workspace), own_folders.port_file(workspace)}
+    found = {own_folders.server_directory(workspace), own_folders.port_file(workspace)}
     inside = {file.relative_to(workspace).as_posix() for file in found}
     redirect = import_module("codriver.features.page.page_redirect").redirect_file(workspace)
     state = {own_folders.history_file(workspace).name, redirect.name, trust.RECORD}

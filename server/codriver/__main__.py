@@ -69,14 +69,14 @@ def _workspace(given: str | None) -> Path | None:
     """The given folder, else the current one if a server is or was there; None for any other."""
     from pathlib import Path  # noqa: PLC0415  # as above
 
-    from codriver.files.own_folders import server_folder  # noqa: PLC0415  # as above
+    from codriver.files.own_folders import server_directory  # noqa: PLC0415  # as above
     from codriver.net import server_record  # noqa: PLC0415  # as above
 
     if given is not None:
         is_folder = not given.startswith("-") and stat.S_ISDIR(os.stat(given).st_mode) and os.access(given, os.R_OK)  # noqa: PTH116  # as `click` looks
         return Path(given).resolve() if is_folder else None
     here = Path.cwd()
-    return here.resolve() if server_record.lock_status(server_folder(here)) is not None else None
+    return here.resolve() if server_record.lock_status(server_directory(here)) is not None else None
 
 
 def _is_said(answer: dict[str, Any] | BaseException) -> bool:

@@ -54,7 +54,7 @@ SLOW = {"more_itertools": (
 SWAPS = [(" + ", " - "), (" - ", " + "), (" < ", " <= "), (" > ", " >= "), (" == ", " != "), (" and ", " or "),
          (" is not ", " is "), (" not in ", " in "), ("True", "False"), ("0", "1"), ("1", "2"), ("[0]", "[-1]"),
          (" is None", " is not None"), ("if not ", "if ")]  # fmt: skip
-MOST_RED, TAIL, SHORT = 25, 30, 5
+MOST_FAILED, TAIL, SHORT = 25, 30, 5
 WITHIN_S = 300
 CPU_S = 30
 """Processor time that a run of tests may take, or another mutation is drawn: which, no other load decides."""
@@ -187,7 +187,7 @@ def drawn(workspace, modules, chance):
         (workspace / source).write_text(wrong)
         red = failing(workspace, tests)
         # A test that minds the time may fail of the machine's load.
-        is_stable = red is not None and 0 < len(red) <= MOST_RED and failing(workspace, tests) == red
+        is_stable = red is not None and 0 < len(red) <= MOST_FAILED and failing(workspace, tests) == red
         (workspace / source).write_text(text)
         if is_stable:
             return bug, red

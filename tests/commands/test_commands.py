@@ -24,7 +24,7 @@ from codriver import __version__
 from codriver.commands.cli import cli
 from codriver.commands.history import comment_signs
 from codriver.commands.options import workspace_above
-from codriver.files.own_folders import server_folder
+from codriver.files.own_folders import server_directory
 from codriver.net.registration import claim
 from codriver.net.server_record import is_claimed
 from relay.relay_process import claimed
@@ -504,7 +504,7 @@ def test_a_repl_that_nobody_knows_ends_the_start_before_it_is_announced(tmp_path
     done = run(tmp_path, "serve", "--repl", "nothing", "--port", "0")
     assert (done.returncode, done.stdout) == (1, "")
     assert "there is no command 'nothing' in PATH; known REPLs are clojure, " in done.stderr
-    assert not server_folder(tmp_path).exists()
+    assert not server_directory(tmp_path).exists()
 
 
 def test_a_server_for_others_says_where_its_token_lies(tmp_path):
@@ -570,7 +570,7 @@ def test_a_server_in_the_background_leaves_whoever_reads_its_start(tmp_path):
     try:
         assert (started.returncode, started.stderr) == (0, "")
         assert started.stdout.startswith("codriver listens on 127.0.0.1:")
-        process = json.loads((server_folder(workspace) / "server.json").read_text())["pid"]
+        process = json.loads((server_directory(workspace) / "server.json").read_text())["pid"]
         assert posix_only.session_of(process) != posix_only.session_of(0)
     finally:
         subprocess.run([*command[:3], "stop"], check=True, **given)
@@ -639,7 +639,7 @@ def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
 
 def test_a_server_that_hangs_while_it_starts_is_told_with_the_command_that_finds_it(tmp_path, monkeypatch):
     monkeypatch.setattr("codriver.commands.stop.COMING_S", 0.1)
-    folder = server_folder(tmp_path)
+    folder = server_directory(tmp_path)
     with claim(folder, is_alive=lambda _record: False):
         done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
     assert done.exit_code == 1

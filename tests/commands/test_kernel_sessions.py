@@ -28,7 +28,7 @@ Plot()""",
     "none": "print('again')",
     "failing": "display(figure)\nlen('a')\n1 / 0",
 }
-PICTURES = {"plot": 1, "several": 3, "value": 1, "display": 2, "quiet": 1, "object": 1, "failing": 1}
+IMAGE_TYPES = {"plot": 1, "several": 3, "value": 1, "display": 2, "quiet": 1, "object": 1, "failing": 1}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_a_kernel_s_session_with_plots_is_replayed_in_a_kernel_picture_by_pictur
     rows = list(map(json.loads, live.recording.read_text().splitlines()))
     assert rows[0]["repl"] == "jupyter"
     assert {row["id"]: "".join(row.get("values", ())).count("<<image/png") for row in rows[1:]} == {
-        one: PICTURES.get(name, 0) for name, one in live.ids.items()
+        one: IMAGE_TYPES.get(name, 0) for name, one in live.ids.items()
     }
     done = ran(live, "replay", str(live.recording), "--pictures", "strict")
     assert f"{len(PLOTS)} evaluations: {len(PLOTS)} the same, 0 differ" in done.stdout

@@ -18,7 +18,7 @@ from live_server import serving
 from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
 from codriver.editing.atomic_batch import UNDER_WAY
 from codriver.editing.file_changes import Change, read
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 from codriver.systems.file_system import HAS_DESCRIPTORS
 from codriver_lisp.edit import Append
 
@@ -341,7 +341,7 @@ def test_the_editor_tells_once_of_a_batch_that_was_cut_off(folder, records):
 
 def test_the_next_server_tells_the_log_and_the_next_edit_alone(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert posix_only.was_killed(run_killed(folder, 6, workspace_state_folder(folder) / "edits"))
+    assert posix_only.was_killed(run_killed(folder, 6, workspace_state_directory(folder) / "edits"))
     edit = {"type": "append", "filePath": "a.clj", "code": "(z)"}
     with serving(tmp_path) as live, live.client() as client:
         assert (folder / "a.clj").read_text() == OLD

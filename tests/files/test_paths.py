@@ -13,9 +13,9 @@ from codriver.files import own_folders
 @pytest.mark.parametrize(
     ("variable", "folder"),
     [
-        ("XDG_CONFIG_HOME", own_folders.config_folder),
-        ("XDG_STATE_HOME", own_folders.state_folder),
-        ("XDG_CACHE_HOME", own_folders.cache_folder),
+        ("XDG_CONFIG_HOME", own_folders.config_directory),
+        ("XDG_STATE_HOME", own_folders.state_directory),
+        ("XDG_CACHE_HOME", own_folders.cache_directory),
     ],
 )
 def test_an_xdg_variable_says_where(monkeypatch, tmp_path, variable, folder):
@@ -26,15 +26,15 @@ def test_an_xdg_variable_says_where(monkeypatch, tmp_path, variable, folder):
 def test_a_relative_xdg_variable_is_ignored(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CONFIG_HOME", "here")
-    assert own_folders.config_folder().is_absolute()
-    assert "here" not in own_folders.config_folder().parts
+    assert own_folders.config_directory().is_absolute()
+    assert "here" not in own_folders.config_directory().parts
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the convention of one platform")
 def test_without_variables_the_convention_of_the_platform_holds(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    assert own_folders.relay_folder() == tmp_path / ".config" / "codriver"
+    assert own_folders.relay_directory() == tmp_path / ".config" / "codriver"
     assert own_folders.user_settings_file() == tmp_path / ".config" / "codriver" / "codriver.toml"
 
 
@@ -49,16 +49,16 @@ def test_the_relay_is_one_file_at_a_place_that_stays(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["skills", "wrapper-config"])
 def test_what_is_shipped_is_found_beside_the_package_and_inside_it(monkeypatch, tmp_path, name):
-    assert any(own_folders.shipped_folder(name).iterdir())
+    assert any(own_folders.shipped_directory(name).iterdir())
     package = tmp_path / "codriver"
     (package / "data" / name).mkdir(parents=True)
     monkeypatch.setattr(own_folders, "__file__", str(package / "files" / "paths.py"))
-    assert own_folders.shipped_folder(name) == package / "data" / name
+    assert own_folders.shipped_directory(name) == package / "data" / name
 
 
 def test_two_workspaces_of_one_name_have_two_states(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    first, second = (own_folders.workspace_state_folder(tmp_path / parent / "app") for parent in ("a", "b"))
+    first, second = (own_folders.workspace_state_directory(tmp_path / parent / "app") for parent in ("a", "b"))
     assert first != second
     assert first.name.startswith("app-")
 
@@ -67,14 +67,14 @@ def test_a_workspace_has_one_state_however_it_is_reached(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    by_link, itself = (own_folders.workspace_state_folder(tmp_path / name) for name in ("link", "real"))
+    by_link, itself = (own_folders.workspace_state_directory(tmp_path / name) for name in ("link", "real"))
     assert by_link == itself
 
 
 @pytest.mark.parametrize("name", ["проект", "...", "a b/../../c", "x" * 200])
 def test_any_workspace_name_gives_one_plain_folder_name(monkeypatch, tmp_path, name):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    folder = own_folders.workspace_state_folder(tmp_path / name)
+    folder = own_folders.workspace_state_directory(tmp_path / name)
     assert folder.parent == tmp_path / "codriver" / "workspaces"
     assert len(folder.name) < 60
 
@@ -82,7 +82,11 @@ def test_any_workspace_name_gives_one_plain_folder_name(monkeypatch, tmp_path, n
 def test_asking_creates_nothing(monkeypatch, tmp_path):
     for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
-    own_folders.user_settings_file(), own_folders.cache_folder(), own_folders.workspace_state_folder(tmp_path / "w")
+    (
+        own_folders.user_settings_file(),
+        own_folders.cache_directory(),
+        own_folders.workspace_state_directory(tmp_path / "w"),
+    )
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ import pytest
 from codriver.files import (
     LinkRefusedError,
     Links,
-    NotOwnError,
+    NotOwnedError,
     NotRegularError,
     Rules,
     TooLargeError,
@@ -149,13 +149,13 @@ def test_a_path_without_a_root_is_walked_from_the_top(root, monkeypatch):
 
 def test_what_grants_must_not_be_writable_by_others(root):
     (root / "file").chmod(0o666)
-    with pytest.raises(NotOwnError, match="others may write"):
+    with pytest.raises(NotOwnedError, match="others may write"):
         read(Path("file"), Rules(Links.NEVER, 100, is_granting=True), root=root)
 
 
 def test_a_secret_must_be_private(root):
     (root / "file").chmod(0o644)
-    with pytest.raises(NotOwnError, match="0600"):
+    with pytest.raises(NotOwnedError, match="0600"):
         read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root)
     (root / "file").chmod(0o600)
     assert read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root) == b"inside"
@@ -164,15 +164,15 @@ def test_a_secret_must_be_private(root):
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give files away: run this as root")
 def test_files_and_links_of_another_user_are_not_followed_from_home(root):
     posix_only.give_away(root / "file")
-    with pytest.raises(NotOwnError, match="another user's"):
-        read(root / "file", Rules(Links.OWN, 100))
-    with pytest.raises(NotOwnError):
+    with pytest.raises(NotOwnedError, match="another user's"):
+        read(root / "file", Rules(Links.OF_USER, 100))
+    with pytest.raises(NotOwnedError):
         read(root / "file", Rules(Links.ANY, 100, is_granting=True))
     (root / "mine").write_text("mine")
     (root / "link").symlink_to("mine")
     posix_only.give_away(root / "link")
     with pytest.raises(LinkRefusedError, match="another user"):
-        read(root / "link", Rules(Links.OWN, 100))
+        read(root / "link", Rules(Links.OF_USER, 100))
 
 
 def test_a_replaced_file_is_whole_and_private(root):
@@ -186,7 +186,7 @@ def test_a_link_of_ones_own_is_kept_and_its_target_replaced(root):
     (root / "dotfiles").mkdir()
     (root / "dotfiles" / "config").write_text("old")
     (root / "config").symlink_to("dotfiles/config")
-    replace(root / "config", b"new", links=Links.OWN, mode=None)
+    replace(root / "config", b"new", links=Links.OF_USER, mode=None)
     assert (root / "config").is_symlink()
     assert (root / "dotfiles" / "config").read_text() == "new"
 

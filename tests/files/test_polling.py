@@ -82,7 +82,7 @@ async def test_each_look_is_made_when_there_is_no_rest():
         assert [await poller.next() for _ in range(10)] == list(range(10))
 
 
-class Looks:
+class SeamChecks:
     """A poller whose first look is news, and then each on which `is_news` is set; the threads that looked."""
 
     def __init__(self, interval_s=0.01, **options):
@@ -113,7 +113,7 @@ async def settled(*looks):
 
 
 async def test_short_looks_are_made_by_one_thread_for_all():
-    looks = [Looks(), Looks(), Looks()]
+    looks = [SeamChecks(), SeamChecks(), SeamChecks()]
     await settled(*looks)
     async with anyio.create_task_group() as tasks:
         for one in looks:
@@ -128,7 +128,7 @@ async def test_short_looks_are_made_by_one_thread_for_all():
 
 
 async def test_news_that_another_thread_found_reach_who_waits_for_them():
-    first, second = Looks(), Looks()
+    first, second = SeamChecks(), SeamChecks()
     await settled(first, second)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first.poller.next, bool)
@@ -141,7 +141,7 @@ async def test_news_that_another_thread_found_reach_who_waits_for_them():
 
 
 async def test_a_look_that_fails_fails_who_waits_for_it_and_nobody_else():
-    first, second = Looks(), Looks()
+    first, second = SeamChecks(), SeamChecks()
     await settled(first, second)
 
     def fail(_found):
@@ -158,7 +158,7 @@ async def test_a_look_that_fails_fails_who_waits_for_it_and_nobody_else():
 
 
 async def test_the_looks_go_on_when_whoever_made_them_leaves():
-    first, second = Looks(), Looks()
+    first, second = SeamChecks(), SeamChecks()
     await settled(first, second)
     of_first = anyio.CancelScope()
 
@@ -178,7 +178,7 @@ async def test_the_looks_go_on_when_whoever_made_them_leaves():
 
 
 async def test_whoever_comes_later_and_is_due_sooner_waits_for_nobody():
-    slow, quick = Looks(interval_s=FOREVER_S), Looks()
+    slow, quick = SeamChecks(interval_s=FOREVER_S), SeamChecks()
     await settled(slow, quick)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(slow.poller.next, bool)
@@ -191,9 +191,9 @@ async def test_whoever_comes_later_and_is_due_sooner_waits_for_nobody():
 
 @pytest.mark.parametrize("why", ["it takes long", "it may wait"])
 async def test_a_look_that_could_hold_up_others_is_made_in_a_thread_of_its_own(why):
-    apart = Looks(may_wait=(lambda: True) if why == "it may wait" else None)
+    apart = SeamChecks(may_wait=(lambda: True) if why == "it may wait" else None)
     apart.wait_s = 0.01 if why == "it takes long" else 0.0
-    shared = Looks()
+    shared = SeamChecks()
     await settled(shared, apart)
     async with anyio.create_task_group() as tasks:
         for one in (shared, apart):

@@ -6,7 +6,7 @@ import stat
 import pytest
 from live_server import serving
 
-from codriver.files.own_folders import make_private_folder
+from codriver.files.own_folders import make_private_directory
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +22,8 @@ def mode(path):
 
 def test_what_is_missing_above_is_made_for_the_user_alone_too(tmp_path):
     tmp_path.chmod(0o755)
-    make_private_folder(tmp_path / "a" / "b" / "c")
-    make_private_folder(tmp_path / "a" / "b" / "c")
+    make_private_directory(tmp_path / "a" / "b" / "c")
+    make_private_directory(tmp_path / "a" / "b" / "c")
     assert [mode(tmp_path / name) for name in ("a", "a/b", "a/b/c")] == [0o700] * 3
     assert mode(tmp_path) == 0o755
 
@@ -32,7 +32,7 @@ def test_what_stood_open_in_the_users_state_is_closed_and_nothing_above_it(tmp_p
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     place = tmp_path / "state" / "codriver" / "workspaces" / "w"
     place.mkdir(parents=True)
-    make_private_folder(place)
+    make_private_directory(place)
     assert [mode(folder) for folder in (place, place.parent, place.parents[1])] == [0o700] * 3
     assert mode(tmp_path / "state") == 0o755
 
@@ -43,7 +43,7 @@ def test_a_link_in_place_of_one_is_left_as_it_is(tmp_path, monkeypatch):
     elsewhere.mkdir()
     (tmp_path / "state" / "codriver").mkdir(parents=True)
     (tmp_path / "state" / "codriver" / "workspaces").symlink_to(elsewhere)
-    make_private_folder(tmp_path / "state" / "codriver" / "workspaces" / "w")
+    make_private_directory(tmp_path / "state" / "codriver" / "workspaces" / "w")
     assert (mode(elsewhere), mode(elsewhere / "w")) == (0o755, 0o700)
 
 
@@ -51,7 +51,7 @@ def test_a_file_in_place_of_one_is_refused(tmp_path):
     (tmp_path / "a").write_text("")
     for name in ("a", "a/b"):
         with pytest.raises(NotADirectoryError):
-            make_private_folder(tmp_path / name)
+            make_private_directory(tmp_path / name)
 
 
 def test_nobody_else_may_list_what_a_server_keeps_in_the_users_state(tmp_path):

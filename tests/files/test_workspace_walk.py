@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.working_trees import SKIPPED, kinds_held, walk
+from codriver.files.working_trees import SKIPPED, markers_in, walk
 
 
 def make(root, *names):
@@ -55,9 +55,9 @@ def test_a_folder_that_is_gone_has_nothing_in_it(tmp_path):
 
 def test_the_kinds_of_files_that_are_there_are_told_by_how_their_names_end(tmp_path):
     kinds = {"lisp": (".clj", ".lpy"), "notebook": (".ipynb",)}
-    assert kinds_held(tmp_path, kinds) == set()
+    assert markers_in(tmp_path, kinds) == set()
     make(tmp_path, "a/b/x.lpy", ".ipynb_checkpoints/x-checkpoint.ipynb", "a/.hidden.ipynb", "x.ipynb/y")
-    assert kinds_held(tmp_path, kinds) == {"lisp"}
+    assert markers_in(tmp_path, kinds) == {"lisp"}
     make(tmp_path, "a/x.ipynb")
-    assert kinds_held(tmp_path, kinds) == {"lisp", "notebook"}
-    assert kinds_held(tmp_path, kinds, max_entries=1) == set()
+    assert markers_in(tmp_path, kinds) == {"lisp", "notebook"}
+    assert markers_in(tmp_path, kinds, max_entries=1) == set()

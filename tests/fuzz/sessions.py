@@ -18,7 +18,7 @@ from codriver.repls.jupyter.execution import failure_of, read_error, report_of
 from codriver.repls.jupyter.kernel_discovery import NotebookServerError, read_sessions
 from codriver.repls.jupyter.kernel_questions import read_completions, read_symbol
 from codriver.repls.jupyter.messages import read_message
-from codriver.repls.jupyter.python_questions import read_answer, read_told
+from codriver.repls.jupyter.python_questions import answer_from_program, read_answer
 from fuzz.drawing import text_of
 
 FILE = Path("file.json")
@@ -74,7 +74,7 @@ def kernel_message(data):
         try:
             frame = read(given)
         except server_socket.FrameError as error:
-            assert error.problem
+            assert error.cause
             continue
         raw = {name: getattr(frame, name) for name in (*server_socket.PARTS, "buffers")}
         again = server_socket.decode_legacy(server_socket.encode_text(frame))
@@ -82,7 +82,7 @@ def kernel_message(data):
         for kind in ("stream", "execute_result", "display_data", "update_display_data", "error", "clear_output"):
             message = read_message("iopub", {**raw, "header": {"msg_type": kind}})
             outputs = CellOutputs(1000)
-            outputs.take(message)
+            outputs.receive(message)
             json.dumps(outputs.run().outputs)
         _read_content(message)
 
@@ -96,7 +96,7 @@ def _read_content(message):
         assert completion.candidate.lower().startswith("ab")
     Lookup("a.b").read(read_symbol("a.b", message.text("text")))
     try:
-        read_answer("a question", read_told("a question", message.content))
+        read_answer("a question", answer_from_program("a question", message.content))
     except EvaluationFailedError as error:
         assert str(error)
 

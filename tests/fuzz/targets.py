@@ -156,10 +156,10 @@ def zmtp(data):
         decoder, assembler, found = zmtp_wire.Decoder(), Assembler(Signer(b"", "")), []
         try:
             for part in (greeted, *parts):
-                found += filter(None, map(assembler.take, decoder.feed(part)))
+                found += filter(None, map(assembler.receive_next, decoder.feed(part)))
         except zmtp_wire.ZmtpError:
             return None
-        assert sum(message.held_bytes for message in found) <= len(whole)
+        assert sum(message.size_bytes for message in found) <= len(whole)
         joined = [(one.header, one.parent, one.metadata, *map(b"".join, (one.head, one.tail)), one.left_out)
                   for one in found]  # fmt: skip
         return joined, assembler.unsigned
@@ -177,7 +177,7 @@ def kernel_content(data):
         except StopIteration as done:
             assert done.value == json.loads(data.decode(errors="replace"))
         except messages.UnreadableError as error:
-            assert error.problem
+            assert error.cause
 
 
 def door(data):

@@ -10,7 +10,7 @@ import posix_only
 import pytest
 from live_server import WAIT_S, environ, until
 
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 from codriver.net.known_servers import NOTE, forget, health_of_all, note, noted_workspaces
 
 
@@ -34,7 +34,7 @@ def test_a_workspace_is_noted_until_it_is_forgotten(workspace):
     note(workspace)
     note(workspace)
     assert noted_workspaces() == (workspace,)
-    assert posix_only.has_mode(workspace_state_folder(workspace) / NOTE, 0o600)
+    assert posix_only.has_mode(workspace_state_directory(workspace) / NOTE, 0o600)
     forget(workspace)
     forget(workspace)
     assert noted_workspaces() == ()
@@ -44,12 +44,12 @@ def test_the_note_of_a_folder_that_is_gone_goes_too(workspace):
     note(workspace)
     workspace.rmdir()
     assert noted_workspaces() == ()
-    assert not (workspace_state_folder(workspace) / NOTE).exists()
+    assert not (workspace_state_directory(workspace) / NOTE).exists()
 
 
 @pytest.mark.parametrize("how", ["of another", "a link", "open to others", "too long", "relative", "no path"])
 def test_a_note_that_is_not_what_a_server_writes_counts_for_nothing(workspace, tmp_path, how):
-    place = workspace_state_folder(workspace) / NOTE
+    place = workspace_state_directory(workspace) / NOTE
     place.parent.mkdir(parents=True)
     texts = {"of another": os.fsencode(tmp_path), "too long": b"/x" * 8192, "relative": b"some", "no path": b"\0"}
     if how == "a link":

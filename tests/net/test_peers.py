@@ -166,7 +166,7 @@ def test_both_ways_to_ask_say_the_same(host):
         assert look_up(there, (here[0], 9)) is None
 
 
-class Looks:
+class SeamChecks:
     """A table that is another file at each look."""
 
     def __init__(self, *files):
@@ -184,8 +184,8 @@ def test_a_lock_is_found_whose_row_was_moved_out_of_sight_while_the_table_was_re
         lock, inode = os.fstat(file.fileno()), os.fstat(listener.fileno()).st_ino
         empty.touch()
         full.write_text(f"1: FLOCK  ADVISORY  WRITE {os.getpid()} 08:01:{lock.st_ino} 0 EOF\n")
-        assert holder_of(lock, inode, None, table=Looks(empty, empty, full)) == os.getpid()
-        assert holder_of(lock, inode, None, table=Looks(empty, empty, empty)) is None
+        assert holder_of(lock, inode, None, table=SeamChecks(empty, empty, full)) == os.getpid()
+        assert holder_of(lock, inode, None, table=SeamChecks(empty, empty, empty)) is None
         assert holder_of(lock, 0, None, table=full) is None
 
 

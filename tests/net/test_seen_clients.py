@@ -6,7 +6,7 @@ import sys
 import pytest
 from live_server import serving, until
 
-from codriver.files.own_folders import state_folder
+from codriver.files.own_folders import state_directory
 from codriver.net import seen_clients
 from codriver.net.seen_clients import MAX_CLIENTS, RECORD
 
@@ -39,11 +39,11 @@ def test_of_too_many_clients_the_newest_are_kept(own_state):
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": "x", "b": true, "c": -1, "d": 1e99, "e": 3}', "[" * 100_000])
 def test_a_record_of_another_shape_is_read_as_far_as_it_makes_sense(own_state, text):
-    state_folder().mkdir(parents=True, mode=0o700)
-    (state_folder() / RECORD).write_text(text)
+    state_directory().mkdir(parents=True, mode=0o700)
+    (state_directory() / RECORD).write_text(text)
     assert set(seen_clients.read()) <= {"e"}
     seen_clients.write("codex", 7)
-    assert json.loads((state_folder() / RECORD).read_text())["codex"] == 7
+    assert json.loads((state_directory() / RECORD).read_text())["codex"] == 7
 
 
 def test_a_record_that_cannot_be_written_is_left_out(tmp_path, own_state):

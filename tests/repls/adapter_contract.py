@@ -225,9 +225,9 @@ def asked(opened, session):
     return {
         "interrupt": lambda: opened.interrupt(session),
         "stdin": lambda: opened.send_input("x\n", session),
-        "complete": lambda: opened.ask(Complete("ma", session=session)),
-        "lookup": lambda: opened.ask(Lookup("map", session=session)),
+        "complete": lambda: opened.query(Complete("ma", session=session)),
+        "lookup": lambda: opened.query(Lookup("map", session=session)),
         "macroexpand": lambda: opened.macroexpand("(when 1 2)", None, session),
         "test": lambda: opened.run_tests(None, None, session),
-        "stacktrace": lambda: opened.ask(LastError(session=session)),
+        "stacktrace": lambda: opened.query(LastError(session=session)),
     }

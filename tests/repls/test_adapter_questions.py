@@ -38,7 +38,7 @@ async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path
 async def test_symbols_are_known_with_their_documentation(name):
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
-        symbol = await opened.ask(Lookup(WORDS[name].known))
+        symbol = await opened.query(Lookup(WORDS[name].known))
         assert symbol.name == WORDS[name].known
         assert len(symbol.doc) > 20
 
@@ -46,18 +46,18 @@ async def test_symbols_are_known_with_their_documentation(name):
 async def test_a_symbol_that_does_not_resolve_is_none(name):
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
-        assert await opened.ask(Lookup("nosuchsymbol")) is None
+        assert await opened.query(Lookup("nosuchsymbol")) is None
 
 
 async def test_completions_begin_with_what_was_typed(name):
     async with adapter(name) as (opened, _):
         needs(opened, "complete")
-        found = [one.candidate for one in await opened.ask(Complete(WORDS[name].begun))]
+        found = [one.candidate for one in await opened.query(Complete(WORDS[name].begun))]
         assert WORDS[name].completed in found
 
 
 async def completed(opened, prefix, namespace):
-    return {one.candidate for one in await opened.ask(Complete(prefix, namespace=namespace))}
+    return {one.candidate for one in await opened.query(Complete(prefix, namespace=namespace))}
 
 
 QUALIFIED = {
@@ -139,12 +139,12 @@ async def test_the_stack_of_the_last_error_is_told(name):
     async with adapter(name) as (opened, _):
         if "stacktrace" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
-                await opened.ask(LastError())
+                await opened.query(LastError())
             return
         # A kernel keeps its last error for all its clients, and for those that come.
-        assert name in KERNELS or await opened.ask(LastError()) is None
+        assert name in KERNELS or await opened.query(LastError()) is None
         await evaluate(opened, evaluation(WORDS[name].fail))
-        trace = await opened.ask(LastError())
+        trace = await opened.query(LastError())
         assert WORDS[name].type in trace.type
         assert any(frame.tooling for frame in trace.frames) or name in {"python", *KERNELS}
         assert any(not frame.tooling for frame in trace.frames)
@@ -247,9 +247,9 @@ async def test_asking_leaves_the_callers_last_values_alone(name):
             assert values(events) == ["[nil nil nil nil]"]
             await evaluate(opened, evaluation("41", "42", "43"))
             await opened.macroexpand("(when 1 2)", None)
-            await opened.ask(ListNames("map"))
-            await opened.ask(Lookup("map"))
-            await opened.ask(Complete("ma"))
+            await opened.query(ListNames("map"))
+            await opened.query(Lookup("map"))
+            await opened.query(Complete("ma"))
             with suppress(RefusedError):
                 await opened.run_tests("no.such.suite", None)
             events.clear()

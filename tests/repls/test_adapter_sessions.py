@@ -159,11 +159,11 @@ async def test_questions_are_answered_while_code_runs(name):
         with anyio.fail_after(15):
             assert await opened.macroexpand("(when 1 2)", None)
             if name == "jvm":
-                assert await opened.ask(Lookup("map"))
+                assert await opened.query(Lookup("map"))
                 dump = await opened.stacks()
                 assert "Thread.sleep" in dump.whole
-                assert "user$eval" in dump.own
-                assert "clojure.lang" not in dump.own
+                assert "user$eval" in dump.user
+                assert "clojure.lang" not in dump.user
         tasks.cancel_scope.cancel()
 
 

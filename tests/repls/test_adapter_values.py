@@ -5,7 +5,7 @@ from evaluations import evaluate
 from refusals import refused_as
 
 from codriver.core.values import NO_LIMITS, Form, PrintLimits, Request
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Value, ValueKept
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Value, ValueStored
 from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluation, needs, printed, values
 
 pytestmark = pytest.mark.anyio
@@ -183,7 +183,7 @@ async def test_limits_that_the_user_has_set_win_over_those_that_nobody_asked_for
             await evaluate(opened, evaluation("(map inc (range 9))", "(vec (range 9))", "[[1]]"), limits)
         told = [event.text for _, event in events if isinstance(event, Value)]
         assert told == ["(1 2 ...)", "[0 1 ...]", "[#]", "(1 2 3 4 5 ...)", "[0 1 2 3 4 ...]", "[#]"]
-        kept = [event.cut for _, event in events if isinstance(event, ValueKept)]
+        kept = [event.cut for _, event in events if isinstance(event, ValueStored)]
         assert kept == ["more than 2", "7 of 9 elements", "more than 5", "4 of 9 elements"]
 
 

@@ -45,7 +45,9 @@ class Recording:
         )
 
     def heard(self, *events, sub="s1", **more):
-        self.recorder.heard(self.core.state.repls["r1"], {"sub": sub, "dropped": 0, "events": list(events), **more})
+        self.recorder.record_frame(
+            self.core.state.repls["r1"], {"sub": sub, "dropped": 0, "events": list(events), **more}
+        )
 
     async def second(self):
         [(_, close, repl)] = self.begun
@@ -101,7 +103,7 @@ def test_an_event_is_recorded_with_all_that_is_told_of_it(recording):
     ],
 )
 def test_what_is_no_event_is_passed_over(recording, frame):
-    recording.recorder.heard(recording.core.state.repls["r1"], frame)
+    recording.recorder.record_frame(recording.core.state.repls["r1"], frame)
     assert recording.rows == []
 
 
@@ -157,14 +159,14 @@ async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_t
     recording.performers |= {dispatch.ReportAppStreamEnd: over.append, dispatch.RenewAppStream: begun.append}
     async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
         keeper = AppStreamKeeper(core, {"r1": adapter})
-        told = json.loads(await adapter.ask_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
+        told = json.loads(await adapter.call_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
         stream = AppStream(told["subId"], "r1", 1, "c1", "ann", "fx")
         core.report(ClientConnected("c1"), AppStreamStarted(stream))
         for _ in range(2):
             await keeper.renew(begun.pop())
             assert core.state.app_streams == (stream,)
         await keeper.end(dispatch.EndAppStream(stream=stream))
-        assert json.loads(await adapter.ask_seam("subscriptions", "{}"))["subs"] == []
+        assert json.loads(await adapter.call_seam("subscriptions", "{}"))["subs"] == []
         await keeper.renew(begun.pop())
     assert core.state.app_streams == ()
     assert [effect.stream for effect in over] == [stream]

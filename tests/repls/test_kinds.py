@@ -12,7 +12,7 @@ from codriver.core.values import Profile
 from codriver.repls import dialects, kinds
 from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.launch import processes
-from codriver.repls.launch.discovery import _asked_command
+from codriver.repls.launch.discovery import _configured_command
 from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.setup import doctor_checks
@@ -26,7 +26,7 @@ MOON = kinds.Kind(
     "moonlisp",
     ("moon",),
     suffixes=(".moon",),
-    telling_suffixes=(".moon",),
+    distinctive_suffixes=(".moon",),
     marks=("moon.edn",),
     needed_packages=(("package.json", "moonlisp"),),
     port_files=(".moon/port",),
@@ -76,7 +76,7 @@ def test_doctor_looks_at_its_port_file(tmp_path):
 
 
 def test_its_word_starts_it_under_its_key():
-    found = _asked_command("moon")
+    found = _configured_command("moon")
     assert (found.key, found.dialect, found.keyed) == ("moon", "moonlisp", True)
 
 

@@ -41,7 +41,7 @@ def printed():
 def test_records_are_taken_out_however_the_output_is_cut(places):
     text, progress = printed(), TestProgress()
     ends = [0, *sorted(places), len(text)]
-    kept = "".join(progress.take(text[begin:end]) for begin, end in pairwise(ends)) + progress.rest()
+    kept = "".join(progress.feed(text[begin:end]) for begin, end in pairwise(ends)) + progress.rest()
     assert kept == "before noise 1\nnoise 2\nnoise 3\n"
     run = progress.run
     assert (run.tests, run.passed, run.failed, run.errors) == (3, 2, 1, 1)
@@ -57,14 +57,14 @@ def test_records_are_taken_out_however_the_output_is_cut(places):
 ])  # fmt: skip
 def test_what_a_test_prints_that_is_no_record_stays(text):
     progress = TestProgress()
-    assert progress.take(text) + progress.rest() == text
+    assert progress.feed(text) + progress.rest() == text
     assert progress.run is None
 
 
 @given(st.text(alphabet='\x1e{"codriver: tests}\n'))
 def test_whatever_is_printed_is_passed_on(text):
     progress = TestProgress()
-    assert "".join(progress.take(one) for one in text) + progress.rest() == text
+    assert "".join(progress.feed(one) for one in text) + progress.rest() == text
 
 
 def test_a_record_has_no_line_feed_but_its_last():

@@ -34,7 +34,7 @@ def test_a_table_names_a_kernel_with_its_token_and_variables(own):
         '[[kernels]]\nurl = "https://hub/user/me/"\nkernel = "python3"\nkey = "gpu"\ntokenFile = "~/.hub-token"\n'
         'env = {KERNEL_MEMORY = "8G"}\n',
     )
-    assert kernel.place == KernelUrl("https://hub/user/me", spec="python3", name="gpu")
+    assert kernel.location == KernelUrl("https://hub/user/me", spec="python3", name="gpu")
     assert (kernel.key, kernel.token, kernel.env) == ("gpu", TokenSource(file="~/.hub-token"), {"KERNEL_MEMORY": "8G"})
 
 
@@ -42,7 +42,7 @@ def test_a_kernel_of_the_command_line_comes_besides_and_has_the_token_of_its_ser
     own_kernels = '[[kernels]]\nurl = "http://box:8888/?kernel=ir"\ntokenEnv = "BOX"\nplainHttp = true\n'
     first, second, third = kernels(own, own_kernels, given=["http://box:8888/api/kernels/a-1", "x=https://c/?kernel="])
     assert first.token == second.token == TokenSource(variable="BOX")
-    assert second.place == KernelUrl("http://box:8888", kernel="a-1")
+    assert second.location == KernelUrl("http://box:8888", kernel="a-1")
     assert second.is_plain_allowed
     assert (third.key, third.token, third.is_plain_allowed) == ("x", TokenSource(), False)
 

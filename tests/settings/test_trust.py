@@ -15,7 +15,7 @@ from live_server import serving
 
 from codriver.app.workspace_settings import load
 from codriver.files import toml_file
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 from codriver.repls.kinds import by_word
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings import trust
@@ -225,7 +225,7 @@ def test_an_acceptance_holds_for_one_workspace(workspace, tmp_path):
     say(other, "watch", value=True)
     assert not trust.is_accepted(other)
     folder = next((tmp_path / "state" / "codriver" / "workspaces").iterdir())
-    folder.rename(workspace_state_folder(other))
+    folder.rename(workspace_state_directory(other))
     assert not trust.is_accepted(other)
     assert not load(other, environ={}).settings.watch
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.own_folders import shipped_folder
+from codriver.files.own_folders import shipped_directory
 from codriver.setup.clients import (
     Environment,
     Launch,
@@ -279,10 +279,10 @@ def test_in_a_file_for_all_workspaces_each_has_an_entry_of_its_own():
 
 
 def test_every_file_of_the_templates_is_used():
-    folder = shipped_folder("wrapper-config")
+    folder = shipped_directory("wrapper-config")
     used = {"clients.toml", "printed.toml", "README.md"}
     used |= set(re.findall(r'template = "(.*)"', (folder / "clients.toml").read_text()))
     used |= set(re.findall(r'^"(.*)" = ', (folder / "printed.toml").read_text(), re.MULTILINE))
     # What `make_packages.py` reads and writes is held by a test of its own, and so is what lies in folders.
     used |= {"packages.toml", "make_packages.py", "server.json", "live-debugger.md"}
-    assert {file.name for file in shipped_folder("wrapper-config").iterdir() if file.is_file()} == used
+    assert {file.name for file in shipped_directory("wrapper-config").iterdir() if file.is_file()} == used

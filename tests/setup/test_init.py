@@ -9,7 +9,7 @@ import pytest
 from live_server import environ
 
 from codriver.app.workspace_settings import load
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 from codriver.repls.launch.projects import find_projects, running_repls
 from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError
 from codriver.setup.init import InitOptions, run_init
@@ -116,7 +116,7 @@ def test_opencode_is_told_the_folder_of_this_workspaces_pictures(init, workspace
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     write(workspace, {"opencode.json": "{}"})
     text = init().text
-    pictures = workspace_state_folder(workspace) / "pictures"
+    pictures = workspace_state_directory(workspace) / "pictures"
     assert pictures.is_relative_to(tmp_path / "elsewhere")
     assert f'"external_directory": {{"{pictures.as_posix()}/**": "allow"}}' in text
     assert "~/.local/state" not in text

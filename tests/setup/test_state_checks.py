@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 from codriver.setup.doctor_checks import ROOM_BYTES, check_state
 
 
@@ -23,7 +23,7 @@ def only(workspace):
 def test_a_folder_that_is_there_or_can_be_made_is_well(state, tmp_path):
     check = only(tmp_path)
     assert (check.state, "will be made" in check.text) == ("ok", True)
-    workspace_state_folder(tmp_path).mkdir(parents=True)
+    workspace_state_directory(tmp_path).mkdir(parents=True)
     check = only(tmp_path)
     assert (check.state, "will be made" in check.text) == ("ok", False)
     assert str(state) in check.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.files.own_folders import shipped_folder
+from codriver.files.own_folders import shipped_directory
 from codriver.skills import FrontMatterError, read_front_matter
 from codriver.skills.front_matter import MAX_BYTES
 
@@ -91,7 +91,7 @@ def test_a_name_keeps_to_the_rules_of_agent_skills(name):
 
 
 def test_the_skills_that_come_with_codriver_are_valid():
-    guides = sorted(shipped_folder("skills").glob("*/SKILL.md"))
+    guides = sorted(shipped_directory("skills").glob("*/SKILL.md"))
     assert len(guides) == 3
     for guide in guides:
         assert read_front_matter(guide.read_bytes())["name"] == guide.parent.name

@@ -10,7 +10,7 @@ import skill_examples
 from all_tools import BY_NAME
 from refusals import refused_as
 
-from codriver.files.own_folders import shipped_folder
+from codriver.files.own_folders import shipped_directory
 from codriver.skills import (
     EDITING,
     INSTRUCTIONS_CHARS,
@@ -384,7 +384,7 @@ def test_instructions_are_never_too_long(repls, skills, evaluates, away):
 
 
 def test_instructions_say_what_is_connected_and_how_to_work():
-    library = SkillLibrary(shipped_folder("skills"))
+    library = SkillLibrary(shipped_directory("skills"))
     text = instructions(library.skills(), [Connected("clj", "clojure"), Connected("py", "python", "busy")])
     for words in (
         "clj (clojure, connected)", "py (python, busy)", "Pass replSessionKey", "evaluate_code", "status",
@@ -441,7 +441,7 @@ def test_instructions_without_evaluation_do_not_ask_for_it():
 @pytest.mark.parametrize("name", [LIVE_REPL, EDITING])
 def test_a_shipped_skill_is_short_and_says_what_it_is_for(name):
     needs.every_feature()
-    text = (shipped_folder("skills") / name / "SKILL.md").read_text(encoding="utf-8")
+    text = (shipped_directory("skills") / name / "SKILL.md").read_text(encoding="utf-8")
     values = read_front_matter(text.encode())
     assert values["name"] == name
     assert 60 < len(values["description"]) < 300
@@ -460,7 +460,7 @@ def test_every_example_of_a_skill_is_a_tool_call_or_a_file_for_one(name):
 
 def test_every_tool_is_taught_by_a_skill():
     text = "".join(
-        (shipped_folder("skills") / name / "SKILL.md").read_text(encoding="utf-8") for name in (LIVE_REPL, EDITING)
+        (shipped_directory("skills") / name / "SKILL.md").read_text(encoding="utf-8") for name in (LIVE_REPL, EDITING)
     )
     assert {tool for tool in BY_NAME if f"`{tool}`" not in text and f'"{tool}"' not in text} == set()
 

@@ -7,7 +7,7 @@ import pytest
 from all_tools import BY_NAME, MANIFEST
 
 from codriver.app import features
-from codriver.files.own_folders import shipped_folder
+from codriver.files.own_folders import shipped_directory
 from codriver.protocol.prompts import PROMPTS
 from codriver.skills import INSTRUCTIONS_CHARS, Connected, Selection, Skill, SkillLibrary, instructions
 
@@ -49,7 +49,7 @@ REPLS = [
     tuple(Connected(f"a-very-long-session-key-of-somebody-{n}", "clojurescript", "connecting") for n in range(20)),
 ]  # fmt: skip
 LENGTHY = f"---\nname: skill\ndescription: {'What it is for, at length. ' * 30}\n---\n".encode()
-SHIPPED = SkillLibrary(shipped_folder("skills")).skills()
+SHIPPED = SkillLibrary(shipped_directory("skills")).skills()
 SKILLS = [
     (), *((skill,) for skill in SHIPPED), SHIPPED,
     (*SHIPPED, *(Skill(f"lib.dependency/skill-{n}", "x", None, LENGTHY) for n in range(30))),
@@ -65,7 +65,7 @@ def test_instructions_fit_in_every_combination(skills, repls, evaluates):
 
 
 def test_what_is_switched_off_is_not_in_the_instructions():
-    library = SkillLibrary(shipped_folder("skills"), Selection(disabled=frozenset({"live-repl"})))
+    library = SkillLibrary(shipped_directory("skills"), Selection(disabled=frozenset({"live-repl"})))
     assert "live-repl" not in instructions(library.skills(), [])
 
 

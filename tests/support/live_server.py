@@ -19,7 +19,7 @@ from all_tools import MANIFEST
 from forked import Forked, can_fork
 
 import codriver_relay
-from codriver.systems.machine import TELLS_USERS
+from codriver.systems.machine import KNOWS_USERS
 from codriver.tools.answers.lean_answers import Evaluating
 
 WAIT_S = 60
@@ -154,7 +154,7 @@ class Live:
 
     def token_line(self):
         """The line that shows the token, where the system tells nobody's user and a server always wants one."""
-        if TELLS_USERS:
+        if KNOWS_USERS:
             return b""
         token = self.port_file.with_name("token").read_text()
         return json.dumps({"jsonrpc": "2.0", "method": "codriver/token", "params": {"token": token}}).encode() + b"\n"

@@ -473,7 +473,7 @@ class MemoryAdapter(Adapter):
         target.input.append(text)
         target.has_input.set()
 
-    async def ask(self, question):
+    async def query(self, question):
         names, told = self._session(question.session).names, {}
         match question:
             case Complete(prefix=prefix):
@@ -488,7 +488,7 @@ class MemoryAdapter(Adapter):
             case Lookup() | LastError():
                 pass
             case _:
-                return await super().ask(question)
+                return await super().query(question)
         return question.read(told)
 
     async def macroexpand(self, code, namespace, session=MAIN_SESSION, *, full=False):

@@ -15,7 +15,7 @@ class ScriptedChannel(Channel):
     """Keeps what is posted in `sent`, as (socket, type, content, id); `say` has the kernel send something."""
 
     session = "us"
-    place = "scripted"
+    address = "scripted"
     lost_messages = 0
 
     def __init__(self, *, implementation="scripted", answers=True):

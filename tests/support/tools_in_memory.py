@@ -22,7 +22,7 @@ import pytest
 from live_server import WAIT_S, Live, environ, until
 
 from codriver.app import serve, wiring
-from codriver.files.own_folders import server_folder
+from codriver.files.own_folders import server_directory
 from codriver.net.client import request_stop
 from codriver.net.server_record import read_record
 from codriver.repls import connectors, kinds
@@ -83,7 +83,7 @@ class InMemory(Live):
     def stop(self, number=signal.SIGTERM):
         assert number == signal.SIGTERM, "a thread takes no signals: it is asked to end"
         if self._thread.is_alive():
-            request_stop(self.workspace, read_record(server_folder(self.workspace)))
+            request_stop(self.workspace, read_record(server_directory(self.workspace)))
         self._thread.join(WAIT_S)
         if self.repl and self.repl.is_running():
             self.repl.end()

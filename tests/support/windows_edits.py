@@ -14,7 +14,7 @@ from pathlib import Path
 
 from windows_client import WAIT_S, Client
 
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 
 NAMES = ("a", "b")
 MOST_S = 0.3
@@ -98,7 +98,7 @@ def main():
     folder, rounds = Path(sys.argv[1]), int(sys.argv[2])
     edited = Edited(folder)
     edited.run(rounds, random.Random(35))
-    records = workspace_state_folder(folder) / "edits"
+    records = workspace_state_directory(folder) / "edits"
     left = [file.name for file in records.iterdir()] if records.exists() else []
     strange = sorted({file.name for file in folder.iterdir()} - {".calva", *(file.name for file in edited.files)})
     found = {"differences": edited.differences, "records left": left, "strange files": strange}

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from codriver.systems import programs
-from codriver.systems.programs import folders_to_add, passes_quotes_on, typed
+from codriver.systems.programs import directories_to_add, passes_quotes_on, typed
 
 SHORT = "/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -12,19 +12,19 @@ SHORT = "/usr/bin:/bin:/usr/sbin:/sbin"
 def homebrew(tmp_path, monkeypatch):
     folder = tmp_path / "homebrew"
     folder.mkdir()
-    monkeypatch.setattr(programs, "USUAL_FOLDERS", (str(folder), str(tmp_path / "none")))
+    monkeypatch.setattr(programs, "USUAL_DIRECTORIES", (str(folder), str(tmp_path / "none")))
     return str(folder)
 
 
 def test_the_path_of_a_program_with_a_window_on_macos_gets_the_folders_of_a_shell(homebrew):
-    assert folders_to_add(SHORT, system="darwin") == [homebrew]
+    assert directories_to_add(SHORT, system="darwin") == [homebrew]
 
 
 @pytest.mark.parametrize(
     ("path", "system"), [(f"/own{os.pathsep}{SHORT}", "darwin"), (SHORT, "linux"), (SHORT, "win32")]
 )
 def test_a_path_that_somebody_made_stays(homebrew, path, system):
-    assert folders_to_add(path, system=system) == []
+    assert directories_to_add(path, system=system) == []
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from codriver.core.state import State, cautions
 from codriver.core.values import LISP, NOTEBOOK, PYTHON
 from codriver.editing.editable_paths import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
-from codriver.files.working_trees import kinds_held
+from codriver.files.working_trees import markers_in
 from codriver.log.redaction import Redactor
 from codriver.protocol.results import FirstAnswers
 from codriver.repls.kinds import kind_of
@@ -88,10 +88,11 @@ def expected_state(workspace: Path, settings: Settings) -> State:
         kernels=named_kernels(settings.kernels, os.environ),
         port_files=settings.port_files,
         recipe_of=partial(
-            recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance, is_asked=False,
+            recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance,
+            is_requested=False,
             python=settings.python,
         ),
-    ).look_once()  # fmt: skip
+    ).search_once()  # fmt: skip
     return core.state
 
 
@@ -179,7 +180,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
     """Return the tools and languages that the files call for now. `known`: the languages that came before. Blocks."""
     wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
-    found = kinds_held(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
+    found = markers_in(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
     repl = repl_of_project(workspace)
     is_accepted = trust.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)

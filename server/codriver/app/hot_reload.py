@@ -221,7 +221,7 @@ class LiveSettings:
                 self.server_kernels.name(kernels)
                 added = _added(named_kernels(before.kernels, os.environ), kernels)
                 nrepl, repl = _added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl)
-                self.discovery.ask(nrepl, repl, added)
+                self.discovery.configure(nrepl, repl, added)
                 if news.accepted:
                     await self.discovery.choose_again()
 

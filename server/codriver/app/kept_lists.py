@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import codriver
 from codriver import files
-from codriver.files.own_folders import state_folder
+from codriver.files.own_folders import state_directory
 from codriver.net.background_writes import BackgroundWrites
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.settings import layers, machine_policy, trust
@@ -34,7 +34,7 @@ MAX_CLIENTS: Final = 8
 MAX_WORKSPACES: Final = 64
 MAX_BYTES: Final = 512 * 1024
 """The size of one file. The list for one client takes 15 KB."""
-RULES: Final = files.Rules(files.Links.OWN, most_bytes=MAX_BYTES)
+RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=MAX_BYTES)
 NOT_COMPARED: Final = "_TOKEN"
 """The ends of the names of variables that are secrets: no list depends on them, and they are written nowhere."""
 
@@ -82,7 +82,7 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
         if len(text) > MAX_BYTES:
             text = json.dumps({**about, "clients": [client]}).encode()
         if len(text) <= MAX_BYTES:
-            files.replace(path, text, links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER)
+            files.replace(path, text, links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
             _forget_oldest(path.parent)
     except OSError as error:
         logger.info("the list of tools is not kept for relays: %s", error)
@@ -121,7 +121,7 @@ def stamp_of(file: Path) -> list[int] | None:
 
 def _file(workspace: Path) -> Path:
     status = workspace.stat()
-    return state_folder() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
+    return state_directory() / "lists" / f"{status.st_dev}-{status.st_ino}.json"
 
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:

@@ -42,7 +42,7 @@ from codriver.core.actions import (
 from codriver.core.dispatch import Announce, Listen, WindDown
 from codriver.core.values import OCCUPYING, Failure
 from codriver.errors import StartError, install_extra
-from codriver.files.own_folders import relay_file, server_folder
+from codriver.files.own_folders import relay_file, server_directory
 from codriver.files.polling import Poller
 from codriver.log.control_characters import one_line, visible
 from codriver.net import known_servers, registration, relay_install
@@ -60,7 +60,7 @@ from codriver.server_hooks import RunningServer
 from codriver.settings.layers import Reloader, held_back
 from codriver.settings.model import Durations, Settings, check_encrypted, durations_from, named_kernels
 from codriver.systems import terminals
-from codriver.systems.machine import TELLS_USERS
+from codriver.systems.machine import KNOWS_USERS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -152,13 +152,13 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
         logger.warning("%s", warning)
     for line in loaded.withheld:
         logger.warning("%s", held_back(line))
-    folder = server_folder(workspace)
+    folder = server_directory(workspace)
     with registration.claim(folder, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
         if not options.is_on_demand:
             registration.allow_start(workspace)
         elif registration.is_stopped_for_good(workspace):
             raise registration.StoppedForGoodError(workspace)
-        if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not TELLS_USERS:
+        if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not KNOWS_USERS:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)

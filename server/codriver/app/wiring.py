@@ -27,7 +27,7 @@ from codriver.core.dispatch import Core, Performer
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 from codriver.editing import BatchRecords, Editor
-from codriver.files.own_folders import history_file, workspace_state_folder
+from codriver.files.own_folders import history_file, workspace_state_directory
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Document, EarlierRuns, Memory, RunRecorder, run_id
@@ -208,11 +208,11 @@ def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, i
     asks = is_asked and (words in settings.repl or is_embedded(words))
     python = settings.python
     if grants.is_given and is_embedded(words):
-        own = recipe(words, workspace, os.environ, is_asked=asks, python=python)
+        own = recipe(words, workspace, os.environ, is_requested=asks, python=python)
         if grants.allows(own.command[0]):
             return own
     acceptance_of = trust.environment_acceptance
-    return recipe(words, workspace, os.environ, acceptance_of=acceptance_of, is_asked=asks, python=python)
+    return recipe(words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=asks, python=python)
 
 
 def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
@@ -245,7 +245,7 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
     def is_ours(address: str) -> bool:
         return any(repl.owned and repl.address == address for repl in core.state.repls.values())
 
-    record = SessionRecord(workspace_state_folder(workspace) / "repl-sessions.json", is_ours=is_ours)
+    record = SessionRecord(workspace_state_directory(workspace) / "repl-sessions.json", is_used=is_ours)
     return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks())}
 
 
@@ -253,7 +253,7 @@ def _log(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
 ) -> tuple[History, str | None, Transcripts, Logbook, RunRecorder]:
     """Return the stores of all text of the REPLs: history, started now, and its report; long texts; log; memory."""
-    settings, kept_in = live.settings, workspace_state_folder(workspace)
+    settings, kept_in = live.settings, workspace_state_directory(workspace)
     history = History(
         history_file(workspace),
         max_entities=settings.history_max_entities,
@@ -296,8 +296,8 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
     tasks: TaskGroup,
     durations: Durations,
 ) -> Services:
-    editor = Editor(workspace, BatchRecords(workspace_state_folder(workspace) / "edits", workspace))
-    pictures = ImageFiles(workspace_state_folder(workspace) / "pictures", logbook.log)
+    editor = Editor(workspace, BatchRecords(workspace_state_directory(workspace) / "edits", workspace))
+    pictures = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)
     pictures.clear()
     logbook.on_left = pictures.drop
     notebooks = NotebookReads()
@@ -321,7 +321,7 @@ def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
         editor=editor,
         image_files=pictures,
         durations=durations,
-        remarks=Remarks(workspace_state_folder(workspace) / "remarks.json", tasks.start_soon),
+        remarks=Remarks(workspace_state_directory(workspace) / "remarks.json", tasks.start_soon),
         ledger=Ledger(
             CellWrites(tasks, core, repls, transcripts, editor, notebooks), tasks.start_soon, notebooks=notebooks
         ),

@@ -10,7 +10,7 @@ from codriver.commands.history import HISTORY, history_rows
 from codriver.commands.options import workspace_option
 from codriver.commands.runs import RUNS, day, memory_of
 from codriver.commands.terminal import say
-from codriver.files.own_folders import history_file, server_folder
+from codriver.files.own_folders import history_file, server_directory
 from codriver.log.control_characters import one_line
 from codriver.net import server_record
 
@@ -43,7 +43,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
             say(one_line(f"{document.kind}: {document.name}, {day(document.time)} {document.text}".rstrip()))
         return
     wanted = known if is_all else kinds
-    is_served = bool(server_record.is_claimed(server_folder(workspace)))
+    is_served = bool(server_record.is_claimed(server_directory(workspace)))
     for kind in wanted:
         if not (kind == HISTORY and is_served):
             _forget(memory, workspace, kind)

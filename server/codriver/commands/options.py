@@ -12,7 +12,7 @@ import click
 
 from codriver.commands.terminal import COLOUR, reading, say
 from codriver.errors import CodriverError
-from codriver.files.own_folders import server_folder
+from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
 from codriver.net import client, server_record
 
@@ -107,7 +107,7 @@ def workspace_above(folder: Path) -> Path | None:
 
 
 def _is_workspace(folder: Path) -> bool:
-    if server_record.lock_status(server_folder(folder)) is not None:
+    if server_record.lock_status(server_directory(folder)) is not None:
         return True
     from codriver.repls.kinds import project_marks  # noqa: PLC0415  # where a server runs, nobody looks
 

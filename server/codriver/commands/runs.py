@@ -9,7 +9,7 @@ import click
 
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import say, say_json
-from codriver.files.own_folders import server_folder, workspace_state_folder
+from codriver.files.own_folders import server_directory, workspace_state_directory
 from codriver.log.control_characters import one_line
 from codriver.net import server_record
 
@@ -63,13 +63,15 @@ def memory_of(workspace: Path) -> Memory:
     from codriver.log.memory import Memory  # noqa: PLC0415  # TinyDB is for these commands alone
 
     return Memory(
-        workspace_state_folder(workspace), is_repairing=False, report=lambda problem: say(one_line(problem), err=True)
+        workspace_state_directory(workspace),
+        is_repairing=False,
+        report=lambda problem: say(one_line(problem), err=True),
     )
 
 
 def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
     """Return the finished runs, the oldest first, and the run that continues, if it is remembered yet."""
-    folder = server_folder(workspace)
+    folder = server_directory(workspace)
     record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
     session = record and record.session_id
     runs = memory.runs()

@@ -14,7 +14,7 @@ import click
 from codriver.commands.mistaken_client import ClientWatch
 from codriver.commands.options import Whole, exact_workspace_option, quiet_option, workspace_above
 from codriver.commands.terminal import patience, say
-from codriver.files.own_folders import server_folder
+from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
 from codriver.net import server_record
 from codriver.systems.other_processes import daemonize, stay
@@ -160,7 +160,7 @@ def _say_above(workspace: Path) -> None:
 
 def _server_above(workspace: Path) -> Path | None:
     """The workspace around this one, if a server runs there too; only then is the right to look there checked."""
-    if not any(server_record.is_claimed(server_folder(folder)) for folder in workspace.parents):
+    if not any(server_record.is_claimed(server_directory(folder)) for folder in workspace.parents):
         return None
     above = workspace_above(workspace)
-    return above if above is not None and server_record.is_claimed(server_folder(above)) else None
+    return above if above is not None and server_record.is_claimed(server_directory(above)) else None

@@ -15,7 +15,7 @@ from codriver.commands.options import workspace_option
 from codriver.commands.status import keepers
 from codriver.commands.terminal import reading, say
 from codriver.errors import CodriverError, StartError
-from codriver.files.own_folders import server_folder
+from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
 from codriver.net import registration, server_record
 from codriver.net.client import connect, process_of, request_stop
@@ -71,7 +71,7 @@ def _last_words(workspace: Path) -> tuple[str, str]:
 
 def _stop(workspace: Path) -> None:
     """End the running server, and say so, or that there is none."""
-    folder = server_folder(workspace)
+    folder = server_directory(workspace)
     claimed = _awaited_record(folder)
     if claimed is None:
         say("no server runs for this workspace")

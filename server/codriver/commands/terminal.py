@@ -293,5 +293,5 @@ def write_file(file: Path, content: bytes, workspace: Path) -> Path:
     if path.is_relative_to(workspace):
         whole_files.replace(path, content, links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
     else:
-        whole_files.replace(path, content, links=Links.OWN, mode=None, make_mode=0o777)
+        whole_files.replace(path, content, links=Links.OF_USER, mode=None, make_mode=0o777)
     return path

@@ -337,7 +337,7 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
 def _report(answer: Mapping[str, Any], cases: Sequence[Case], began: datetime, written: Path) -> bytes:
     """Return the JUnit XML: pytest's own, if it wrote all of it."""
     if _has_reported(answer, " ") and written.exists():
-        return read(written, Rules(Links.OWN, MOST_XML))
+        return read(written, Rules(Links.OF_USER, MOST_XML))
     return xml_of(cases, began, str(answer.get("stdout", "")))
 
 

@@ -6,7 +6,7 @@ All edits of a batch are checked before any file is touched, and all of them are
 from codriver.editing.atomic_batch import BatchRecords
 from codriver.editing.batch import HY, Create, FileResult, Limits, Wanted
 from codriver.editing.diagnostics import Diagnostics, lint
-from codriver.editing.editor import Act, Editor, Ended, Outcome, PutBack
+from codriver.editing.editor import Act, Editor, OnEnd, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
@@ -20,13 +20,13 @@ __all__ = [
     "Diagnostics",
     "Editor",
     "Elsewhere",
-    "Ended",
     "FileEdit",
     "FileResult",
     "FilesChangedError",
     "FilesUnwritableError",
     "InsertDef",
     "Limits",
+    "OnEnd",
     "Outcome",
     "PutBack",
     "ReplaceDef",

@@ -41,13 +41,13 @@ from codriver.editing.file_changes import (
 )
 from codriver.errors import few
 from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, put_on_disk, remove, temporary_name
-from codriver.files.own_folders import make_private_folder, try_lock
+from codriver.files.own_folders import make_private_directory, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from codriver.editing.file_changes import Change
-    from codriver.files import Place
+    from codriver.files import DirectoryEntry
 
 
 MAX_HELD: Final = 32
@@ -110,7 +110,7 @@ class _Batch:
                 self._folders.place(path).discard(temporary)
         for folder in reversed(self._made):
             with contextlib.suppress(OSError, FilesChangedError):
-                self._folders.place(folder).remove_folder()
+                self._folders.place(folder).remove_directory()
         self._folders.close()
 
     def _stage(self, change: Change) -> None:
@@ -135,7 +135,7 @@ class _Batch:
             self._make_folder(folder.parent)
             place = self._folders.place(folder)
         with contextlib.suppress(FileExistsError):
-            place.make_folder()
+            place.make_directory()
             self._made.append(folder)
 
     def _check_unchanged(self, changes: Sequence[Change]) -> None:
@@ -148,7 +148,7 @@ class _Batch:
         try:
             place = self._folders.place(change.path)
             with locate_file(change.path, self._workspace) as now:
-                is_moved = not os.path.samestat(place.folder_status(), now.folder_status())
+                is_moved = not os.path.samestat(place.directory_status(), now.directory_status())
             return not is_moved and content_of(place) == change.before.data
         except (UnreadableError, FilesChangedError, OSError):
             return False
@@ -196,10 +196,10 @@ class _HeldFolders:
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
-        self._places: OrderedDict[Path, Place] = OrderedDict()
+        self._places: OrderedDict[Path, DirectoryEntry] = OrderedDict()
         self._identities: dict[Path, tuple[int, int]] = {}
 
-    def place(self, path: Path) -> Place:
+    def place(self, path: Path) -> DirectoryEntry:
         """Return the place of a file or directory; the place may be closed once others were requested.
 
         Raises:
@@ -218,12 +218,12 @@ class _HeldFolders:
         while self._places:
             self._places.popitem()[1].close()
 
-    def _open(self, path: Path) -> Place:
+    def _open(self, path: Path) -> DirectoryEntry:
         try:
             place = locate_file(path, self._workspace)
         except (UnsafeFileError, NotADirectoryError) as error:  # the plan found none of these here
             raise FilesChangedError([show(self._workspace, path)]) from error
-        status = place.folder_status()
+        status = place.directory_status()
         identity = (status.st_dev, status.st_ino)
         if self._identities.setdefault(path.parent, identity) != identity:
             place.close()
@@ -246,7 +246,9 @@ _RECORD = re.compile(r"[0-9a-f]{12}\.json")
 _TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
 
 
-def restore(place: Place, before: Snapshot, temporary: str, *, is_after: Callable[[bytes | None], bool]) -> bool:
+def restore(
+    place: DirectoryEntry, before: Snapshot, temporary: str, *, is_after: Callable[[bytes | None], bool]
+) -> bool:
     """Restore a file from before a batch, if the file still is what the batch wrote; whether the file is as before.
 
     Raises:
@@ -287,7 +289,7 @@ class BatchRecords:
         try:
             data = _recorded(changes, temporaries, self._workspace)
             is_durable = b'"after"' in data  # else only temporary files would be left where the machine ends
-            make_private_folder(self._folder)
+            make_private_directory(self._folder)
             with locate(file, Links.NEVER, root=self._folder) as place:
                 descriptor = place.open_private(os.O_RDWR | os.O_CREAT)
                 if try_lock(descriptor):
@@ -361,7 +363,7 @@ class BatchRecords:
             (back if is_back else left).append(show(self._workspace, path))
         for folder in record["folders"]:
             with contextlib.suppress(OSError), locate_file(Path(folder), self._workspace) as place:
-                place.remove_folder()
+                place.remove_directory()
         return _told(back, left)
 
 

@@ -423,7 +423,7 @@ class LiveSide(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class OnEnd:
     """The end of an act: the written files, and after a failed step the outcome of putting all back."""
 
     outcome: Outcome
@@ -443,7 +443,7 @@ class Act:
         self._side = side
         self._restores = restores
 
-    async def run(self, write: Callable[[], Awaitable[Outcome]]) -> Ended:
+    async def run(self, write: Callable[[], Awaitable[Outcome]]) -> OnEnd:
         """Do the steps. When `write` raises, nothing was done; a cancellation continues when all is put back."""
         outcome = await write()
         is_well, put_back = False, None
@@ -452,7 +452,7 @@ class Act:
         finally:
             with anyio.CancelScope(shield=True):  # a cancelled act must not stay half done
                 put_back = await self._end(outcome, is_well=is_well)
-        return Ended(outcome, put_back)
+        return OnEnd(outcome, put_back)
 
     async def _end(self, outcome: Outcome, *, is_well: bool) -> PutBack | None:
         if is_well or not self._restores:

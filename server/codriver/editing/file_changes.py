@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from codriver.files import Place
+    from codriver.files import DirectoryEntry
 
 MAX_FILE_BYTES: Final = 8 * MEBIBYTE
 """No source file is as large, and reading such a file takes a second."""
@@ -110,12 +110,12 @@ def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snaps
         raise UnreadableError(error.strerror or str(error)) from error
 
 
-def locate_file(path: Path, workspace: Path) -> Place:
+def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
     """The place of a path without links; for a path in the workspace, the walk opens nothing outside of that."""
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
 
-def snapshot_of(place: Place, *, most_bytes: int | None = None) -> Snapshot:
+def snapshot_of(place: DirectoryEntry, *, most_bytes: int | None = None) -> Snapshot:
     """The file at the place; raises FileNotFoundError without one, OSError, and the errors of `read`."""
     if most_bytes is None:
         most_bytes = MAX_NOTEBOOK_BYTES if place.path.suffix == ".ipynb" else MAX_FILE_BYTES
@@ -135,7 +135,7 @@ def fault_of_lines(data: bytes) -> str:
     return f"it has {lines:,} lines, and at most {MAX_LINES:,} can be edited: change it by a program in a shell"
 
 
-def content_of(place: Place) -> bytes | None:
+def content_of(place: DirectoryEntry) -> bytes | None:
     """Return the bytes of the file at the place, None without one. Raises like `snapshot_of`."""
     try:
         return snapshot_of(place).data

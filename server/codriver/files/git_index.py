@@ -48,7 +48,7 @@ def is_tracked(path: Path) -> bool:
     path = Path(os.path.abspath(path))  # noqa: PTH100  # a link is itself what git tracks
     # The link may lie in the repository of a folder that is itself reached through a link.
     real = Path(os.path.realpath(path.parent)) / path.name
-    top = next((folder for folder in real.parents if os.path.lexists(folder / ".git")), None)
+    top = next((directory for directory in real.parents if os.path.lexists(directory / ".git")), None)
     if top is None:
         return False
     name = os.fsencode(real.relative_to(top).as_posix()).lower()
@@ -72,9 +72,9 @@ def _tracked_names(git: Path) -> Iterator[bytes]:
 
 
 def _is_sha256(git: Path) -> bool:
-    for folder in (git, *git.parents[1:2]):  # the configuration of a linked tree is its repository's
+    for directory in (git, *git.parents[1:2]):  # the configuration of a linked tree is its repository's
         try:
-            return _SHA256.search(files.read(folder / "config", CONFIG_RULES)) is not None
+            return _SHA256.search(files.read(directory / "config", CONFIG_RULES)) is not None
         except FileNotFoundError:
             continue
     return False
@@ -95,12 +95,12 @@ def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
             start = at
             (flags,) = struct.unpack_from(">H", data, at + _STAT_BYTES + hash_bytes)
             at += _STAT_BYTES + hash_bytes + (4 if flags & _EXTENDED else 2)
-            kept = b""
+            previous_name = b""
             if version == PREFIXED:
                 dropped, at = _variable_length(data, at)
-                kept = previous[: len(previous) - dropped]
+                previous_name = previous[: len(previous) - dropped]
             end = data.index(b"\0", at)
-            previous = kept + data[at:end]
+            previous = previous_name + data[at:end]
             yield previous.lower()
             at = end + 1 if version == PREFIXED else start + (end - start + 8) // 8 * 8
     except (struct.error, IndexError, ValueError) as error:

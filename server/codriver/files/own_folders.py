@@ -15,13 +15,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from codriver.files.place import OTHERS, PRIVATE_FOLDER
+from codriver.files.place import OTHERS, PRIVATE_DIRECTORY_MODE
 from codriver.systems.file_system import is_mine, is_open, remove
 
 NAME = "codriver"
 
 
-def server_folder(workspace: Path) -> Path:
+def server_directory(workspace: Path) -> Path:
     """Return the directory in a workspace with its server's port file, record, token and lock.
 
     Clients know this place.
@@ -31,24 +31,24 @@ def server_folder(workspace: Path) -> Path:
 
 def port_file(workspace: Path) -> Path:
     """Return the file that holds the port of the server that runs for a workspace: what a relay is given."""
-    return server_folder(workspace) / "port"
+    return server_directory(workspace) / "port"
 
 
-def config_folder() -> Path:
+def config_directory() -> Path:
     """Return the user's own settings and the installed relay: `~/.config/codriver` on Linux."""
     from platformdirs import user_config_path  # noqa: PLC0415  # only some commands need it, and it takes a while
 
     return _absolute(os.environ.get("XDG_CONFIG_HOME")) or user_config_path(NAME, appauthor=False)
 
 
-def relay_folder() -> Path:
+def relay_directory() -> Path:
     """The folder in which the relay is installed, so that client configurations survive upgrades."""
-    return config_folder()
+    return config_directory()
 
 
 def relay_file() -> Path:
     """Return the installed relay, as the script that clients start, with any Python."""
-    return relay_folder() / "codriver_relay.py"
+    return relay_directory() / "codriver_relay.py"
 
 
 def hook_file(relay: Path) -> Path:
@@ -56,7 +56,7 @@ def hook_file(relay: Path) -> Path:
     return relay.with_name("codriver_hook.py")
 
 
-def shipped_folder(name: str) -> Path:
+def shipped_directory(name: str) -> Path:
     """A folder that comes with Codriver, such as `skills`: inside the package, or beside it in a source tree."""
     package = Path(__file__).parents[1]
     installed = package / "data" / name
@@ -65,43 +65,43 @@ def shipped_folder(name: str) -> Path:
 
 def user_settings_file() -> Path:
     """Return the settings that hold in all workspaces of this user."""
-    return config_folder() / "codriver.toml"
+    return config_directory() / "codriver.toml"
 
 
-def state_folder() -> Path:
+def state_directory() -> Path:
     """Return the directory of the user's state: it survives a restart and is no setting."""
     from platformdirs import user_state_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(NAME, appauthor=False)
 
 
-def cache_folder() -> Path:
+def cache_directory() -> Path:
     """Return the directory of the user's caches, which can be fetched or computed again."""
     from platformdirs import user_cache_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_CACHE_HOME")) or user_cache_path(NAME, appauthor=False)
 
 
-def workspace_state_folder(workspace: Path) -> Path:
+def workspace_state_directory(workspace: Path) -> Path:
     """The state of one workspace, outside of it: two workspaces never share one, whatever they are called."""
     import hashlib  # noqa: PLC0415  # the commands that are called a thousand times ask for other folders
 
     resolved = workspace.resolve()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", resolved.name).strip("-")[:40] or "workspace"
-    return state_folder() / "workspaces" / f"{slug}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:12]}"
+    return state_directory() / "workspaces" / f"{slug}-{hashlib.sha256(os.fsencode(resolved)).hexdigest()[:12]}"
 
 
 def history_file(workspace: Path) -> Path:
     """Return the file of a workspace's history. The counter of lines lies next to it."""
-    return workspace_state_folder(workspace) / "eval-history.transit.json"
+    return workspace_state_directory(workspace) / "eval-history.transit.json"
 
 
-def _absolute(folder: str | None) -> Path | None:
+def _absolute(directory: str | None) -> Path | None:
     """Return `folder` as the base of our directories. The XDG rules ignore a directory that is not absolute."""
-    return Path(folder) / NAME if folder and Path(folder).is_absolute() else None
+    return Path(directory) / NAME if directory and Path(directory).is_absolute() else None
 
 
-def make_private_folder(folder: Path) -> None:
+def make_private_directory(directory: Path) -> None:
     """Make a folder and its missing parents, so that nobody else may enter any of them. Again is harmless.
 
     Within the folder of the user's state, other users lose their rights to an existing folder; a link stays.
@@ -109,29 +109,29 @@ def make_private_folder(folder: Path) -> None:
     Raises:
         OSError: the folder cannot be made.
     """
-    above = folder
+    above = directory
     missing: list[Path] = []
     while not os.path.lexists(above):
         missing.append(above)
         above = above.parent
     for one in reversed(missing):
-        one.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-    if not folder.is_dir():
-        raise NotADirectoryError(20, "it is no folder", str(folder))
-    state = state_folder()
-    if folder.is_relative_to(state):
-        for one in (folder, *folder.parents):
+        one.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
+    if not directory.is_dir():
+        raise NotADirectoryError(20, "it is no folder", str(directory))
+    state = state_directory()
+    if directory.is_relative_to(state):
+        for one in (directory, *directory.parents):
             _close(one)
             if one == state:
                 break
 
 
-def _close(folder: Path) -> None:
+def _close(directory: Path) -> None:
     """Close a directory of this user's to others. A file system without modes leaves the directory as it is."""
     with suppress(OSError):
-        status = folder.lstat()
+        status = directory.lstat()
         if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
-            folder.chmod(PRIVATE_FOLDER)
+            directory.chmod(PRIVATE_DIRECTORY_MODE)
 
 
 if sys.platform == "win32":

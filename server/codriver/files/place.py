@@ -13,31 +13,31 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Self
 
-from codriver.systems.file_system import CLOEXEC, NOFOLLOW, TELLS_MODES, give, is_mine, is_open, is_trusted, set_mode
+from codriver.systems.file_system import CLOEXEC, HAS_MODES, NOFOLLOW, give, is_mine, is_open, is_trusted, set_mode
 from codriver.systems.machine import put_on_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from codriver.systems.file_system import OpenFolder
+    from codriver.systems.file_system import OpenDirectory
 
 
 PRIVATE_FILE: Final = 0o600
-PRIVATE_FOLDER: Final = 0o700
+PRIVATE_DIRECTORY_MODE: Final = 0o700
 
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_PIECE_BYTES: Final = 1 << 20
+_CHUNK_BYTES: Final = 1 << 20
 
 
-class Place:
+class DirectoryEntry:
     """A name in a folder that is held open: whatever happens to the path, everything is done in that very folder.
 
     Lives until it is closed, or the `with` block ends. `path` is the folder's path when it was opened, for messages.
     """
 
-    def __init__(self, folder: OpenFolder, name: str, path: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: OpenDirectory, name: str, path: Path) -> None:
+        self._directory = directory
         self.name = name
         self.path = path
 
@@ -49,31 +49,31 @@ class Place:
 
     def close(self) -> None:
         """Let the directory go. Again is harmless."""
-        self._folder.close()
+        self._directory.close()
 
     def status(self) -> os.stat_result | None:
         """Return the status of the entry with the name, of a link itself; None when nothing has the name."""
         with contextlib.suppress(FileNotFoundError):
-            return self._folder.status_of(self.name)
+            return self._directory.status_of(self.name)
         return None
 
-    def folder_status(self) -> os.stat_result:
+    def directory_status(self) -> os.stat_result:
         """Return the status of the directory."""
-        return self._folder.status()
+        return self._directory.status()
 
-    def make_folder_private(self) -> None:
+    def make_directory_private(self) -> None:
         """Let no one but this user into the directory.
 
         Raises:
             NotOwnError: it is another user's, or its file system does not keep its mode.
         """
-        if not is_mine(self.folder_status().st_uid):
-            raise NotOwnError(self.path.parent, "it is another user's folder")
-        if TELLS_MODES and is_private(self.folder_status()):
+        if not is_mine(self.directory_status().st_uid):
+            raise NotOwnedError(self.path.parent, "it is another user's folder")
+        if HAS_MODES and is_private(self.directory_status()):
             return
-        self._folder.close_to_others()
-        if not is_private(self.folder_status()):
-            raise NotOwnError(self.path.parent, "it stays open to others: its file system keeps no modes")
+        self._directory.close_to_others()
+        if not is_private(self.directory_status()):
+            raise NotOwnedError(self.path.parent, "it stays open to others: its file system keeps no modes")
 
     def open(self, rules: Rules) -> int:
         """A descriptor of the file for reading, checked by `rules` but for its size; the caller closes it.
@@ -83,8 +83,8 @@ class Place:
             UnsafeFileError: the file breaks the rules.
         """
         # Asked before the opening: some devices act when they are opened.
-        check_readable(self._folder.status_of(self.name), rules, self.path)
-        descriptor = self._folder.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
+        check_readable(self._directory.status_of(self.name), rules, self.path)
+        descriptor = self._directory.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
         try:
             check_readable(os.fstat(descriptor), rules, self.path)
         except BaseException:
@@ -103,7 +103,7 @@ class Place:
         if now is not None:
             check_writable(now, self.path)
         flags |= CLOEXEC | NOFOLLOW | _NO_WAIT
-        descriptor = self._folder.open(self.name, flags, PRIVATE_FILE)
+        descriptor = self._directory.open(self.name, flags, PRIVATE_FILE)
         try:
             status = os.fstat(descriptor)
             check_writable(status, self.path)
@@ -122,18 +122,18 @@ class Place:
         """Return the whole file, and the status of that very file. Raises like `read`."""
         descriptor = self.open(rules)
         try:
-            return b"".join(self._pieces(descriptor, rules)), os.fstat(descriptor)
+            return b"".join(self._chunks(descriptor, rules)), os.fstat(descriptor)
         finally:
             os.close(descriptor)
 
-    def read_pieces(self, rules: Rules) -> Iterator[bytes]:
+    def read_chunks(self, rules: Rules) -> Iterator[bytes]:
         """Yield the whole file in chunks of up to 1 MiB.
 
         Raises like `read`: before the first, but for a file that grows.
         """
         descriptor = self.open(rules)
         try:
-            yield from self._pieces(descriptor, rules)
+            yield from self._chunks(descriptor, rules)
         finally:
             os.close(descriptor)
 
@@ -145,20 +145,20 @@ class Place:
         finally:
             os.close(descriptor)
 
-    def _pieces(self, descriptor: int, rules: Rules) -> Iterator[bytes]:
+    def _chunks(self, descriptor: int, rules: Rules) -> Iterator[bytes]:
         size = os.fstat(descriptor).st_size
         if size > rules.most_bytes:
             raise TooLargeError(self.path, rules.most_bytes, size)
         left = rules.most_bytes
-        while piece := os.read(descriptor, min(_PIECE_BYTES, left + 1)):
-            left -= len(piece)
+        while chunk := os.read(descriptor, min(_CHUNK_BYTES, left + 1)):
+            left -= len(chunk)
             if left < 0:  # the file has grown, or its file system tells no sizes
                 raise TooLargeError(self.path, rules.most_bytes)
-            yield piece
+            yield chunk
 
     def is_writable(self) -> bool:
         """Return whether mode and file system let this user write to the entry with the name."""
-        return self._folder.is_writable(self.name)
+        return self._directory.is_writable(self.name)
 
     def stage(
         self,
@@ -176,7 +176,7 @@ class Place:
         """
         temporary = temporary or temporary_name(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
-        descriptor = self._folder.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE)
+        descriptor = self._directory.open(temporary, flags, 0o666 if mode is None else PRIVATE_FILE)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.writelines((data,) if isinstance(data, bytes) else data)
@@ -218,7 +218,7 @@ class Place:
         if list_names is None or read is None or write is None:
             return  # of Linux alone
         with contextlib.suppress(OSError):
-            descriptor = self._folder.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
+            descriptor = self._directory.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
             try:
                 for attribute in list_names(descriptor):
                     with contextlib.suppress(OSError):
@@ -228,7 +228,7 @@ class Place:
 
     def put(self, temporary: str) -> None:
         """Give a staged file the name, in place of the entry with the name. A directory is not replaced."""
-        self._folder.replace(self.name, by=temporary)
+        self._directory.replace(self.name, by=temporary)
 
     def put_new(self, temporary: str) -> None:
         """Give a staged file the name if nothing has it.
@@ -237,7 +237,7 @@ class Place:
             FileExistsError: something has it.
         """
         try:
-            self._folder.link(self.name, to=temporary)
+            self._directory.link(self.name, to=temporary)
         except FileExistsError:
             raise
         except (OSError, NotImplementedError):  # not every file system has links
@@ -248,7 +248,7 @@ class Place:
     def discard(self, temporary: str) -> None:
         """Remove a staged file, if it is still there."""
         with contextlib.suppress(FileNotFoundError):
-            self._folder.remove(temporary)
+            self._directory.remove(temporary)
 
     def remove(self) -> None:
         """Remove the entry with the name: a link itself, not its target.
@@ -256,23 +256,23 @@ class Place:
         Raises:
             FileNotFoundError: nothing has it.
         """
-        self._folder.remove(self.name)
+        self._directory.remove(self.name)
 
-    def make_folder(self) -> None:
+    def make_directory(self) -> None:
         """Make a directory of this name, with the mode that the user's umask leaves.
 
         Raises:
             FileExistsError: something has the name.
         """
-        self._folder.make_folder(self.name)
+        self._directory.make_directory(self.name)
 
-    def remove_folder(self) -> None:
+    def remove_directory(self) -> None:
         """Remove the empty directory with the name; OSError for a directory with entries, or no directory."""
-        self._folder.remove_folder(self.name)
+        self._directory.remove_directory(self.name)
 
     def sync(self) -> None:
         """Put the folder's entries on the disk for good, where the file system can do that with folders."""
-        self._folder.sync()
+        self._directory.sync()
 
 
 def temporary_name(path: Path) -> str:
@@ -301,7 +301,7 @@ class Links(Enum):
     """None: for files that say where to send code and secrets."""
     WITHIN = "within"
     """Links that stay below the root: for files that a project may arrange as it likes."""
-    OWN = "own"
+    OF_USER = "own"
     """Links of this user or root that lead to a file of this user or root: for the user's own home."""
     ANY = "any"
     """All links: for edits that the user has allowed to leave the workspace."""
@@ -334,7 +334,7 @@ class TooLargeError(UnsafeFileError):
         super().__init__(path, f"it has {found}, and {most_bytes:,} bytes are the most that is read", errno.EFBIG)
 
 
-class NotOwnError(UnsafeFileError):
+class NotOwnedError(UnsafeFileError):
     """The file is another user's, or open to others, but has to be this user's own."""
 
 
@@ -353,14 +353,14 @@ class Rules:
     is_secret: bool = False
 
 
-def is_own(status: os.stat_result) -> bool:
+def is_owned_by_user(status: os.stat_result) -> bool:
     """Return whether a file is this user's or root's, and no one else may write to it. Root has every right anyway."""
     return is_trusted(status.st_uid) and not is_open(status, 0o022)
 
 
-def is_private(folder: os.stat_result) -> bool:
+def is_private(directory: os.stat_result) -> bool:
     """Return whether a directory is this user's or root's, and no one else may enter it."""
-    return is_own(folder) and not is_open(folder, OTHERS)
+    return is_owned_by_user(directory) and not is_open(directory, OTHERS)
 
 
 def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
@@ -371,12 +371,12 @@ def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
     """
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
-    if (rules.is_granting or rules.is_secret) and not is_own(status):
-        raise NotOwnError(path, "it is another user's, or others may write to it")
+    if (rules.is_granting or rules.is_secret) and not is_owned_by_user(status):
+        raise NotOwnedError(path, "it is another user's, or others may write to it")
     if rules.is_secret and is_open(status, OTHERS):
-        raise NotOwnError(path, "others may read it: its mode has to be 0600")
-    if rules.links is Links.OWN and not is_trusted(status.st_uid):
-        raise NotOwnError(path, "it is another user's")
+        raise NotOwnedError(path, "others may read it: its mode has to be 0600")
+    if rules.links is Links.OF_USER and not is_trusted(status.st_uid):
+        raise NotOwnedError(path, "it is another user's")
 
 
 def check_writable(status: os.stat_result, path: Path) -> None:
@@ -390,6 +390,6 @@ def check_writable(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
     if not is_mine(status.st_uid):
-        raise NotOwnError(path, "it is another user's")
+        raise NotOwnedError(path, "it is another user's")
     if status.st_nlink > 1:
-        raise NotOwnError(path, "it has another name too, by a hard link")
+        raise NotOwnedError(path, "it has another name too, by a hard link")

@@ -41,23 +41,23 @@ class Poller(Generic[T]):
 
     def __init__(
         self,
-        look: Callable[[], T],
+        check: Callable[[], T],
         *,
         interval_s: float,
         rest_times: float = 0.0,
         rests_first: bool = False,
         may_wait: Callable[[], bool] | None = None,
     ) -> None:
-        self._look = look
+        self._check = check
         self._interval_s = interval_s
         self._rest_times = rest_times
         self._may_wait = may_wait
         self._is_short = False
         self._plan(time.monotonic(), interval_s if rests_first else 0.0)
 
-    async def next(self, is_news: Callable[[T], bool] | None = None) -> T:
+    async def next(self, is_changed: Callable[[T], bool] | None = None) -> T:
         """The next look's finding, after the rest that is due; with `is_news`, called in the thread, the next news."""
-        wait = _Wait(self, is_news)
+        wait = _Wait(self, is_changed)
         # The limit is the poller's own: polling for hours must not take the threads that calls wait for.
         in_thread = anyio.CapacityLimiter(1)
         try:
@@ -71,15 +71,15 @@ class Poller(Generic[T]):
         """Return true if the next look may hold up others."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
-    def look(self) -> T:
+    def check(self) -> T:
         """Look, and plan the next look."""
-        began_s = time.monotonic()
+        started_s = time.monotonic()
         try:
-            return self._look()
+            return self._check()
         finally:
             over_s = time.monotonic()
-            self._is_short = over_s - began_s < SHORT_S
-            self._plan(over_s, max(self._interval_s, self._rest_times * (over_s - began_s)))
+            self._is_short = over_s - started_s < SHORT_S
+            self._plan(over_s, max(self._interval_s, self._rest_times * (over_s - started_s)))
 
     def _plan(self, now_s: float, rest_s: float) -> None:
         self.due_s = now_s + rest_s
@@ -91,11 +91,11 @@ class Poller(Generic[T]):
 class _Wait(Generic[T]):
     """One wait for news, in a thread of its own; its looks may be made by any thread of the same rounds."""
 
-    def __init__(self, poller: Poller[T], is_news: Callable[[T], bool] | None) -> None:
+    def __init__(self, poller: Poller[T], is_changed: Callable[[T], bool] | None) -> None:
         self.poller = poller
         self.outcome: Future[T] = Future()
         """Cancelled when nobody waits any more."""
-        self._is_news = is_news
+        self._is_changed = is_changed
         # Waiting for an event makes a lock at each rest and takes two: such a wake-up costs as much as a look.
         self._asleep = threading.Lock()
         self._asleep.acquire()
@@ -109,11 +109,11 @@ class _Wait(Generic[T]):
             raise PollingOverError
         return self.outcome.result()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Look once, and end the wait by news, or by the failure of the look."""
         try:
-            found = self.poller.look()
-            is_over = self._is_news is None or self._is_news(found)
+            found = self.poller.check()
+            is_over = self._is_changed is None or self._is_changed(found)
         except Exception as error:  # noqa: BLE001  # the waiting caller gets it, whichever thread looked
             if self.outcome.set_running_or_notify_cancel():
                 self.outcome.set_exception(error)
@@ -150,7 +150,7 @@ class _Rounds:
         try:
             while not wait.outcome.done() and wait.poller.is_apart is is_apart:
                 if self._waits[0] is wait:
-                    self._look(wait)
+                    self._check(wait)
                 else:
                     wait.sleep(-1)
         finally:
@@ -159,7 +159,7 @@ class _Rounds:
                 if self._waits:
                     self._waits[0].wake()
 
-    def _look(self, leading: _Wait[T]) -> None:
+    def _check(self, leading: _Wait[T]) -> None:
         """Sleep until a look is due, or make those that are."""
         with self._guard:
             waits = list(self._waits)
@@ -170,7 +170,7 @@ class _Rounds:
             return
         for wait in waits:
             if wait.poller.due_with_others_s <= now_s and not wait.outcome.done():
-                wait.look()
+                wait.check()
                 if wait.outcome.done() or wait.poller.is_apart:
                     wait.wake()
 

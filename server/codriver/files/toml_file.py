@@ -63,7 +63,7 @@ def content(path: Path, *, root: Path | None) -> bytes:
     Raises:
         OSError: the file is missing, or must not be read.
     """
-    return files.read(path, Rules(Links.OWN if root is None else Links.WITHIN, MAX_BYTES), root=root)
+    return files.read(path, Rules(Links.OF_USER if root is None else Links.WITHIN, MAX_BYTES), root=root)
 
 
 def parse(text: str) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def parse(text: str) -> dict[str, Any]:
     """
     import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
 
-    parts = 1 + max(piece.count(".") for piece in _NO_KEY.split(_HIDDEN.sub('"', text)))
+    parts = 1 + max(part.count(".") for part in _NO_KEY.split(_HIDDEN.sub('"', text)))
     if parts > MAX_KEY_PARTS:
         raise ValueError(f"a key has {parts:,} parts between dots, and {MAX_KEY_PARTS} are the most that is read")
     return tomllib.loads(text)

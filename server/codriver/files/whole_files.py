@@ -22,8 +22,16 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from codriver.files.place import PRIVATE_FILE, LinkRefusedError, Links, NotRegularError, Place, Rules, UnsafeFileError
-from codriver.systems.file_system import HAS_DESCRIPTORS, OpenFolder, is_trusted
+from codriver.files.place import (
+    PRIVATE_FILE,
+    DirectoryEntry,
+    LinkRefusedError,
+    Links,
+    NotRegularError,
+    Rules,
+    UnsafeFileError,
+)
+from codriver.systems.file_system import HAS_DESCRIPTORS, OpenDirectory, is_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +40,7 @@ T = TypeVar("T")
 
 SETTLED_NS: Final = 2 * 10**9
 """The age from which on a further write shows in the time stamp: FAT counts it in steps of two seconds."""
-MOST_KEPT: Final = 10_000
+MAX_ENTRIES: Final = 10_000
 
 Stamp = tuple[int, int, int, int, int]
 """Device, inode, length in bytes, and the times in ns at which content and status changed."""
@@ -48,29 +56,29 @@ def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
         UnsafeFileError: the file breaks the rules; `strerror` says why.
         OSError: the file cannot be read.
     """
-    with locate(path, rules.links, root=root) as place:
-        return place.read(rules)
+    with locate(path, rules.links, root=root) as entry:
+        return entry.read(rules)
 
 
-def read_pieces(path: Path, rules: Rules, *, root: Path | None = None) -> Iterator[bytes]:
+def read_chunks(path: Path, rules: Rules, *, root: Path | None = None) -> Iterator[bytes]:
     """The file at `path` in pieces of up to 1 MiB, for files that may be too large to be held whole.
 
     Raises like `read`: before the first piece, but for a file that grows meanwhile.
     """
-    with locate(path, rules.links, root=root) as place:
-        yield from place.read_pieces(rules)
+    with locate(path, rules.links, root=root) as entry:
+        yield from entry.read_chunks(rules)
 
 
 def read_stamped(path: Path, rules: Rules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
     """Return the whole file and the status of what was read. Raises like `read`."""
-    with locate(path, rules.links, root=root) as place:
-        return place.read_with_status(rules)
+    with locate(path, rules.links, root=root) as entry:
+        return entry.read_with_status(rules)
 
 
 def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
     """Return the first `most_bytes` of a file of any size. Raises like `read`, but for TooLargeError."""
-    with locate(path, rules.links, root=root) as place:
-        return place.read_head(rules)
+    with locate(path, rules.links, root=root) as entry:
+        return entry.read_head(rules)
 
 
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
@@ -113,11 +121,11 @@ def replace(
         UnsafeFileError: the path leads to no regular file, or through a link that is not followed.
         OSError: the file cannot be written.
     """
-    with locate(path, links, root=root, make_mode=make_mode) as place:
-        now = place.status()
+    with locate(path, links, root=root, make_mode=make_mode) as entry:
+        now = entry.status()
         if now is not None and not stat.S_ISREG(now.st_mode) and not stat.S_ISLNK(now.st_mode):
-            raise NotRegularError(place.path, now.st_mode)
-        place.replace(data, mode=mode, is_durable=is_durable)
+            raise NotRegularError(entry.path, now.st_mode)
+        entry.replace(data, mode=mode, is_durable=is_durable)
 
 
 def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
@@ -126,13 +134,13 @@ def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
     Raises:
         UnsafeFileError: the path leads to a link, no regular file, or another user's.
     """
-    with locate(path, links, root=root) as place:
-        return place.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    with locate(path, links, root=root) as entry:
+        return entry.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 MAX_LINKS: Final = 40
 """Links followed for one path; Linux follows as many. Source: path_resolution(7)."""
-MAX_FOLDERS: Final = 128
+MAX_DIRECTORIES: Final = 128
 """Folders on one path, each of which takes a descriptor; no source tree is half as deep."""
 
 
@@ -143,7 +151,7 @@ def locate(
     root: Path | None = None,
     make_mode: int | None = None,
     is_last_followed: bool = True,
-) -> Place:
+) -> DirectoryEntry:
     """Return the place of a file, its directory held open; the caller closes it.
 
     `root` is the directory that the user named, whose own path is taken as it is; a relative `path` begins there.
@@ -164,7 +172,7 @@ def locate(
     except BaseException:
         walk.close()
         raise
-    return Place(walk.keep_last(), name, walk.path / name)
+    return DirectoryEntry(walk.detach_last(), name, walk.path / name)
 
 
 class _Walk:
@@ -181,7 +189,7 @@ class _Walk:
         self._is_last_followed = is_last_followed
         self._given = path
         self._todo = deque(_below(path, root) if root is not None else absolute.parts[1:])
-        self._folders = [OpenFolder.at(self._start)]
+        self._directories = [OpenDirectory.at(self._start)]
         self._names: list[str] = []
         self._followed = 0
 
@@ -192,12 +200,12 @@ class _Walk:
 
     def close(self) -> None:
         """Let all directories go."""
-        while self._folders:
-            self._folders.pop().close()
+        while self._directories:
+            self._directories.pop().close()
 
-    def keep_last(self) -> OpenFolder:
+    def detach_last(self) -> OpenDirectory:
         """Return the directory that the walk has reached, now the caller's; the others are let go."""
-        last = self._folders.pop()
+        last = self._directories.pop()
         self.close()
         return last
 
@@ -221,19 +229,21 @@ class _Walk:
     def _go_up(self) -> None:
         if self._names:
             self._names.pop()
-            self._folders.pop().close()
+            self._directories.pop().close()
         elif self._is_bounded:
             raise LinkRefusedError(self._given, f"it leads out of {self._start}")
 
     def _go_down(self, part: str) -> None:
-        here = self._folders[-1]
-        if len(self._folders) > MAX_FOLDERS:
-            raise UnsafeFileError(self._given, f"it leads through more than {MAX_FOLDERS} folders", errno.ENAMETOOLONG)
+        current = self._directories[-1]
+        if len(self._directories) > MAX_DIRECTORIES:
+            raise UnsafeFileError(
+                self._given, f"it leads through more than {MAX_DIRECTORIES} folders", errno.ENAMETOOLONG
+            )
         if self._make_mode is not None:
             with contextlib.suppress(FileExistsError):
-                here.make_folder(part, self._make_mode)
+                current.make_directory(part, self._make_mode)
         try:
-            self._folders.append(here.below(part))
+            self._directories.append(current.below(part))
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
         self._names.append(part)
@@ -241,7 +251,7 @@ class _Walk:
     def _target_of(self, part: str) -> str | None:
         """Return the target of the link `part`; None when it is no link, or nothing."""
         try:
-            return self._folders[-1].target_of(part)
+            return self._directories[-1].target_of(part)
         except OSError as error:
             raise OSError(error.errno, error.strerror, str(self.path / part)) from None
 
@@ -252,7 +262,7 @@ class _Walk:
             raise LinkRefusedError(link, "it is a link to itself, or to a link of too many", errno.ELOOP)
         if self._links is Links.NEVER:
             raise LinkRefusedError(link, "it is a link, and none is followed here", errno.ELOOP)
-        if self._links is Links.OWN and not is_trusted(self._folders[-1].status_of(part).st_uid):
+        if self._links is Links.OF_USER and not is_trusted(self._directories[-1].status_of(part).st_uid):
             raise LinkRefusedError(link, "it is a link of another user")
         parts = Path(target).parts
         if Path(target).is_absolute():
@@ -274,7 +284,7 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
 
 def _locate_by_path(
     path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
-) -> Place:
+) -> DirectoryEntry:
     """The place, where the system has no descriptors of folders: checked now, and believed until it is used."""
     start = Path(os.path.realpath(root or Path.cwd()))
     given = start.joinpath(*_below(path, root)) if root is not None else start / path
@@ -286,7 +296,7 @@ def _locate_by_path(
         raise LinkRefusedError(path, "it is reached by a link, and none is followed here", errno.ELOOP)
     if make_mode is not None:
         real.parent.mkdir(make_mode, parents=True, exist_ok=True)
-    return Place(OpenFolder.believed(real.parent), real.name, real)
+    return DirectoryEntry(OpenDirectory.believed(real.parent), real.name, real)
 
 
 class ReadCache(Generic[T]):
@@ -297,7 +307,7 @@ class ReadCache(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Path, tuple[Stamp, T]] = {}
+        self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, read: Callable[[], T]) -> T:
         """The finding kept of this very file, else a new one by `read`, which raises for an unreadable file.
@@ -308,22 +318,22 @@ class ReadCache(Generic[T]):
         try:
             status = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
-            self._kept.pop(path, None)
+            self._entries.pop(path, None)
             raise
         except OSError:  # `read` meets the error too, and explains it
             return read()
         stamp = stamp_of(status)
-        known = self._kept.get(path)
+        known = self._entries.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
-        asked_ns = time.time_ns()
+        requested_ns = time.time_ns()
         found = read()
         newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
         # After the clock was set back, a file looks younger than now: it is read each time until then.
-        if stat.S_ISREG(status.st_mode) and asked_ns - newest_ns > SETTLED_NS and len(self._kept) < MOST_KEPT:
-            self._kept[path] = (stamp, found)
+        if stat.S_ISREG(status.st_mode) and requested_ns - newest_ns > SETTLED_NS and len(self._entries) < MAX_ENTRIES:
+            self._entries[path] = (stamp, found)
         else:
-            self._kept.pop(path, None)
+            self._entries.pop(path, None)
         return found
 
 

@@ -40,9 +40,9 @@ MOST_LEVELS: Final = 64
 class WorkingTree:
     """A working tree: its folder, its repository, and, of a linked one, its own folder in that repository."""
 
-    folder: Path
+    root: Path
     repository: Path
-    own: Path | None = None
+    git_dir: Path | None = None
 
 
 def main_checkout(workspace: Path) -> Path | None:
@@ -51,9 +51,9 @@ def main_checkout(workspace: Path) -> Path | None:
         pointer = _line_of(workspace / GIT, workspace, LINK_RULES)
         if not pointer.startswith(POINTER):
             return None
-        own = Path(os.path.normpath(workspace / pointer.removeprefix(POINTER)))
-        back = Path(os.path.normpath(own / _line_of(own / "gitdir", own, LINK_RULES)))
-        common = Path(os.path.normpath(own / _line_of(own / "commondir", own, LINK_RULES)))
+        git_dir = Path(os.path.normpath(workspace / pointer.removeprefix(POINTER)))
+        back = Path(os.path.normpath(git_dir / _line_of(git_dir / "gitdir", git_dir, LINK_RULES)))
+        common = Path(os.path.normpath(git_dir / _line_of(git_dir / "commondir", git_dir, LINK_RULES)))
         if os.path.realpath(back) != os.path.realpath(workspace / GIT) or common.name != GIT:
             return None
     except (OSError, ValueError):
@@ -61,76 +61,76 @@ def main_checkout(workspace: Path) -> Path | None:
     return common.parent
 
 
-def git_directory(folder: Path) -> Path:
+def git_directory(directory: Path) -> Path:
     """Return the git directory of a working tree: `.git` itself, or the directory that the file `.git` names.
 
     Raises:
         OSError, ValueError: there is no `.git`, or it is no plain small text.
     """
-    if stat.S_ISDIR((folder / GIT).lstat().st_mode):
-        return folder / GIT
-    pointer = _line_of(folder / GIT, folder, CLAIM)
+    if stat.S_ISDIR((directory / GIT).lstat().st_mode):
+        return directory / GIT
+    pointer = _line_of(directory / GIT, directory, CLAIM)
     if not pointer.startswith(POINTER):
-        raise ValueError(f"{folder / GIT} names no git directory")
-    return Path(os.path.normpath(folder / pointer.removeprefix(POINTER)))
+        raise ValueError(f"{directory / GIT} names no git directory")
+    return Path(os.path.normpath(directory / pointer.removeprefix(POINTER)))
 
 
-def is_linked_tree(folder: Path) -> bool:
+def is_linked_tree(directory: Path) -> bool:
     """True if a folder is a linked working tree, as its `.git` claims: nothing above it is its own."""
     try:
-        tree = _tree_at(folder)
+        tree = _tree_at(directory)
     except (OSError, ValueError):
         return False
-    return tree is not None and tree.own is not None
+    return tree is not None and tree.git_dir is not None
 
 
-def other_tree(workspace: Path, folder: Path) -> Path | None:
+def other_tree(workspace: Path, directory: Path) -> Path | None:
     """The working tree around `folder`, if it is another tree of the repository of `workspace`. Blocks.
 
     None for the same tree, a tree of another repository, and an unknown one.
     """
     try:
-        here, there = _tree_of(workspace), _tree_of(folder)
-        if here is None or there is None or here.repository != there.repository or here.folder == there.folder:
+        current, other = _tree_of(workspace), _tree_of(directory)
+        if current is None or other is None or current.repository != other.repository or current.root == other.root:
             return None
-        return there.folder if _is_known(here) and _is_known(there) else None
+        return other.root if _is_known(current) and _is_known(other) else None
     except (OSError, ValueError):
         return None
 
 
-def _tree_of(folder: Path) -> WorkingTree | None:
+def _tree_of(directory: Path) -> WorkingTree | None:
     """The nearest working tree from a folder upward, as its `.git` claims; folders above it are not looked at."""
-    place = next((place for place in _upward(folder) if os.path.lexists(place / GIT)), None)
-    return None if place is None else _tree_at(place)
+    top = next((path for path in _upward(directory) if os.path.lexists(path / GIT)), None)
+    return None if top is None else _tree_at(top)
 
 
-def _tree_at(place: Path) -> WorkingTree | None:
+def _tree_at(directory: Path) -> WorkingTree | None:
     """The working tree at a folder, as its `.git` claims; None for a submodule, and for any other folder.
 
     Raises:
         OSError, ValueError: the folder has no `.git`, or its `.git` is no plain small text.
     """
-    status = os.lstat(place / GIT)
+    status = os.lstat(directory / GIT)
     if stat.S_ISDIR(status.st_mode):
-        return WorkingTree(place, place / GIT)
-    pointer = _line_of(place / GIT, place, CLAIM)
+        return WorkingTree(directory, directory / GIT)
+    pointer = _line_of(directory / GIT, directory, CLAIM)
     if not pointer.startswith(POINTER):
         return None
-    own = Path(os.path.normpath(place / pointer.removeprefix(POINTER)))
-    return WorkingTree(place, own.parents[1], own) if own.parent.name == LINKED else None
+    git_dir = Path(os.path.normpath(directory / pointer.removeprefix(POINTER)))
+    return WorkingTree(directory, git_dir.parents[1], git_dir) if git_dir.parent.name == LINKED else None
 
 
-def _upward(folder: Path) -> Iterator[Path]:
-    resolved = Path(os.path.realpath(folder))
+def _upward(directory: Path) -> Iterator[Path]:
+    resolved = Path(os.path.realpath(directory))
     yield from (resolved, *resolved.parents)[:MOST_LEVELS]
 
 
 def _is_known(tree: WorkingTree) -> bool:
     """Whether the repository claims the working tree as its own: the main tree by its place, others by a file."""
-    if tree.own is None:
+    if tree.git_dir is None:
         return True
-    back = os.path.normpath(tree.own / _line_of(tree.own / "gitdir", tree.own, CLAIM))
-    return os.path.realpath(back) == os.path.realpath(tree.folder / GIT)
+    back = os.path.normpath(tree.git_dir / _line_of(tree.git_dir / "gitdir", tree.git_dir, CLAIM))
+    return os.path.realpath(back) == os.path.realpath(tree.root / GIT)
 
 
 def _line_of(path: Path, root: Path, rules: Rules) -> str:
@@ -160,23 +160,23 @@ def walk(
         except OSError:
             entries = []
         seen += len(entries)
-        shown = [entry for entry in entries if not entry.name.startswith(".")]
-        others = [entry for entry in shown if not _is_folder(entry)]
+        visible = [entry for entry in entries if not entry.name.startswith(".")]
+        others = [entry for entry in visible if not _is_directory(entry)]
         yield path, depth, others
-        if depth < max_depth and len(others) < len(shown):
-            folders = (entry for entry in shown if entry.name not in SKIPPED and _is_folder(entry))
-            waiting.extend((folder, depth + 1) for folder in sorted(entry.path for entry in folders))
+        if depth < max_depth and len(others) < len(visible):
+            directories = (entry for entry in visible if entry.name not in SKIPPED and _is_directory(entry))
+            waiting.extend((directory, depth + 1) for directory in sorted(entry.path for entry in directories))
 
 
 def files_of(
-    folder: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
+    directory: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
 ) -> Iterator[Path]:
     """The files of the walk whose names have one of these endings, in one folder by name; a link may be among them."""
-    for _path, _depth, entries in walk(folder, max_entries=max_entries, max_depth=max_depth):
+    for _path, _depth, entries in walk(directory, max_entries=max_entries, max_depth=max_depth):
         yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
 
 
-def kinds_held(
+def markers_in(
     workspace: Path, suffixes: Mapping[str, tuple[str, ...]], *, max_entries: int = sys.maxsize
 ) -> frozenset[str]:
     """The kinds of files, by the endings of their names, that occur among the first `max_entries` of the walk."""
@@ -189,7 +189,7 @@ def kinds_held(
     return frozenset(suffixes.keys() - missing.keys())
 
 
-def _is_folder(entry: os.DirEntry[str]) -> bool:
+def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
     except OSError:  # the file was there a moment ago

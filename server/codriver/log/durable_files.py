@@ -28,7 +28,7 @@ def read(path: Path, most_bytes: int) -> Iterator[bytes]:
         UnsafeFileError: the file is no regular file of this user alone, or has more bytes.
     """
     with contextlib.suppress(FileNotFoundError):
-        yield from files.read_pieces(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
+        yield from files.read_chunks(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
 
 
 def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:

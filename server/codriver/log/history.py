@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver import files
-from codriver.files.own_folders import make_private_folder
+from codriver.files.own_folders import make_private_directory
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskErrorReporter, set_aside
 from codriver.log.history_file import HistoryFile, most_read_bytes, open_existing, read_newest
@@ -135,7 +135,7 @@ class History:
         errors: list[str] = []
         self._is_writable, last = True, 0
         try:
-            make_private_folder(self._path.parent)
+            make_private_directory(self._path.parent)
             durable_files.sweep(self._path)
             self._file.size, last = open_existing(self._path, self._max_bytes)
         except NewerFormatError as error:

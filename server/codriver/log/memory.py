@@ -24,8 +24,8 @@ from tinydb import TinyDB, where
 from tinydb.storages import Storage
 
 from codriver import files
-from codriver.files import MEBIBYTE, PRIVATE_FOLDER, Links, Rules
-from codriver.files.own_folders import make_private_folder, try_lock
+from codriver.files import MEBIBYTE, PRIVATE_DIRECTORY_MODE, Links, Rules
+from codriver.files.own_folders import make_private_directory, try_lock
 from codriver.log.durable_files import DiskErrorReporter, set_aside
 from codriver.log.newest_entries import cut
 from codriver.log.output_log import SCHEMA, EntityStore, Entry, OutputLog, Snapshot, Value
@@ -128,7 +128,7 @@ class ReplacedFile(Storage):
         content = _encoded(data)
         if len(content) > self._max_bytes:
             raise files.TooLargeError(self._path, self._max_bytes, len(content))
-        files.replace(self._path, content, links=Links.NEVER, root=self._root, make_mode=PRIVATE_FOLDER)
+        files.replace(self._path, content, links=Links.NEVER, root=self._root, make_mode=PRIVATE_DIRECTORY_MODE)
 
 
 def _are_tables(tables: object) -> bool:
@@ -224,7 +224,7 @@ class Memory:
             if left < 0:
                 break
             output[str(record[0])] = document
-        make_private_folder(self.directory)
+        make_private_directory(self.directory)
         head = {**asdict(run), "entries": len(output)}
         self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
 
@@ -315,7 +315,7 @@ class Memory:
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
         """The documents to be changed, by one process at a time."""
-        make_private_folder(self.directory)
+        make_private_directory(self.directory)
         with self._lock, _locked(self.directory / "memory.lock"):
             storage = ReplacedFile(self._documents_file, self.directory, MAX_DOCUMENTS_BYTES)
             try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.pictures import decoded, image
 from codriver.files import Links, remove, whole_files
-from codriver.files.own_folders import make_private_folder
+from codriver.files.own_folders import make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -40,7 +40,7 @@ class ImageFiles:
         path = self._directory / name
         if name not in self._lines:
             try:
-                make_private_folder(self._directory)
+                make_private_directory(self._directory)
                 whole_files.replace(path, decoded(data), links=Links.NEVER, root=self._directory, is_durable=False)
             except OSError as error:
                 logger.warning("a picture cannot be kept as %s: %s", path, error.strerror or error)

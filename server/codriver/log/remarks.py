@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE)
+RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE)
 MAX_REMARKS: Final = 32
 """Maximum number of remarks that are remembered; the oldest are forgotten first."""
 
@@ -51,6 +51,6 @@ class Remarks:
 
     def _replace(self, data: bytes) -> None:
         try:
-            files.replace(self._path, data, links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+            files.replace(self._path, data, links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
         except OSError as error:  # the remark is then reported again by the next server
             logger.info("%s cannot be written: %s", self._path, error)

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from codriver.files import PRIVATE_FOLDER, Links, Rules, locate, remove, remove_tree
-from codriver.files.own_folders import make_private_folder, remove_locked, try_lock
+from codriver.files import PRIVATE_DIRECTORY_MODE, Links, Rules, locate, remove, remove_tree
+from codriver.files.own_folders import make_private_directory, remove_locked, try_lock
 from codriver.log.durable_files import DiskErrorReporter
 
 if TYPE_CHECKING:
@@ -79,10 +79,10 @@ class SpillDirectory:
         Raises:
             OSError: the directory cannot be made.
         """
-        make_private_folder(self._root)
+        make_private_directory(self._root)
         if self._directory is None:
             self._directory = self._claimed()
-        self._directory.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)  # again, if somebody tidied up
+        self._directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)  # again, if somebody tidied up
         return self._directory
 
     def _claimed(self) -> Path:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from codriver.errors import CodriverError, StartError
-from codriver.files.own_folders import server_folder
+from codriver.files.own_folders import server_directory
 from codriver.net import server_record
 from codriver.net.kernel_sockets import KernelSilentError
 
@@ -251,7 +251,7 @@ def connect(
     Raises:
         NoServerError: no server runs, or the started one does not come up.
     """
-    directory = server_folder(workspace)
+    directory = server_directory(workspace)
     try:
         return _connect(workspace, directory, name)
     except NoServerError:
@@ -349,7 +349,7 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start a server that outlives this command and ends by itself once no one needs it."""
     from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # no other call needs it
 
-    directory = server_folder(workspace)
+    directory = server_directory(workspace)
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
     with os.fdopen(server_record.open_log(directory, truncate=True), "wb") as log:
         environ = server_environment(str(workspace))
@@ -362,7 +362,7 @@ def request_stop(workspace: Path, claimed: ServerRecord) -> None:
     Raises:
         CodriverError, OSError, ValueError: the server cannot be reached.
     """
-    _reach(workspace, server_folder(workspace), claimed.port, {"stop": "yes"}).close()
+    _reach(workspace, server_directory(workspace), claimed.port, {"stop": "yes"}).close()
 
 
 def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]:
@@ -374,7 +374,7 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
         CodriverError, OSError, ValueError: the server cannot be reached.
     """
     connect(workspace).close()  # its errors are written for people
-    directory = server_folder(workspace)
+    directory = server_directory(workspace)
     others = {"request": name, "detail": detail}
     with _reach(workspace, directory, _read_port(workspace, directory), others) as connection:
         for message in connection.messages():
@@ -389,7 +389,7 @@ def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
 
     The kernel names the process; on other systems the server is queried, and has to answer.
     """
-    directory = server_folder(workspace)
+    directory = server_directory(workspace)
     try:
         return server_record.process_of(claimed, directory) or _query_process(workspace, directory, claimed)
     except server_record.NotTheServerError:

@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules
-from codriver.files.own_folders import make_private_folder, server_folder, state_folder, workspace_state_folder
+from codriver.files.own_folders import (
+    make_private_directory,
+    server_directory,
+    state_directory,
+    workspace_state_directory,
+)
 from codriver.net import client, server_record
 
 if TYPE_CHECKING:
@@ -48,15 +53,15 @@ def note(workspace: Path) -> None:
     Raises:
         OSError: the note cannot be written.
     """
-    directory = workspace_state_folder(workspace)
-    make_private_folder(directory)
+    directory = workspace_state_directory(workspace)
+    make_private_directory(directory)
     files.replace(directory / NOTE, os.fsencode(workspace.resolve()), links=Links.NEVER, root=directory)
 
 
 def forget(workspace: Path) -> None:
     """Remove the note of a workspace. Repeating it is harmless."""
     with suppress(OSError):
-        files.remove(workspace_state_folder(workspace) / NOTE)
+        files.remove(workspace_state_directory(workspace) / NOTE)
 
 
 def noted_workspaces() -> tuple[Path, ...]:
@@ -95,17 +100,17 @@ def health_of(workspace: Path, name: str) -> KnownServer:
 
 def _left_over(workspace: Path) -> str:
     """Return the reason why no server runs, in a word; blank while a process holds the workspace."""
-    is_claimed = server_record.is_claimed(server_folder(workspace))
+    is_claimed = server_record.is_claimed(server_directory(workspace))
     return "its server ended without a word" if is_claimed is False else ""
 
 
 def _notes() -> Iterator[Path]:
     """Yield the workspaces of all notes in valid locations."""
-    root = state_folder() / "workspaces"
+    root = state_directory() / "workspaces"
     for directory in sorted(root.iterdir())[:MOST_NOTES] if root.is_dir() else ():
         try:
             workspace = Path(os.fsdecode(files.read(directory / NOTE, RULES, root=directory)))
         except (OSError, ValueError):
             continue
-        if workspace.is_absolute() and workspace_state_folder(workspace).name == directory.name:
+        if workspace.is_absolute() and workspace_state_directory(workspace).name == directory.name:
             yield workspace

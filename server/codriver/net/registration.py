@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links
-from codriver.files.own_folders import state_folder, try_lock, workspace_state_folder
+from codriver.files.own_folders import state_directory, try_lock, workspace_state_directory
 from codriver.net.server_record import (
     SECRET,
     STOPPED_FOR_GOOD,
@@ -115,7 +115,9 @@ class Claim:
         try:
             _write(self._directory, "server.json", json.dumps(fields, indent=1) + "\n")
             if self.token:
-                files.replace(_stop_file(record), self.token.encode(), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+                files.replace(
+                    _stop_file(record), self.token.encode(), links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE
+                )
             _write(self._directory, "port", str(record.port))
         except OSError as error:
             raise ClaimError(self._directory, error) from error
@@ -203,7 +205,7 @@ def stop_for_good(workspace: Path) -> None:
     """
     mark = _stop_mark(workspace)
     try:
-        files.replace(mark, b"", links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
+        files.replace(mark, b"", links=Links.ANY, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError as error:
         raise ClaimError(mark.parent, error) from error
 
@@ -225,14 +227,14 @@ def allow_start(workspace: Path) -> None:
 
 
 def _stop_mark(workspace: Path) -> Path:
-    return workspace_state_folder(workspace) / "stopped-for-good"
+    return workspace_state_directory(workspace) / "stopped-for-good"
 
 
 def _prepare(directory: Path) -> tuple[int, bool]:
     """Return the open lock in the directory, which is made private; and whether the directory was private before."""
     with locate_in(directory, "lock", make=True, is_last_followed=False) as lock:
-        was_private = files.is_private(lock.folder_status())
-        lock.make_folder_private()
+        was_private = files.is_private(lock.directory_status())
+        lock.make_directory_private()
         descriptor = lock.open_private(os.O_RDWR | os.O_CREAT)
     try:
         with locate_in(directory, ".gitignore", is_last_followed=False) as ignored:
@@ -261,12 +263,12 @@ def _remove(directory: Path, name: str) -> None:
 
 def _stop_file(record: ServerRecord) -> Path:
     """Return the file with the token, found by the port alone."""
-    return state_folder() / DOORS / str(record.port)
+    return state_directory() / DOORS / str(record.port)
 
 
 def _remove_stop_file(stop_file: Path, token: str) -> None:
     """Remove the file, unless it holds another server's token by now."""
-    with suppress(OSError), files.locate(stop_file, Links.OWN) as position:
+    with suppress(OSError), files.locate(stop_file, Links.OF_USER) as position:
         if position.read(SECRET) == token.encode():
             position.remove()
 

@@ -104,7 +104,7 @@ def install_relay(source: Path, target: Path) -> Path:
         with _alone(target.with_name(LOCK)):
             for position, text in expected.items():
                 if not _is_installed(position, text):
-                    files.replace(position, text, links=Links.ANY, make_mode=files.PRIVATE_FOLDER)
+                    files.replace(position, text, links=Links.ANY, make_mode=files.PRIVATE_DIRECTORY_MODE)
             _remove_old(target)
     except OSError as error:
         raise RelayNotInstalledError(position, error) from error
@@ -118,7 +118,7 @@ def _alone(path: Path) -> Iterator[None]:
     Raises:
         OSError: the directory cannot be written.
     """
-    with files.locate(path, Links.OWN, make_mode=files.PRIVATE_FOLDER) as opened:
+    with files.locate(path, Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE) as opened:
         descriptor = opened.open_private(os.O_RDWR | os.O_CREAT)
     try:
         with suppress(OSError):
@@ -163,7 +163,7 @@ def _remove_old(target: Path) -> None:
 def _is_in_use(directory: Path) -> bool:
     """Return whether a relay of this version runs."""
     try:
-        with files.locate(directory / IN_USE, Links.OWN) as position:
+        with files.locate(directory / IN_USE, Links.OF_USER) as position:
             if sys.platform == "win32":
                 position.path.unlink()  # Windows removes no open file, so a held directory may stay
             else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver import files
-from codriver.files.own_folders import state_folder
+from codriver.files.own_folders import state_directory
 from codriver.net.background_writes import BackgroundWrites
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 RECORD: Final = "seen-clients.json"
 MAX_CLIENTS: Final = 64
-RULES: Final = files.Rules(files.Links.OWN, most_bytes=64 * files.KIBIBYTE)
+RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=64 * files.KIBIBYTE)
 COMMAND_NAME_PREFIX: Final = "codriver-"
 """The prefix of the names of Codriver's commands, which use no relay and are no clients of a user's."""
 REST_S: Final = 60
@@ -68,14 +68,16 @@ def write(who: str, now_s: float) -> None:
     seen = {**read(), who: int(now_s)}
     stored = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
     try:
-        path = state_folder() / RECORD
-        files.replace(path, json.dumps(stored).encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER)
+        path = state_directory() / RECORD
+        files.replace(
+            path, json.dumps(stored).encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE
+        )
     except OSError as error:
         logger.info("the client is not noted: %s", error)
 
 
 def read() -> Mapping[str, int]:
     """Return the newest time of each client, in seconds since 1970; empty without a readable record."""
-    found = files.read_json(state_folder() / RECORD, RULES)
+    found = files.read_json(state_directory() / RECORD, RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

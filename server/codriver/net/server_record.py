@@ -62,7 +62,7 @@ class ServerRecord:
     """The longest line that the server reads, for relays; 0 where it is unknown."""
 
 
-def locate_in(directory: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.Place:
+def locate_in(directory: Path, name: str, *, is_last_followed: bool = True, make: bool = False) -> files.DirectoryEntry:
     """Return the location of one of the files, reached from the workspace without a link.
 
     Raises like `files.locate`.
@@ -140,7 +140,7 @@ def open_log(directory: Path, *, truncate: bool) -> int:
         OSError: the log is no regular file of this user's alone, or cannot be written.
     """
     with locate_in(directory, "serve.log", make=True) as log:
-        log.make_folder_private()
+        log.make_directory_private()
         descriptor = log.open_private(os.O_RDWR | os.O_APPEND | os.O_CREAT)
     if truncate:
         os.ftruncate(descriptor, 0)
@@ -182,12 +182,12 @@ def is_claimed(directory: Path) -> bool | None:
 
 def _read(directory: Path, name: str, rules: Rules) -> bytes:
     with locate_in(directory, name) as opened:
-        status = opened.folder_status()
+        status = opened.directory_status()
         if not is_trusted(status.st_uid):
-            raise files.NotOwnError(directory, "it is another user's folder, so nothing in it counts")
+            raise files.NotOwnedError(directory, "it is another user's folder, so nothing in it counts")
         if not files.is_private(status):
             why = "others may enter this folder, so nothing in it counts until `codriver serve` has made it private"
-            raise files.NotOwnError(directory, why)
+            raise files.NotOwnedError(directory, why)
         return opened.read(rules)
 
 

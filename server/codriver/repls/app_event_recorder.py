@@ -37,8 +37,8 @@ class _Intake:
     generation: int
     known: Recent[int, None] = field(default_factory=partial(Recent, KNOWN))
     is_open: bool = False
-    kept: int = 0
-    unkept: Counter[str] = field(default_factory=Counter)
+    recorded: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
 
 
 class AppEventRecorder:
@@ -59,27 +59,27 @@ class AppEventRecorder:
         self._workspace = workspace
         self._intakes: dict[str, _Intake] = {}
 
-    def heard(self, repl: Repl, frame: Mapping[str, object]) -> None:
+    def record_frame(self, repl: Repl, frame: Mapping[str, object]) -> None:
         """Record a frame."""
         intake = self._intakes.get(repl.id)
         if intake is None or intake.generation != repl.generation:
             intake = self._intakes[repl.id] = _Intake(repl.generation)
         if not intake.is_open:
-            intake.is_open, intake.kept = True, 0
+            intake.is_open, intake.recorded = True, 0
             self._later("recording the events of an application", self._close, repl.id)
         stream = str(frame.get("sub"))
-        intake.unkept[stream] += as_int(frame.get("dropped")) or 0
-        for told in as_list(frame.get("events")):
-            if (event := read_event(told, repl.key)) is not None:
-                self._take(intake, stream, replace(event, text=near(event.text, self._workspace)))
+        intake.dropped[stream] += as_int(frame.get("dropped")) or 0
+        for row in as_list(frame.get("events")):
+            if (event := read_event(row, repl.key)) is not None:
+                self._record(intake, stream, replace(event, text=near(event.text, self._workspace)))
 
-    def _take(self, intake: _Intake, stream: str, event: AppEvent) -> None:
+    def _record(self, intake: _Intake, stream: str, event: AppEvent) -> None:
         if event.app_id is not None and event.app_id in intake.known:
             return
-        if intake.kept >= MOST_IN_WINDOW:
-            intake.unkept[stream] += 1
+        if intake.recorded >= MOST_IN_WINDOW:
+            intake.dropped[stream] += 1
             return
-        intake.kept += 1
+        intake.recorded += 1
         if event.app_id is not None:
             intake.known[event.app_id] = None
         self._log.record(event)
@@ -89,9 +89,9 @@ class AppEventRecorder:
         await anyio.sleep(WINDOW_S)
         intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
         intake.is_open = False
-        unkept, intake.unkept = intake.unkept, Counter()
+        dropped, intake.dropped = intake.dropped, Counter()
         last = next(reversed(intake.known), None)
-        for stream, count in unkept.items():
+        for stream, count in dropped.items():
             if count > 0:
                 self._log.drop(count)
                 text = f"{count} events of {stream} are not kept; the application's trace has the newest"
@@ -109,20 +109,20 @@ class AppEventRecorder:
         self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))
 
 
-def read_event(told: object, session_key: str) -> AppEvent | None:
+def read_event(row: object, session_key: str) -> AppEvent | None:
     """Return the event in a REPL's words; None for other words. See `AppEvents` for the shape."""
-    if not isinstance(told, dict) or not isinstance(told.get("line"), str):
+    if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
-    by, time, cause = mapping_of(told, "origin"), as_number(told.get("time")), told.get("dispatchId")
+    by, time, cause = mapping_of(row, "origin"), as_number(row.get("time")), row.get("dispatchId")
     return AppEvent(
-        told["line"],
+        row["line"],
         round((time or 0) * 1000),
-        op=untrusted.text_of(told, "opType") or None,
-        name=untrusted.text_of(told, "operation") or None,
-        frame=untrusted.text_of(told, "frame") or None,
+        op=untrusted.text_of(row, "opType") or None,
+        name=untrusted.text_of(row, "operation") or None,
+        frame=untrusted.text_of(row, "frame") or None,
         cause=cause if isinstance(cause, str) else as_int(cause),
-        ms=as_number(told.get("ms")),
-        app_id=as_int(told.get("id")),
+        ms=as_number(row.get("ms")),
+        app_id=as_int(row.get("id")),
         who=untrusted.text_of(by, "who") or None,
         evaluation=untrusted.text_of(by, "evaluation") or None,
         session_key=session_key,

@@ -36,16 +36,16 @@ class AppStreamKeeper:
         if stream not in self._core.state.app_streams:
             return
         repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
-        is_there = False
+        exists = False
         if repl is not None and adapter is not None and repl.generation == stream.generation:
             try:
-                told = json.loads(await adapter.ask_seam("subscriptions", json.dumps({"renew": [stream.id]})))
-                is_there = any(row["id"] == stream.id for row in told.get("subs", ()))
+                answer = json.loads(await adapter.call_seam("subscriptions", json.dumps({"renew": [stream.id]})))
+                exists = any(row["id"] == stream.id for row in answer.get("subs", ()))
             except OpTimedOutError:
-                is_there = True  # the REPL is busy, and is asked again
+                exists = True  # the REPL is busy, and is asked again
             except (CodriverError, ValueError) as error:
                 logger.info("renewing the stream %s of %s: %s", stream.id, stream.repl, error)
-        self._core.resume(effect, is_there)
+        self._core.resume(effect, exists)
 
     async def end(self, effect: EndAppStream) -> None:
         """End a stream in the application, if the application can still be reached."""
@@ -54,6 +54,6 @@ class AppStreamKeeper:
         if repl is None or adapter is None or repl.generation != stream.generation:
             return
         try:
-            await adapter.ask_seam("unsubscribe", json.dumps({"subId": stream.id}))
+            await adapter.call_seam("unsubscribe", json.dumps({"subId": stream.id}))
         except CodriverError as error:
             logger.info("ending the stream %s of %s: %s", stream.id, stream.repl, error)

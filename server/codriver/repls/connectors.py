@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def connect_jupyter(
-    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
+    address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
     """A context with a kernel's adapter, whose modules are a megabyte that many workspaces never need."""
     from codriver.repls.jupyter import jupyter_adapter  # noqa: PLC0415  # see above
 
     return jupyter_adapter.connect_jupyter(
-        place, listener=listener, workspace=workspace, is_remote=is_remote, found_by=found_by
+        address, listener=listener, workspace=workspace, is_remote=is_remote, found_by=found_by
     )
 
 

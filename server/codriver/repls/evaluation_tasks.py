@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
     from codriver.core.values import Form
-    from codriver.repls.contract.adapter_values import Ended
+    from codriver.repls.contract.adapter_values import OnEnd
 
 
 async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
@@ -33,12 +33,12 @@ async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaita
 class Evaluations(TaskSet):
     """The evaluations of one adapter that run in tasks of their own: each gets its end once, whatever happens."""
 
-    def begin(self, ended: Ended, act: Coroutine[object, object, Ending]) -> None:
+    def start_reporting(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
         """Run the function that gives an evaluation's ending, and tell it; or an error, or that we closed the REPL."""
-        self.start(report_end(ended, act))
+        self.start(report_end(on_end, act))
 
 
-async def report_end(ended: Ended, act: Coroutine[object, object, Ending]) -> None:
+async def report_end(on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
     """Run an evaluation, and report how it ended, whatever happens."""
     how: Ending | Exception = ReplDisconnectedError("it was closed by us")
     try:
@@ -46,4 +46,4 @@ async def report_end(ended: Ended, act: Coroutine[object, object, Ending]) -> No
     except Exception as error:  # noqa: BLE001  # it goes to the callback for the end
         how = error
     finally:
-        ended(how)
+        on_end(how)

@@ -19,10 +19,10 @@ from codriver.repls.contract.adapter_values import (
     OthersEnding,
     Output,
     Reported,
-    SeamShown,
+    SeamFound,
     SensitiveSeen,
     Value,
-    ValueKept,
+    ValueStored,
     text_of,
 )
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.repls.app_event_recorder import AppEventRecorder
 
-KEPT_OTHERS: Final = 1000
+MAX_OTHERS: Final = 1000
 """The number of others' evaluations that can still have output: an older one's output belongs to none."""
 
 LATE: Final = "a value came when this was over, and is in no result: "
@@ -49,7 +49,7 @@ class EventRecorder:
         self._logbook = logbook
         self._transcripts = transcripts
         self._app_events = app_events
-        self._others: Recent[tuple[str, str], str] = Recent(KEPT_OTHERS)
+        self._others: Recent[tuple[str, str], str] = Recent(MAX_OTHERS)
         """Our evaluations that stand for others', by REPL and the id in its adapter's events."""
         self._updates: dict[str, dict[str, Display]] = {}
         """The last update of each display, by running evaluation."""
@@ -57,19 +57,19 @@ class EventRecorder:
         """By name of a report: the function that takes an evaluation's id and the report, as JSON. Set once, before
         the server listens."""
 
-    def heard(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
+    def receive(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
         """Take an event from a REPL: into the transcript of its evaluation, and into the log."""
-        told_as = evaluation_id
-        if self._others and (repl_id, told_as) in self._others:
-            evaluation_id = self._others[repl_id, str(told_as)]
+        event_id = evaluation_id
+        if self._others and (repl_id, event_id) in self._others:
+            evaluation_id = self._others[repl_id, str(event_id)]
         state = self._core.state
         evaluation = state.evaluations.get(evaluation_id) if evaluation_id else None
         repl = state.repls.get(repl_id)
         match event:
             case Value():
                 if repl is not None:
-                    told = replace(event, text=text_of(event.bundle)) if event.bundle else event
-                    self._value(told, repl, evaluation)
+                    resolved = replace(event, text=text_of(event.bundle)) if event.bundle else event
+                    self._value(resolved, repl, evaluation)
             case Output():
                 if repl is not None:
                     self._output(event, repl, evaluation)
@@ -77,21 +77,21 @@ class EventRecorder:
                 if repl is not None:
                     self._display(event, repl, evaluation)
             case OthersCode():
-                self._others_began(repl_id, str(told_as), event.code)
-            case SeamShown() | AppEvents() | SensitiveSeen():
-                self._app_told(repl_id, event)
+                self._start_others(repl_id, str(event_id), event.code)
+            case SeamFound() | AppEvents() | SensitiveSeen():
+                self._receive_from_app(repl_id, event)
             case _:
                 if evaluation is not None:
                     self._happened(event, evaluation)
 
-    def _happened(self, event: InputNeeded | ValueKept | OthersEnding | Reported, evaluation: Evaluation) -> None:
+    def _happened(self, event: InputNeeded | ValueStored | OthersEnding | Reported, evaluation: Evaluation) -> None:
         """Report an evaluation's event without text for the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputRequested(evaluation.id))
         elif isinstance(event, Reported):
             self.listeners[event.name](evaluation.id, event.text)
-        elif isinstance(event, ValueKept):
-            self._keep(evaluation, event.cut)
+        elif isinstance(event, ValueStored):
+            self._mark_stored(evaluation, event.cut)
         else:
             failure = event.failure and self.cleared(event.failure)
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
@@ -106,24 +106,24 @@ class EventRecorder:
 
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 
-    def _app_told(self, repl_id: str, event: SeamShown | AppEvents | SensitiveSeen) -> None:
+    def _receive_from_app(self, repl_id: str, event: SeamFound | AppEvents | SensitiveSeen) -> None:
         """Take news of the application in a REPL, which belong to no evaluation."""
         if isinstance(event, SensitiveSeen):
-            self._logbook.learn_sensitive(repl_id, event.texts)
+            self._logbook.learn_sensitive(repl_id, event.values)
             return
         repl = self._core.state.repls.get(repl_id)
         if repl is None:
             return
         if isinstance(event, AppEvents):
-            self._app_events.heard(repl, event.frame)
+            self._app_events.record_frame(repl, event.frame)
         # The end of each evaluation tells the seam: only a new one is news.
         elif repl.profile is not None and repl.profile.seam != event.session_id:
             self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
-    def _others_began(self, repl_id: str, told_as: str, code: str) -> None:
+    def _start_others(self, repl_id: str, event_id: str, code: str) -> None:
         """Note an evaluation in the REPL by somebody else, past this server; it is then treated like ours."""
         evaluation = next_id(self._core.state)
-        self._others[repl_id, told_as] = evaluation
+        self._others[repl_id, event_id] = evaluation
         self._transcripts.open(evaluation, code=code)
         self._core.report(actions.OthersEvaluation(repl_id, evaluation, code))
 
@@ -149,7 +149,7 @@ class EventRecorder:
                 return  # the log tells its end in words
             transcript.server_cut |= event.truncated
             if event.cut:
-                transcript.retain_cut(event.cut, is_stored=event.is_kept)
+                transcript.retain_cut(event.cut, is_stored=event.is_stored)
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
@@ -162,7 +162,7 @@ class EventRecorder:
         elif not event.is_update or evaluation is not None:
             self._value(Value(text_of(event.bundle)), repl, evaluation)
 
-    def _keep(self, evaluation: Evaluation, cut: str) -> None:
+    def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
         """Note that the REPL keeps the last value."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
             transcript.retain_cut(cut, is_stored=True)
@@ -214,7 +214,7 @@ class EventRecorder:
             self._transcripts.mark_over(effect.evaluation)
         transcript.signal()
 
-    def process_said(self, repl_id: str, stream: str, text: str) -> None:
+    def receive_process_output(self, repl_id: str, stream: str, text: str) -> None:
         """Take output of a REPL's process that came past its connection."""
         repl = self._core.state.repls.get(repl_id)
         text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)

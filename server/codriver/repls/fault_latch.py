@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Faults:
+class ErrorLatch:
     """Latches the faults met in one server, for its life."""
 
     def __init__(self, core: Core) -> None:

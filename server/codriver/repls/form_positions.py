@@ -34,10 +34,10 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
         error = replace(error, file=request.file, line=error.line or forms[form - 1].line)
     if error.line is None or error.file not in (None, request.file):
         return error
-    place = (error.line, error.column or 1)
+    position = (error.line, error.column or 1)
     if error.form is None and error.phase in BEFORE_RUNNING:
-        error = replace(error, form=_form_at(place, error, forms))
-    if error.form and error.phase in READING and place >= _end(forms[error.form - 1]):
+        error = replace(error, form=_form_at(position, error, forms))
+    if error.form and error.phase in READING and position >= _end(forms[error.form - 1]):
         # A reader that fails at the end of a token tells its own place, which is beyond the token and may be the next
         # line.
         culprit = forms[error.form - 1]
@@ -45,12 +45,12 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
     return error
 
 
-def _form_at(place: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
+def _form_at(position: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
     """Return the number of the form around a place."""
     if error.column is None:
-        return sum(form.line <= place[0] for form in forms) or None
+        return sum(form.line <= position[0] for form in forms) or None
     # A reader stands behind the unreadable text, which may be the beginning of the next form.
-    last = (place[0], place[1] - (error.phase in READING))
+    last = (position[0], position[1] - (error.phase in READING))
     return sum((form.line, form.column) <= last for form in forms) or None
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.adapter_values import ThreadDump
 
-ASK_AGAIN_S = 0.1
+RETRY_S = 0.1
 ANSWER_S = 3.0
 """The time for an answer to an interrupt."""
 
@@ -49,29 +49,29 @@ class Interrupter:
         if repl is None or repl.profile is None:
             return ("its REPL is gone, and the evaluation with it",)
         self._core.report(actions.StopRequested(evaluation_id, why))
-        await self.keep_stacks(evaluation_id, evaluation.repl, evaluation.execution_session)
-        said: list[str] = []
+        await self.store_stacks(evaluation_id, evaluation.repl, evaluation.execution_session)
+        reports: list[str] = []
         if "interrupt" in repl.profile.capabilities or evaluation.kind == "run-tests":
-            said, over = await self._interrupt_until_over(evaluation_id, settle_s)
+            reports, over = await self._interrupt_until_over(evaluation_id, settle_s)
             if over:  # the status tells that the REPL did as asked
                 return (
-                    *(words for words in said if words != INTERRUPTED),
+                    *(words for words in reports if words != INTERRUPTED),
                     "the evaluation is over and the session takes new ones",
                 )
         else:
-            said.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
+            reports.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
         if not repl.owned:
-            return (*said, "it still runs: this REPL was not started by codriver, so only its owner can restart it")
+            return (*reports, "it still runs: this REPL was not started by codriver, so only its owner can restart it")
         if not allow_restart:
             return (
-                *said,
+                *reports,
                 (
                     "it still runs: call interrupt_evaluation with allowRestart true to restart the REPL process, "
                     "which loses everything defined in it"
                 ),
             )
         self._core.report(actions.RestartRepl(repl.id, why))
-        return (*said, "the REPL process is being restarted: everything defined in it is gone")
+        return (*reports, "the REPL process is being restarted: everything defined in it is gone")
 
     async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
         """The stacks of the REPL's threads now, while an evaluation runs; None if the REPL does not tell in time."""
@@ -80,7 +80,7 @@ class Interrupter:
             return await adapter.stacks(evaluation.execution_session) if adapter is not None else None
         return None
 
-    async def keep_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
+    async def store_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
         """Keep the present stacks of a REPL's threads with an evaluation: after the interrupt nobody can tell them."""
         transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
         if transcript is None or adapter is None:
@@ -90,7 +90,7 @@ class Interrupter:
         with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
             dump = await adapter.stacks(session)
             if dump is not None:
-                transcript.retain_stacks(dump.whole, dump.own)
+                transcript.retain_stacks(dump.whole, dump.user)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
         """Ask the REPL to interrupt; its answer in words, and whether the evaluation has finished.
@@ -100,11 +100,11 @@ class Interrupter:
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s
         while True:
-            said, idle = await self._interrupt(evaluation)
+            report, idle = await self._interrupt(evaluation)
             left_s = deadline - anyio.current_time()
-            over = await self._over(evaluation_id, min(ASK_AGAIN_S, left_s) if idle else left_s)
+            over = await self._over(evaluation_id, min(RETRY_S, left_s) if idle else left_s)
             if over or not idle or anyio.current_time() >= deadline:
-                return [said], over
+                return [report], over
 
     async def _interrupt(self, evaluation: Evaluation) -> tuple[str, bool]:
         """Ask the REPL once; its answer in words, and whether it claims to be idle."""

@@ -48,7 +48,7 @@ class Kind:
     """Endings of the source files that it can load."""
     file_dialect: str = ""
     """The dialect of the files; empty if the REPL starts in that dialect."""
-    telling_suffixes: tuple[str, ...] = ()
+    distinctive_suffixes: tuple[str, ...] = ()
     """The endings of files that show such a project if nothing else does."""
     marks: tuple[str, ...] = ()
     """Files that make a folder such a project, the most telling first."""
@@ -92,7 +92,7 @@ _CLOJURE_BY_HAND: Final = (
 
 PYTHON: Final = Kind(
     "Python", "py", "python", ("python",),
-    suffixes=(".py",), telling_suffixes=(".py", ".ipynb"), precedence=1,
+    suffixes=(".py",), distinctive_suffixes=(".py", ".ipynb"), precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
     # For REPLs in running applications, as `.nrepl-port` is another REPL's; see `embedded.py`.
     port_files=tuple(f".codriver/app{number}.port" for number in ("", "-2", "-3", "-4")),
@@ -136,7 +136,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "Basilisp", "lpy", "basilisp", ("lisp",),
-        suffixes=(".lpy", ".cljc"), telling_suffixes=(".lpy",), needed_packages=(("pyproject.toml", "basilisp"),),
+        suffixes=(".lpy", ".cljc"), distinctive_suffixes=(".lpy",), needed_packages=(("pyproject.toml", "basilisp"),),
         install="run `pip install 'basilisp>=0.5.1,<0.6'`",
         launcher="worker", arguments=("lisp",), is_slow=True, by_hand="codriver serve --repl lisp",
     ),
@@ -148,7 +148,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "Hy", "hy", "hy", ("hy",),
-        suffixes=(".hy",), telling_suffixes=(".hy",), needed_packages=(("pyproject.toml", "hy"),), programs=("hy",),
+        suffixes=(".hy",), distinctive_suffixes=(".hy",), needed_packages=(("pyproject.toml", "hy"),), programs=("hy",),
         install="run `pip install hy hy-nrepl`", launcher="python-program", arguments=("-m", "hy_nrepl.server"),
         by_hand="codriver serve --repl hy",
     ),
@@ -246,15 +246,15 @@ def protocol_of_port_file(name: str) -> str:
     return next((kind.protocol for kind in KINDS if name in kind.port_files), NREPL)
 
 
-def address_of(protocol: str, place: str) -> str:
+def address_of(protocol: str, location: str) -> str:
     """Return the address of a REPL: `PROTOCOL://PLACE`, for nREPL only `HOST:PORT`."""
-    return place if protocol == NREPL else f"{protocol}://{place}"
+    return location if protocol == NREPL else f"{protocol}://{location}"
 
 
 def split_address(address: str) -> tuple[str, str]:
     """Return the protocol and the place that an address names."""
-    protocol, slashes, place = address.partition("://")
-    return (protocol, place) if slashes else (NREPL, address)
+    protocol, slashes, location = address.partition("://")
+    return (protocol, location) if slashes else (NREPL, address)
 
 
 def project_marks() -> frozenset[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core
     from codriver.repls.contract.adapter_values import Ending
-    from codriver.repls.fault_latch import Faults
+    from codriver.repls.fault_latch import ErrorLatch
     from codriver.repls.interrupt import Interrupter
 
     Spawn = Callable[[str, Callable[[dispatch.RunEvaluation], Awaitable[None]], dispatch.RunEvaluation], None]
@@ -34,14 +34,14 @@ class Runner:
     def __init__(
         self,
         core: Core,
-        faults: Faults,
+        errors: ErrorLatch,
         adapters: Mapping[str, Adapter],
         interrupter: Interrupter,
         spawn: Spawn,
         clear: Callable[[Failure], Failure],
     ) -> None:
         self._core = core
-        self._faults = faults
+        self._errors = errors
         self._adapters = adapters
         self._interrupter = interrupter
         self._spawn = spawn
@@ -59,17 +59,17 @@ class Runner:
             return
         loop = asyncio.get_running_loop()
         self._running[evaluation] = loop.call_later(effect.max_run_ms / 1000, self._overdue, effect)
-        ended = partial(self._ended, evaluation)
+        on_end = partial(self._finish, evaluation)
         try:
-            adapter.start_evaluation(effect.request, ended, _limits(effect))
+            adapter.start_evaluation(effect.request, on_end, _limits(effect))
         except SessionNotOpenError as error:
             if self._opens_session(effect):
                 self._spawn(f"opening a session for the evaluation {evaluation}", self._begin_in_session, effect)
             else:
-                asyncio.get_running_loop().call_soon(ended, error)
+                asyncio.get_running_loop().call_soon(on_end, error)
         except Exception as error:  # noqa: BLE001  # all who wait for the end must be told, whatever happened
             # The dispatch that asked for this is not over yet.
-            asyncio.get_running_loop().call_soon(ended, error)
+            asyncio.get_running_loop().call_soon(on_end, error)
 
     def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
         """Return whether its first evaluation opens its session in the REPL, as for lanes."""
@@ -84,15 +84,15 @@ class Runner:
         evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
         if adapter is None:
             return
-        ended = partial(self._ended, evaluation)
+        on_end = partial(self._finish, evaluation)
         try:
             await adapter.open_session(effect.request.session, shares_names=True)
             if evaluation in self._running:
-                adapter.start_evaluation(effect.request, ended, _limits(effect))
+                adapter.start_evaluation(effect.request, on_end, _limits(effect))
         except Exception as error:  # noqa: BLE001  # as in `begin`
-            ended(error)
+            on_end(error)
 
-    def _ended(self, evaluation: str, how: Ending | Exception) -> None:
+    def _finish(self, evaluation: str, how: Ending | Exception) -> None:
         self._running.pop(evaluation).cancel()
         why = self._overlong.pop(evaluation, None)
         if isinstance(how, ReplDisconnectedError):
@@ -100,7 +100,7 @@ class Runner:
         try:
             self._core.report(_ending(evaluation, how, self._clear, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
-            text = self._faults.latch(f"the evaluation {evaluation}", error)
+            text = self._errors.latch(f"the evaluation {evaluation}", error)
             failure = Failure("internal-error", f"{text}; the code was sent and {MAY_HAVE_RUN}")
             self._core.report(actions.EvaluationFinished(evaluation, "failed", failure=failure))
 
@@ -112,7 +112,7 @@ class Runner:
         evaluation = effect.request.id
         session = self._core.state.evaluations[evaluation].execution_session
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"
-        await self._interrupter.keep_stacks(evaluation, effect.repl, session)
+        await self._interrupter.store_stacks(evaluation, effect.repl, session)
         adapter = self._adapters.get(effect.repl)
         if adapter is None or evaluation not in self._running:
             return
@@ -149,4 +149,4 @@ def _ending(
         raise how
     notes = (*how.notes, *notes)
     cleared = how.failure and clear(how.failure)
-    return actions.EvaluationFinished(evaluation, how.status, how.namespace, cleared, notes, how.said, how.data)
+    return actions.EvaluationFinished(evaluation, how.status, how.namespace, cleared, notes, how.log_line, how.data)

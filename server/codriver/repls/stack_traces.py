@@ -24,8 +24,8 @@ MESSAGE_CHARS: Final = 4000
 """The longest message kept: a message with a printed value can have megabytes, and the whole is in the output log."""
 
 TRACE_FRAMES: Final = 20
-_OUR_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
-_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_OUR_CODE})
+_UNNAMED_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
+_NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE})
 
 BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
 """The phases of failures with their place in the failed form; running code may fail in code of any earlier form."""
@@ -33,7 +33,7 @@ BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
 
 def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
     """Return the failure in these parts, with its trace cut to the user's frames."""
-    own = folded([frame for frame in told_frames(parts, dialect) if not frame.tooling])
+    shortened = folded([frame for frame in reported_frames(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
         message=as_message(as_text(parts.get("message")) or ""),
@@ -42,7 +42,7 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
         line=as_int(parts.get("line")),
         column=as_int(parts.get("column")),
         form=as_int(parts.get("form")),
-        trace=tuple(text_of(frame) for frame in own[:TRACE_FRAMES]),
+        trace=tuple(text_of(frame) for frame in shortened[:TRACE_FRAMES]),
         locals=as_strings(parts.get("locals")),
         data=as_text(parts.get("data")),
         notes=as_strings(parts.get("notes")),
@@ -56,8 +56,8 @@ def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
     """Return the stack trace in these parts, with its chain; without frames if the parts have none."""
     error = read_parts(parts, dialect)
     links = [as_map(link) for link in as_list(parts.get("chain"))]
-    chain = [trace_of(one, told_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
-    return whole_trace(error, told_frames(parts, dialect), chain)
+    chain = [trace_of(one, reported_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
+    return whole_trace(error, reported_frames(parts, dialect), chain)
 
 
 def whole_trace(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
@@ -72,7 +72,7 @@ def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
     return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
 
 
-def told_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
+def reported_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
     """Return the frames of an error in the words of codriver's worker, innermost first."""
     return tuple(read_frame(text, dialect.tooling) for text in as_strings(parts.get("trace")))
 
@@ -80,12 +80,12 @@ def told_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFra
 def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
     """Return a stack trace with the locals of its frames and of its chain's, from a worker's rows."""
     found: dict[tuple[int | None, str | None], dict[str, str]] = {}
-    for told in map(as_map, rows):
-        values = {name: text for name, value in as_map(told.get("locals")).items() if (text := as_text(value))}
-        found[as_int(told.get("error")), as_text(told.get("frame"))] = values
+    for row in map(as_map, rows):
+        values = {name: text for name, value in as_map(row.get("locals")).items() if (text := as_text(value))}
+        found[as_int(row.get("error")), as_text(row.get("frame"))] = values
 
-    def filled(one: StackTrace, place: int) -> StackTrace:
-        frames = [replace(frame, locals=found.get((place, frame.text), {})) for frame in one.frames]
+    def filled(one: StackTrace, number: int) -> StackTrace:
+        frames = [replace(frame, locals=found.get((number, frame.text), {})) for frame in one.frames]
         return replace(one, frames=tuple(frames))
 
     return replace(filled(trace, 0), chain=tuple(filled(link, n) for n, link in enumerate(trace.chain, 1)))
@@ -93,9 +93,9 @@ def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
 
 def frames_of(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
     """Return the frames told by our own code: by class and method on the JVM, else by function."""
-    told = [as_map(item) for item in as_list(fields.get("frames"))]
-    if not any("class" in frame for frame in told):
-        return tuple(_frame(frame, dialect) for frame in told)
+    rows = [as_map(item) for item in as_list(fields.get("frames"))]
+    if not any("class" in frame for frame in rows):
+        return tuple(_frame(frame, dialect) for frame in rows)
     frames: list[StackFrame] = []
     for frame, owner, method in calls_of(fields.get("frames")):
         function = function_of(owner, method)
@@ -112,11 +112,11 @@ def _frame(frame: Mapping[str, object], dialect: Dialect) -> StackFrame:
     return StackFrame(f"{function} ({file}:{line})", file, line, function, is_tooling)
 
 
-def calls_of(told: object) -> list[tuple[Mapping[str, object], str, str]]:
+def calls_of(rows: object) -> list[tuple[Mapping[str, object], str, str]]:
     """Return the frames told that begin a call, each with its class and its method."""
-    frames = [as_map(item) for item in as_list(told)]
+    frames = [as_map(item) for item in as_list(rows)]
     names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
-    return [(frames[place], *names[place]) for place in calls(names)]
+    return [(frames[start], *names[start]) for start in calls(names)]
 
 
 def real_file(name: str | None) -> str | None:

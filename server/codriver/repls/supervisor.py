@@ -34,9 +34,9 @@ from codriver.repls.contract.adapter import (
 )
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.event_recorder import EventRecorder
-from codriver.repls.fault_latch import Faults
+from codriver.repls.fault_latch import ErrorLatch
 from codriver.repls.interrupt import Interrupter
-from codriver.repls.jupyter.connection_files import StartedKernels, say_farewell
+from codriver.repls.jupyter.connection_files import StartedKernels, shut_down
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
 from codriver.systems.machine import give_back_large_blocks
@@ -81,7 +81,7 @@ def with_hints(profile: Profile, added: Sequence[ServerCapability]) -> Profile:
 
 
 @dataclass(slots=True)
-class _Life:
+class _Connection:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     over: anyio.Event = field(default_factory=anyio.Event)
 
@@ -117,18 +117,18 @@ class Repls:
         """All capabilities, in the order they are shown."""
         self._recipe_of = recipe_of
         self._workspace = workspace
-        self._lives: dict[str, _Life] = {}
+        self._connections: dict[str, _Connection] = {}
         self._kernels = StartedKernels()
-        self._told: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
         """By REPL: the reason already logged why there is none, or nothing answers."""
         self._adapters: dict[str, Adapter] = {}
         self._core = core
-        self._faults = Faults(core)
+        self._errors = ErrorLatch(core)
         self._app_events = AppEventRecorder(core, logbook.app, self._begin, workspace)
         self._events = EventRecorder(core, logbook, transcripts, self._app_events)
         self._streams = AppStreamKeeper(core, self._adapters)
         self._interrupter = Interrupter(core, self._adapters, transcripts)
-        self._runner = Runner(core, self._faults, self._adapters, self._interrupter, self._begin, self._events.cleared)
+        self._runner = Runner(core, self._errors, self._adapters, self._interrupter, self._begin, self._events.cleared)
         self.stop = self._interrupter.stop
         self.stacks = self._interrupter.stacks
 
@@ -155,9 +155,9 @@ class Repls:
     def performers(self) -> Mapping[type[dispatch.Effect], Performer]:
         """Return the performers of all effects on REPLs."""
         return {
-            dispatch.StartRepl: self._begin_life,
-            dispatch.ConnectRepl: self._begin_life,
-            dispatch.EndRepl: self._end_life,
+            dispatch.StartRepl: self._open,
+            dispatch.ConnectRepl: self._open,
+            dispatch.EndRepl: self._close,
             dispatch.RetryRepl: partial(self._begin, "trying to reach a REPL again", self._retry),
             dispatch.AwaitGrace: partial(self._begin, "ending what a client left", self._await_grace),
             dispatch.RunEvaluation: self._runner.begin,
@@ -169,15 +169,15 @@ class Repls:
             dispatch.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
         }
 
-    def _begin_life(self, effect: dispatch.StartRepl | dispatch.ConnectRepl) -> None:
-        before = self._lives.get(effect.id)
-        life = self._lives[effect.id] = _Life()
-        self._tasks.start_soon(self._live, effect.id, life, before)
+    def _open(self, effect: dispatch.StartRepl | dispatch.ConnectRepl) -> None:
+        before = self._connections.get(effect.id)
+        connection = self._connections[effect.id] = _Connection()
+        self._tasks.start_soon(self._run, effect.id, connection, before)
 
-    def _end_life(self, effect: dispatch.EndRepl) -> None:
-        life = self._lives.get(effect.id)
-        if life is not None:
-            life.scope.cancel()
+    def _close(self, effect: dispatch.EndRepl) -> None:
+        connection = self._connections.get(effect.id)
+        if connection is not None:
+            connection.scope.cancel()
 
     def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
         """Do `what` in a task of its own; its faults end only that task. `what` may name the effect."""
@@ -186,25 +186,25 @@ class Repls:
             try:
                 await act(effect)
             except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                self._faults.latch(what.format(effect), error)
+                self._errors.latch(what.format(effect), error)
 
         self._tasks.start_soon(guarded)
 
     async def end_all(self) -> None:
         """End every connection and every process of ours, and wait until they are gone."""
-        for life in list(self._lives.values()):
-            life.scope.cancel()
-        for life in list(self._lives.values()):
-            await life.over.wait()
+        for connection in list(self._connections.values()):
+            connection.scope.cancel()
+        for connection in list(self._connections.values()):
+            await connection.over.wait()
         await anyio.to_thread.run_sync(self._kernels.discard_all)
 
-    async def _live(self, repl_id: str, life: _Life, before: _Life | None) -> None:
+    async def _run(self, repl_id: str, connection: _Connection, before: _Connection | None) -> None:
         cause, final, is_unreachable = "the connection ended", False, False
         try:
             if before is not None:
                 before.scope.cancel()
                 await before.over.wait()
-            with life.scope:
+            with connection.scope:
                 try:
                     cause = await self._connect(self._core.state.repls[repl_id])
                 except (recipes.RecipeError, PackageMissingError) as error:
@@ -212,13 +212,13 @@ class Repls:
                 except CodriverError as error:
                     cause, is_unreachable = str(error), isinstance(error, ReplUnreachableError)
                 except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                    cause = self._faults.latch(f"the connection to the REPL {repl_id}", error)
+                    cause = self._errors.latch(f"the connection to the REPL {repl_id}", error)
         finally:
-            life.over.set()
+            connection.over.set()
             self._events.end(repl_id)
-            if self._lives.get(repl_id) is life:
-                del self._lives[repl_id]
-        if not life.scope.cancel_called and self._core.state.lifecycle.phase in ("starting", "started"):
+            if self._connections.get(repl_id) is connection:
+                del self._connections[repl_id]
+        if not connection.scope.cancel_called and self._core.state.lifecycle.phase in ("starting", "started"):
             self._core.report(actions.ReplLost(repl_id, cause, final, is_unreachable))
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
@@ -232,7 +232,7 @@ class Repls:
             try:
                 return await self._stay_connected(repl.id, repl.address or repl.origin.text, repl.origin)
             except StrangeListenerError as error:
-                self._say_once(repl, str(error))
+                self._log_once(repl, str(error))
                 raise
         recipe = await anyio.to_thread.run_sync(self._recipe_of, repl.origin.text)
         for note in recipe.notes:
@@ -241,7 +241,7 @@ class Repls:
         if file is not None:
             await anyio.to_thread.run_sync(self._kernels.prepare, file)
         try:
-            cause = await self._live_through(repl, recipe)
+            cause = await self._run_process(repl, recipe)
         except StartError as error:
             _check_remedies(repl, recipe, str(error))
             raise
@@ -252,25 +252,25 @@ class Repls:
         _check_remedies(repl, recipe, cause)
         return cause
 
-    async def _live_through(self, repl: Repl, recipe: recipes.Recipe) -> str:
+    async def _run_process(self, repl: Repl, recipe: recipes.Recipe) -> str:
         """Live through one process of ours; the reason of its, or the connection's, end."""
         file = recipe.connection_file
         async with AsyncExitStack() as stack:
-            folder, port_file = self._workspace, recipe.port_file
+            directory, port_file = self._workspace, recipe.port_file
             if recipe.is_apart:
-                folder = Path(
+                directory = Path(
                     stack.enter_context(TemporaryDirectory(prefix="codriver-repl-", ignore_cleanup_errors=True))
                 )
-                port_file = folder / port_file.name if port_file is not None else None
+                port_file = directory / port_file.name if port_file is not None else None
             running = await stack.enter_async_context(
                 processes.start(
                     recipe.command,
-                    cwd=folder,
+                    cwd=directory,
                     env=recipe.env,
-                    on_output=lambda stream, text: self._events.process_said(repl.id, stream, text),
+                    on_output=lambda stream, text: self._events.receive_process_output(repl.id, stream, text),
                     port_file=port_file,
                     start_timeout_s=recipe.start_timeout_s,
-                    farewell=partial(say_farewell, file) if file else None,
+                    farewell=partial(shut_down, file) if file else None,
                 )
             )
             address = kinds.address_of(recipe.protocol, str(file or await running.endpoint()))
@@ -283,14 +283,14 @@ class Repls:
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(watch_process)
-                causes.append(await self._stay_with_ours(repl.id, address, recipe))
+                causes.append(await self._stay_with_process(repl.id, address, recipe))
                 with anyio.move_on_after(EXIT_S):
                     # An exiting process closes its socket first. Its exit is the reason, not the closed connection.
                     causes.insert(0, await running.wait())
                 tasks.cancel_scope.cancel()
             return causes[0]
 
-    async def _stay_with_ours(self, repl_id: str, address: str, recipe: recipes.Recipe) -> str:
+    async def _stay_with_process(self, repl_id: str, address: str, recipe: recipes.Recipe) -> str:
         """Live through the connection to a process of ours; the reason of its end. A kernel gives no sign."""
         deadline = anyio.current_time() + recipe.start_timeout_s
         while True:
@@ -308,14 +308,14 @@ class Repls:
 
         `withheld`: the unused capabilities, each with the way to get it.
         """
-        protocol, place = kinds.split_address(address)
+        protocol, address = kinds.split_address(address)
         silence = anyio.CancelScope()
         if origin is not None:
-            self._tasks.start_soon(self._tell_of_silence, silence, repl_id, place)
+            self._tasks.start_soon(self._report_silence, silence, repl_id, address)
         try:
             async with self._connectors[protocol](
-                place,
-                listener=partial(self._events.heard, repl_id),
+                address,
+                listener=partial(self._events.receive, repl_id),
                 workspace=self._workspace,
                 is_remote=origin is not None and origin.kind == "address" and not origin.named_by,
                 found_by=Path(origin.named_by or origin.text) if origin is not None and origin.is_claim else None,
@@ -342,26 +342,26 @@ class Repls:
         tree = await anyio.to_thread.run_sync(other_tree, self._workspace, Path(root))
         return replace(profile, other_tree=str(tree)) if tree else profile
 
-    async def _tell_of_silence(self, until: anyio.CancelScope, repl_id: str, place: str) -> None:
+    async def _report_silence(self, until: anyio.CancelScope, repl_id: str, address: str) -> None:
         """Tell what may listen when a connection takes long: those who wait for it learn that first."""
         with until:
             await anyio.sleep(SILENT_S)
             words = (
-                f"nothing at {place} has answered as a REPL does, for {SILENT_S:g} s: it may run somebody's code, and "
-                "is connected to when that is over, or be another kind of server"
+                f"nothing at {address} has answered as a REPL does, for {SILENT_S:g} s: it may run somebody's code, "
+                "and is connected to when that is over, or be another kind of server"
             )
-            if "/?" in place:  # a kernel that another server starts
-                words = f"{place} has started no kernel for {SILENT_S:g} s: on a cluster that may take some minutes"
+            if "/?" in address:  # a kernel that another server starts
+                words = f"{address} has started no kernel for {SILENT_S:g} s: on a cluster that may take some minutes"
             repl = self._core.state.repls.get(repl_id)
             if repl is None:
                 return
             self._core.report(actions.ReplProgress(repl_id, words))
-            self._say_once(repl, words)
+            self._log_once(repl, words)
 
-    def _say_once(self, repl: Repl, words: str) -> None:
+    def _log_once(self, repl: Repl, words: str) -> None:
         """Have the log tell the reason why there is no REPL, unless that was its last word on the REPL."""
-        if self._told.get(repl.id) != words:
-            self._told[repl.id] = words
+        if self._logged.get(repl.id) != words:
+            self._logged[repl.id] = words
             self._core.report(actions.AddServerLine(f"{repl.key}: {words}", error=True, repl=repl.key))
 
     async def _retry(self, effect: dispatch.RetryRepl) -> None:
@@ -383,8 +383,8 @@ class Repls:
         self._core.report(actions.SessionClosed(effect.id, effect.name))
 
     async def _stop_left(self, effect: dispatch.StopEvaluation) -> None:
-        said = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
-        logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(said))
+        reports = await self.stop(effect.evaluation, effect.why, allow_restart=False, settle_s=LEFT_S)
+        logger.info("evaluation %s, as %s: %s", effect.evaluation, effect.why, "; ".join(reports))
 
 
 def _check_remedies(repl: Repl, recipe: recipes.Recipe, cause: str) -> None:

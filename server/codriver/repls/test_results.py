@@ -57,10 +57,10 @@ def run_of(results: list[TestResult], *, tests: int | None, output: str) -> Test
     )
 
 
-def _how(told: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
-    match told:
+def _how(value: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
+    match value:
         case "skipped" | "xfailed" | "xpassed":
-            return told
+            return value
         case _:
             return ""
 

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from codriver.core.values import Request
-    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter_values import Listener, OnEnd
 
 
 class RunTests(Protocol):
     """A way to run the tests of one REPL."""
 
-    async def __call__(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+    async def __call__(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         """Run tests; the listener gets their events under the id of an evaluation, if they are one."""
         ...
 
@@ -42,9 +42,9 @@ class TestEvaluations:
         self._evaluations = Evaluations()
         self.end = self._evaluations.end
 
-    def start(self, request: Request, ended: Ended) -> None:
+    def start(self, request: Request, on_end: OnEnd) -> None:
         """Run tests as an evaluation, whose value is the run as `report_text` writes it."""
-        self._evaluations.begin(ended, self._evaluate(request))
+        self._evaluations.start_reporting(on_end, self._evaluate(request))
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
@@ -64,27 +64,27 @@ class TestEvaluations:
         raise OpTimedOutError("test", timeout_s)
 
     async def _evaluate(self, request: Request) -> Ending:
-        asked = request.tests or TestSelection()
-        run = await self._run(asked, request.session, request.id)
-        self._listener(request.id, Value(report_text(run, is_fresh=asked.fresh)))
+        selection = request.tests or TestSelection()
+        run = await self._run(selection, request.session, request.id)
+        self._listener(request.id, Value(report_text(run, is_fresh=selection.fresh)))
         failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-        said, data = f"{request.code}: {words_of(run)}", facts_of(request, run).to_data()
-        ending = Ending("failed" if failure else "done", failure=failure, said=said, data=data)
+        log_line, data = f"{request.code}: {words_of(run)}", facts_of(request, run).to_data()
+        ending = Ending("failed" if failure else "done", failure=failure, log_line=log_line, data=data)
         return replace(ending, status="interrupted") if run.stopped else ending
 
 
 def facts_of(request: Request, run: TestRun) -> TestFacts:
     """Return the facts of a run that has ended."""
-    asked = request.tests or TestSelection()
+    selection = request.tests or TestSelection()
     counts = {name: getattr(run, name) for name in ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")}
-    named = "/".join(part for part in (asked.namespace, asked.test) if part)
+    named = "/".join(part for part in (selection.namespace, selection.test) if part)
     return TestFacts(
         job=request.id,
         tests=request.code,
         counts=counts,
         failures=names_of_failures(run),
         paths=(named,) if named else (),
-        is_partial=bool(asked.match or asked.only),
+        is_partial=bool(selection.match or selection.only),
         stopped=None if run.stopped is None else name_of_stopped(run.stopped),
     )
 

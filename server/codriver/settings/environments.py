@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codriver.files import git_index
-from codriver.repls.launch.projects import ENVIRONMENTS, find_python, lies_in
+from codriver.repls.launch.projects import ENVIRONMENTS, find_python, is_inside
 from codriver.systems.file_system import is_mine
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def inspect(workspace: Path, path: str) -> EnvironmentState:
     """Look at a directory of a workspace as it is now. Blocks."""
     directory = workspace / path
     real = os.path.realpath(directory)
-    target = None if lies_in(real, workspace, workspace) else real
+    target = None if is_inside(real, workspace, workspace) else real
     try:
         owner = directory.stat().st_uid
     except OSError:
@@ -74,7 +74,7 @@ def change_since(accepted: EnvironmentState, now: EnvironmentState) -> str | Non
 
 def directory_of(program: str, workspace: Path) -> str | None:
     """Return the environment's directory of an interpreter, relative to the workspace; None for one outside of it."""
-    if not lies_in(program, workspace, workspace):
+    if not is_inside(program, workspace, workspace):
         return None
     for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program))):  # noqa: PTH100  # without following links
         for root in (Path(os.path.abspath(workspace)), Path(os.path.realpath(workspace))):  # noqa: PTH100  # as above

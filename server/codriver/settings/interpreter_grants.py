@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.repls.launch.projects import lies_in
+from codriver.repls.launch.projects import is_inside
 from codriver.settings.environments import EnvironmentState, change_since, directory_of, inspect
 from codriver.settings.trust import environment_acceptance
 
@@ -58,8 +58,8 @@ class InterpreterGrants:
         return change_since(self._given[1], self._state_of(python)) is None
 
     def _is_uncovered(self, acceptance: Acceptance, python: str) -> bool:
-        is_inside = lies_in(python, self._workspace, self._workspace)
-        return is_inside and acceptance.lapse_for(python, self._workspace) is not None
+        is_within = is_inside(python, self._workspace, self._workspace)
+        return is_within and acceptance.lapse_for(python, self._workspace) is not None
 
     def _state_of(self, python: str) -> EnvironmentState:
         return inspect(self._workspace, directory_of(python, self._workspace) or python)

@@ -39,7 +39,7 @@ from codriver.repls.jupyter.named_kernels import (
     KernelUrl,
     NamedKernel,
     TokenSource,
-    read_place,
+    read_location,
     split_key,
 )
 from codriver.settings import granting
@@ -149,7 +149,7 @@ class NamedKernelEntry(BaseModel):
     def _names_one(self) -> NamedKernelEntry:
         if bool(self.url) == bool(self.file) or (self.file and "://" in self.file):
             raise ValueError("a kernel has either a file or a url")
-        read_place(self.text)
+        read_location(self.text)
         return self
 
     @property
@@ -189,8 +189,8 @@ def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
         UnencryptedError: the way is unencrypted, and the settings do not allow that.
     """
     for one in kernels:
-        if isinstance(one.place, KernelUrl) and one.place.is_in_the_open and not one.is_plain_allowed:
-            raise UnencryptedError(IN_THE_OPEN.format(base=one.place.base))
+        if isinstance(one.location, KernelUrl) and one.location.is_in_the_open and not one.is_plain_allowed:
+            raise UnencryptedError(IN_THE_OPEN.format(base=one.location.base))
 
 
 def problem_of(error: ValidationError) -> str:
@@ -210,7 +210,7 @@ def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str
 
 
 def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ: Mapping[str, str]) -> NamedKernel:
-    place = read_place(entry.text)
+    place = read_location(entry.text)
     if not isinstance(place, KernelUrl):
         return NamedKernel(place, entry.key)
     like = [one for one in (entry, *entries) if _base(one) == place.base]
@@ -225,7 +225,7 @@ def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ
 
 
 def _base(entry: NamedKernelEntry) -> str | None:
-    place = read_place(entry.text)
+    place = read_location(entry.text)
     return place.base if isinstance(place, KernelUrl) else None
 
 

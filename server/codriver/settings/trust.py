@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.own_folders import state_folder, workspace_state_folder
+from codriver.files.own_folders import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
-from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance, find_python, lies_in
+from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance, find_python, is_inside
 from codriver.settings.environments import EnvironmentState, change_since, inspect
 from codriver.settings.workspace_tables import read_tables
 from codriver.systems.programs import typed
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 COMMAND: Final = "codriver trust"
 RECORD: Final = "accepted.json"
-RECORD_RULES: Final = Rules(Links.OWN, 256 * files.KIBIBYTE, is_granting=True)
+RECORD_RULES: Final = Rules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting=True)
 
 
 class CannotRememberError(StartError):
@@ -73,7 +73,7 @@ def command_for(workspace: Path) -> str:
 
 def record_path(workspace: Path) -> Path:
     """Return the path of the file with the user's acceptance of this workspace."""
-    return workspace_state_folder(workspace) / RECORD
+    return workspace_state_directory(workspace) / RECORD
 
 
 def read_record(workspace: Path) -> Record:
@@ -116,7 +116,7 @@ def accept(workspace: Path, settings: Mapping[str, Iterable[object]], directorie
     }
     try:
         data = json.dumps(found, default=str).encode("ascii")
-        files.replace(path, data, links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+        files.replace(path, data, links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError as error:
         raise CannotRememberError(path, error) from error
 
@@ -129,7 +129,7 @@ def forget(workspace: Path) -> bool:
     """
     path = record_path(workspace)
     try:
-        with files.locate(path, Links.OWN) as place:
+        with files.locate(path, Links.OF_USER) as place:
             place.remove()
     except FileNotFoundError:
         return False
@@ -165,7 +165,7 @@ def environment_lapse(workspace: Path, environ: Mapping[str, str], chosen: str) 
     if acceptance.lapsed is not None or not acceptance.is_given:
         return acceptance.lapsed
     python = find_python(workspace, environ, chosen).path
-    return acceptance.lapse_for(python, workspace) if lies_in(python, workspace, workspace) else None
+    return acceptance.lapse_for(python, workspace) if is_inside(python, workspace, workspace) else None
 
 
 def lapse_sentence(lapsed: str, workspace: Path | None = None) -> str:
@@ -185,7 +185,7 @@ def list_accepted() -> tuple[Accepted, ...]:
     from pathlib import Path  # noqa: PLC0415  # only the listing needs it
 
     names = []
-    for path in sorted((state_folder() / "workspaces").glob(f"*/{RECORD}")):
+    for path in sorted((state_directory() / "workspaces").glob(f"*/{RECORD}")):
         found = files.read_json(path, RECORD_RULES)
         if isinstance(found, dict) and isinstance(found.get("workspace"), str):
             names.append(found["workspace"])

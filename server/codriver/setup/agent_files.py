@@ -18,7 +18,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.files.own_folders import hook_file, shipped_folder
+from codriver.files.own_folders import hook_file, shipped_directory
 from codriver.repls.kinds import JUPYTER, PYTHON
 from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup import jsonc
@@ -290,7 +290,7 @@ def plan_agent_files(workspace: Path, wanted: Wanted) -> tuple[Change, ...]:
 
 def skill_texts() -> Mapping[str, str]:
     """The skills that come with Codriver as files for clients, by their path below a folder of skills."""
-    shipped = shipped_folder("skills")
+    shipped = shipped_directory("skills")
     return {
         # A client can read a file beside the skill without a server.
         path.relative_to(shipped).as_posix(): path.read_text("utf-8").replace(f"skill://{path.parent.name}/", "")

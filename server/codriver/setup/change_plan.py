@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from codriver.files import Place
+    from codriver.files import DirectoryEntry
     from codriver.setup.clients import Client, Environment, Launch
 
 MAX_BYTES: Final = 32 * files.MEBIBYTE
@@ -345,7 +345,7 @@ def apply(change: Change) -> None:
         raise CannotWriteError(change.file, error) from error
 
 
-def _put(place: Place, text: str, *, is_executable: bool = False) -> None:
+def _put(place: DirectoryEntry, text: str, *, is_executable: bool = False) -> None:
     """Give a file this text in one step. Its mode stays; a new file has the usual mode."""
     status = place.status()
     mode, owner = (None, None) if status is None else (mode_of(status), (status.st_uid, status.st_gid))
@@ -365,7 +365,7 @@ def read_file(file: Path, root: Path | None) -> str | None:
         return None
 
 
-def _read_at(place: Place, links: Links) -> str | None:
+def _read_at(place: DirectoryEntry, links: Links) -> str | None:
     try:
         return place.read(Rules(links, MAX_BYTES)).decode("utf-8")
     except FileNotFoundError:
@@ -373,7 +373,7 @@ def _read_at(place: Place, links: Links) -> str | None:
 
 
 def _links(root: Path | None) -> Links:
-    return Links.OWN if root is None else Links.WITHIN
+    return Links.OF_USER if root is None else Links.WITHIN
 
 
 @dataclass(frozen=True, slots=True)

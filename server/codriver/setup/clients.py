@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import StartError
-from codriver.files.own_folders import port_file, relay_file, shipped_folder
+from codriver.files.own_folders import port_file, relay_file, shipped_directory
 from codriver.setup import jsonc
 from codriver_relay.own_files import PLACE
 from codriver_relay.starter import server_environment
@@ -260,7 +260,7 @@ def is_there(path: Path) -> bool:
 @cache
 def known_clients() -> Mapping[str, Client]:
     """Return every client, by its id, in the order they are shown."""
-    folder = shipped_folder("wrapper-config")
+    folder = shipped_directory("wrapper-config")
     table = tomllib.loads((folder / "clients.toml").read_text(encoding="utf-8"))
     return MappingProxyType({name: _client(name, row, folder) for name, row in table.items()})
 
@@ -388,7 +388,7 @@ def entry_name(scope: Scope, workspace: Path) -> str:
 
 def shipped_text(name: str, folder: Path | None = None) -> str:
     """Return the text of a file of `wrapper-config/`. `folder`: another place of `wrapper-config/` than ours."""
-    return ((folder or shipped_folder("wrapper-config")) / name).read_text(encoding="utf-8")
+    return ((folder or shipped_directory("wrapper-config")) / name).read_text(encoding="utf-8")
 
 
 def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:

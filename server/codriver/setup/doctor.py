@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import __version__, files
 from codriver.errors import CodriverError, install_extra
 from codriver.files import OTHERS, LinkRefusedError, is_private
-from codriver.files.own_folders import port_file, server_folder
+from codriver.files.own_folders import port_file, server_directory
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
 from codriver.net.registration import is_stopped_for_good
@@ -25,7 +25,7 @@ from codriver.net.relay_install import RULES as RELAY_RULES
 from codriver.net.relay_install import relay_files, shipped_relay
 from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
 from codriver.repls import kinds
-from codriver.repls.jupyter.connection_files import runtime_folder
+from codriver.repls.jupyter.connection_files import runtime_directory
 from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.repls.launch.recipes import lapse_of
@@ -49,9 +49,9 @@ from codriver.setup.doctor_checks import (
     seam_row,
 )
 from codriver.skills import Selection, SkillLibrary
-from codriver.systems.file_system import is_mine, is_open, is_own_group
+from codriver.systems.file_system import is_current_group, is_mine, is_open
 from codriver.systems.other_processes import is_running
-from codriver.systems.programs import LAUNCHD_PATH, folders_to_add, to_end, to_open
+from codriver.systems.programs import LAUNCHD_PATH, directories_to_add, to_end, to_open
 from codriver.wire.untrusted import as_map, as_maps
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _check_versions() -> Check:
 
 def _check_programs() -> Iterator[Check]:
     """Yield the check that a server started by a client with a window finds programs too: on macOS."""
-    if found := folders_to_add(":".join(LAUNCHD_PATH)):
+    if found := directories_to_add(":".join(LAUNCHD_PATH)):
         text = f"servers that clients with a window start get launchd's PATH, and also look in {', '.join(found)}"
         yield Check("programs", "ok", text)
 
@@ -254,7 +254,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
         is_current = all(files.read(there, RELAY_RULES) == text for there, text in reversed(shipped.items()))
     except FileNotFoundError:
         cure = "codriver init installs it, and so does codriver serve"
-        if os.path.lexists(server_folder(launch.workspace) / "port"):
+        if os.path.lexists(server_directory(launch.workspace) / "port"):
             return Check("relay", "wrong", f"{launch.relay} is gone, and a server ran here already", cure)
         return Check("relay", "note", f"{launch.relay} is not installed yet", cure)
     except OSError as error:
@@ -272,7 +272,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
 
 
 def _check_permissions(workspace: Path) -> Iterator[Check]:
-    folder = server_folder(workspace)
+    folder = server_directory(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
         yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", to_open(workspace))
         return
@@ -286,7 +286,7 @@ def _file_problems(folder: Path) -> Iterator[Check]:
     """The faults in the modes of the folder and its files: anybody who can write the port file redirects clients."""
     try:
         with locate_in(folder, "port", is_last_followed=False) as there:
-            status = there.folder_status()
+            status = there.directory_status()
     except FileNotFoundError:
         return
     except LinkRefusedError as error:
@@ -339,7 +339,7 @@ def _others_may_write(status: os.stat_result) -> bool:
     """
     if stat.S_ISLNK(status.st_mode):
         return False
-    return is_open(status, stat.S_IWOTH) or (is_open(status, stat.S_IWGRP) and not is_own_group(status.st_gid))
+    return is_open(status, stat.S_IWOTH) or (is_open(status, stat.S_IWGRP) and not is_current_group(status.st_gid))
 
 
 def _check_repls(workspace: Path, repls: list[Mapping[str, Any]], *, running: bool) -> Iterator[Check]:
@@ -383,8 +383,8 @@ def _has_jupyter() -> bool:
 def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
     """Without a server no one has tried the kernels that a human started here, but they can be listed."""
     cure = "codriver serve connects to it" if _has_jupyter() else INSTALL
-    folder = runtime_folder({"HOME": str(environment.home), **environment.variables})
-    for kernel in KernelSearch(workspace.resolve(), folder).look().kernels:
+    folder = runtime_directory({"HOME": str(environment.home), **environment.variables})
+    for kernel in KernelSearch(workspace.resolve(), folder).find().kernels:
         whose = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"
         yield Check("REPLs", "note", f"{whose} runs, known by {kernel.origin.text}", cure)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import CodriverError, cut
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 from codriver.net.admission import is_loopback
 from codriver.net.kernel_sockets import listening_hosts, objection_at
 from codriver.net.server_record import LARGEST_PORT
@@ -172,7 +172,7 @@ KEPT: Final = "what was evaluated and printed is kept in memory alone, and gone 
 
 def check_state(workspace: Path) -> Iterator[Check]:
     """The faults of the folder with the state of a workspace, or of the future parent of a missing one."""
-    folder = workspace_state_folder(workspace)
+    folder = workspace_state_directory(workspace)
     there = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # False too where one may not look
     elsewhere = "set XDG_STATE_HOME to a folder that can be"
     if not there.is_dir():

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules, toml_file
-from codriver.files.own_folders import state_folder, workspace_state_folder
+from codriver.files.own_folders import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
@@ -385,7 +385,7 @@ def _next_steps(
 ) -> list[str]:
     if options.dry_run:
         return ["", "Nothing was written: this was a dry run."] if changes or hooked else []
-    pictures = (workspace_state_folder(launch.workspace) / "pictures").as_posix()
+    pictures = (workspace_state_directory(launch.workspace) / "pictures").as_posix()
     steps = [f"{change.title}: {change.next.replace(ANY_PICTURES, pictures)}" for change in changes if change.next]
     entries = [change.file for change in changes if change.is_pending and change.file.suffix != ".md"]
     entries = [file for file in entries if file.name != "codriver.toml"]
@@ -445,7 +445,7 @@ def _it(several: Sequence[object]) -> str:
 
 
 RECORD: Final = "made-folders.json"
-RECORD_RULES: Final = Rules(Links.OWN, files.MEBIBYTE, is_granting=True)
+RECORD_RULES: Final = Rules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
 """Empty folders in the record are removed, so the record must be the user's own."""
 
 
@@ -482,23 +482,23 @@ def take_out(file: Path) -> None:
 def _is_removed(folder: Path) -> bool:
     """Return whether the directory could be removed, as it was empty and no link."""
     try:
-        with files.locate(folder, Links.OWN, is_last_followed=False) as place:
-            place.remove_folder()
+        with files.locate(folder, Links.OF_USER, is_last_followed=False) as place:
+            place.remove_directory()
     except OSError:
         return False
     return True
 
 
 def _recorded() -> set[str]:
-    found = files.read_json(state_folder() / RECORD, RECORD_RULES)
+    found = files.read_json(state_directory() / RECORD, RECORD_RULES)
     return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
 def _write(folders: set[str]) -> None:
     text = json.dumps(sorted(folders))
     try:
-        path = state_folder() / RECORD
-        files.replace(path, text.encode("ascii"), links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+        path = state_directory() / RECORD
+        files.replace(path, text.encode("ascii"), links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError:
         return  # then a removable folder stays
 

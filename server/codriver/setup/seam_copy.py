@@ -16,7 +16,7 @@ import codriver
 from codriver import files
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.own_folders import cache_folder
+from codriver.files.own_folders import cache_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,8 +51,8 @@ def python_path() -> Path:
 
     Codriver's own folder also has its dependencies, which would take the place of the application's.
     """
-    folder = cache_folder() / f"seam-{codriver.__version__}"
-    folder.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+    folder = cache_directory() / f"seam-{codriver.__version__}"
+    folder.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
     copy_seam(folder, is_folder_ours=True)
     return folder
 

@@ -70,7 +70,7 @@ class _BoundedFile(io.FileIO):
 def _open(jar: Path, workspace: Path, max_bytes: int) -> Iterator[zipfile.ZipFile]:
     """Open a jar of the workspace, or a jar elsewhere that is the user's, such as in `~/.m2`."""
     is_inside = _normal(jar).startswith(f"{_normal(workspace)}{os.sep}")
-    rules = Rules(Links.WITHIN if is_inside else Links.OWN, 0)
+    rules = Rules(Links.WITHIN if is_inside else Links.OF_USER, 0)
     with files.locate(jar, rules.links, root=workspace if is_inside else None) as place:
         descriptor = place.open(rules)
     with _BoundedFile(descriptor, max_bytes) as file, zipfile.ZipFile(file) as archive:

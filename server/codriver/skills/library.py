@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, unquote
 
 from codriver.errors import RefusedError, refused
-from codriver.files.own_folders import shipped_folder
+from codriver.files.own_folders import shipped_directory
 from codriver.skills.discovery import OWN, WORKSPACE, JarIndex, find_in_dependencies, find_own
 from codriver.skills.folders import FILE, TooManyFilesError
 from codriver.skills.front_matter import FrontMatterError, read_front_matter
@@ -108,7 +108,7 @@ class SkillLibrary:
 
     workspace: Path
     selection: Selection = field(default_factory=Selection)
-    shipped: Path = field(default_factory=lambda: shipped_folder("skills"))
+    shipped: Path = field(default_factory=lambda: shipped_directory("skills"))
     _jars: JarIndex = field(init=False)
     _found: Found = field(init=False)
     _stamp: object = field(init=False)

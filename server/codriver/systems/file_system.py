@@ -26,14 +26,14 @@ __all__ = [
     "CLOEXEC",
     "FINDS_OTHER_SPELLINGS",
     "HAS_DESCRIPTORS",
+    "HAS_MODES",
     "NOFOLLOW",
-    "TELLS_MODES",
-    "OpenFolder",
+    "OpenDirectory",
     "as_spelled",
     "give",
+    "is_current_group",
     "is_mine",
     "is_open",
-    "is_own_group",
     "is_trusted",
     "mode_of",
     "remove",
@@ -44,7 +44,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-TELLS_MODES: Final = sys.platform != "win32"
+HAS_MODES: Final = sys.platform != "win32"
 """Whether modes tell the rights to a file."""
 CLOEXEC: Final = own_files.CLOEXEC | getattr(os, "O_BINARY", 0)
 NOFOLLOW: Final = own_files.NOFOLLOW
@@ -53,7 +53,7 @@ HAS_DESCRIPTORS: Final = sys.platform != "win32"
 """Whether folders are opened by descriptors here."""
 PRIVATE: Final = 0o700
 
-_FOLDER: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
+_OPEN_DIRECTORY: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 # Walking through a folder takes no right to list it, where the system knows the difference.
 _STEP: Final = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 
@@ -68,7 +68,7 @@ if sys.platform == "win32":
 
     from codriver_relay.windows import patiently
 
-    def is_own_group(_number: int) -> bool:
+    def is_current_group(_number: int) -> bool:
         """True: each status names the same group."""
         return True
 
@@ -86,7 +86,7 @@ if sys.platform == "win32":
     DACL: Final = 0x80000004
     """The access list of a security descriptor, protected. Source: SECURITY_INFORMATION."""
 
-    def close_folder(path: str) -> None:
+    def close_directory(path: str) -> None:
         """Let no one but this user and administrators into a directory.
 
         Raises:
@@ -105,7 +105,7 @@ if sys.platform == "win32":
 
 else:
 
-    def is_own_group(number: int) -> bool:
+    def is_current_group(number: int) -> bool:
         """Return true for the group of this process. Many systems give each user one alone."""
         return number == os.getgid()
 
@@ -138,19 +138,19 @@ def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Pat
     return found
 
 
-def _as_listed(folder: Path, name: str) -> str:
+def _as_listed(directory: Path, name: str) -> str:
     """Return the name in the directory's list that means the same file; the given name without one."""
     with suppress(OSError):
-        listed = os.listdir(folder)  # noqa: PTH208  # names, of which most are never looked at
+        listed = os.listdir(directory)  # noqa: PTH208  # names, of which most are never looked at
         if name not in listed:
-            wanted = (folder / name).lstat()
+            expected = (directory / name).lstat()
             for other in listed:
-                if os.path.samestat((folder / other).lstat(), wanted):
+                if os.path.samestat((directory / other).lstat(), expected):
                     return other
     return name
 
 
-class OpenFolder:
+class OpenDirectory:
     """A folder and the names in it, until it is closed. An entry that is a link is the link, not its target.
 
     With a descriptor, everything is done in that very folder, whatever happens to its path. Without one, the path is
@@ -209,8 +209,8 @@ class OpenFolder:
 
     def replace(self, name: str, by: str) -> None:
         """Give the entry `by` this name, in place of the previous entry."""
-        here = self._descriptor
-        patiently(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=here, dst_dir_fd=here))
+        source = self._descriptor
+        patiently(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=source, dst_dir_fd=source))
 
     def link(self, name: str, to: str) -> None:
         """Give the entry `to` this name as well.
@@ -220,32 +220,32 @@ class OpenFolder:
             OSError, NotImplementedError: there are no hard links.
         """
         here = self._descriptor
-        there, new = self._where(to), self._where(name)
-        patiently(lambda: os.link(there, new, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False))
+        target, new = self._where(to), self._where(name)
+        patiently(lambda: os.link(target, new, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False))
 
     def remove(self, name: str) -> None:
         """Remove an entry that is no directory. Raises FileNotFoundError."""
         patiently(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
 
-    def make_folder(self, name: str, mode: int = 0o777) -> None:
+    def make_directory(self, name: str, mode: int = 0o777) -> None:
         """Make a directory with this mode, less the user's umask. Raises FileExistsError."""
         os.mkdir(self._where(name), mode, dir_fd=self._descriptor)
 
-    def remove_folder(self, name: str) -> None:
+    def remove_directory(self, name: str) -> None:
         """Remove an empty directory."""
         patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
     def close_to_others(self) -> None:
         """Let no one but this user and administrators into the directory."""
         if sys.platform == "win32":
-            close_folder(self._where("."))
+            close_directory(self._where("."))
         else:
             os.chmod(self._where("."), PRIVATE, dir_fd=self._descriptor)
 
     def sync(self) -> None:
         """Put the entries on the disk permanently, where the file system can do that with directories."""
         with contextlib.suppress(OSError):
-            descriptor = os.open(self._where("."), _FOLDER, dir_fd=self._descriptor)
+            descriptor = os.open(self._where("."), _OPEN_DIRECTORY, dir_fd=self._descriptor)
             try:
                 put_on_disk(descriptor)
             finally:
@@ -269,11 +269,11 @@ def rename(path: Path, to: Path) -> None:
     patiently(lambda: path.rename(to))
 
 
-def remove_tree(folder: Path) -> None:
+def remove_tree(directory: Path) -> None:
     """Remove a directory with all entries that can be removed."""
     from shutil import rmtree  # noqa: PLC0415  # reading files alone needs none of it
 
     try:
-        patiently(lambda: rmtree(folder))
+        patiently(lambda: rmtree(directory))
     except OSError:
-        rmtree(folder, ignore_errors=True)
+        rmtree(directory, ignore_errors=True)

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-TELLS_USERS: Final = sys.platform == "linux"
+KNOWS_USERS: Final = sys.platform == "linux"
 """Whether the kernel tells the user at the other end of a connection. Other systems need a token."""
 FD_BYTES: Final = 8
 """The length of one row of the list of a process' descriptors: its number, and its kind, both of 4 bytes."""
@@ -33,7 +33,7 @@ if sys.platform == "win32":
         """None: users have no numbers here."""
         return None
 
-    def allow_open_files(_wanted: int) -> str:
+    def allow_open_files(_requested: int) -> str:
         """Empty, as sockets are not counted here."""
         return ""
 
@@ -56,7 +56,7 @@ else:
         except (ImportError, KeyError):
             return None
 
-    def allow_open_files(wanted: int) -> str:
+    def allow_open_files(requested: int) -> str:
         """Let this process open so many files, as far as the system allows; the system's refusal, else nothing."""
         try:
             import resource  # noqa: PLC0415  # as above
@@ -64,11 +64,11 @@ else:
             return ""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if hard != resource.RLIM_INFINITY:
-            wanted = min(wanted, hard)
-        if soft == resource.RLIM_INFINITY or soft >= wanted:
+            requested = min(requested, hard)
+        if soft == resource.RLIM_INFINITY or soft >= requested:
             return ""
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (requested, hard))
         except (OSError, ValueError) as error:
             return f"not more than {soft} files may be open: {error}"
         return ""
@@ -112,7 +112,7 @@ def give_back_large_blocks() -> None:
 if sys.platform == "darwin":
     import ctypes
 
-    LIST_DESCRIPTORS, TELL_OF_SOCKET = 1, 3
+    LIST_DESCRIPTORS, SOCKET_INFO = 1, 3
     SPARE = 16
     """Room for so many more descriptors than were counted a moment before."""
 
@@ -127,10 +127,10 @@ if sys.platform == "darwin":
         given = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, rows, len(rows))
         if given <= 0:
             return None
-        told = ctypes.create_string_buffer(INFO_BYTES)
+        info = ctypes.create_string_buffer(INFO_BYTES)
         for number in sockets_in(rows.raw[:given]):
-            size = system.proc_pidfdinfo(process, number, TELL_OF_SOCKET, told, INFO_BYTES)
-            if size >= INFO_BYTES and listening_port(told.raw) == port:
+            size = system.proc_pidfdinfo(process, number, SOCKET_INFO, info, INFO_BYTES)
+            if size >= INFO_BYTES and listening_port(info.raw) == port:
                 return True
         return False
 
@@ -147,11 +147,11 @@ def sockets_in(rows: bytes) -> list[int]:
     return [descriptor for descriptor, kind in pairs if kind == IS_SOCKET]
 
 
-def listening_port(told: bytes) -> int | None:
+def listening_port(info: bytes) -> int | None:
     """The port of a listening TCP socket, out of the system's answer about a socket; None for any other."""
-    if _number(told, KIND_AT) != IS_TCP or _number(told, STATE_AT) != LISTENS:
+    if _number(info, KIND_AT) != IS_TCP or _number(info, STATE_AT) != LISTENS:
         return None
-    return int.from_bytes(told[PORT_AT : PORT_AT + 2], "big")
+    return int.from_bytes(info[PORT_AT : PORT_AT + 2], "big")
 
 
 def _number(data: bytes, at: int) -> int:

@@ -26,7 +26,7 @@ if sys.platform == "win32":
     import subprocess
     from ctypes import wintypes
 
-    OWN_CONSOLE: Final = subprocess.CREATE_NO_WINDOW
+    NEW_CONSOLE: Final = subprocess.CREATE_NO_WINDOW
     _SYNCHRONIZE, _TERMINATE_AND_SET_QUOTA = 0x100000, 0x1 | 0x100
     _STILL_RUNS, _LIMITS, _KILL_ON_CLOSE = 0x102, 9, 0x2000
     """Source: Microsoft, WaitForSingleObject, JOBOBJECTINFOCLASS, JOBOBJECT_BASIC_LIMIT_INFORMATION."""
@@ -83,12 +83,12 @@ if sys.platform == "win32":
             job = kernel.CreateJobObjectW(None, None)
             process = kernel.OpenProcess(_TERMINATE_AND_SET_QUOTA, 0, pid)
             limits = _Limits(flags=_KILL_ON_CLOSE)
-            is_held = kernel.SetInformationJobObject(
+            is_assigned = kernel.SetInformationJobObject(
                 job, _LIMITS, ctypes.byref(limits), ctypes.sizeof(limits)
             ) and kernel.AssignProcessToJobObject(job, process)
             if process:
                 kernel.CloseHandle(process)
-            return cls(job if is_held else None)
+            return cls(job if is_assigned else None)
 
         def kill(self) -> bool:
             """End the whole tree; whether that worked. Again is harmless."""
@@ -101,7 +101,7 @@ if sys.platform == "win32":
             return is_done
 
 else:
-    OWN_CONSOLE: Final = 0
+    NEW_CONSOLE: Final = 0
     """The flag that gives a started process a console of its own, so that an interrupt reaches its tree alone."""
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LAUNCHD_PATH",
     "complete_path",
-    "folders_to_add",
+    "directories_to_add",
     "is_path",
     "passes_quotes_on",
     "program_in",
@@ -38,21 +38,21 @@ _PYTHON: Final = "python" if _IS_WINDOWS else "python3"
 
 LAUNCHD_PATH: Final = frozenset({"/usr/bin", "/bin", "/usr/sbin", "/sbin"})
 """The PATH of programs with a window on macOS, and of all that they start. Source: launchctl(1), path_helper(8)."""
-USUAL_FOLDERS: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "~/.local/bin", "~/.cargo/bin")
+USUAL_DIRECTORIES: Final = ("/opt/homebrew/bin", "/usr/local/bin", "/opt/local/bin", "~/.local/bin", "~/.cargo/bin")
 """Folders of `clojure`, `npx`, `uvx` and `java` in a login shell on macOS: Homebrew's, MacPorts', the user's own."""
 
 
-def folders_to_add(path: str, *, system: str = sys.platform) -> list[str]:
+def directories_to_add(path: str, *, system: str = sys.platform) -> list[str]:
     """Return the directories of programs that a PATH made by launchd lacks. Empty for any other PATH."""
     if system != "darwin" or not set(path.split(os.pathsep)) <= LAUNCHD_PATH:
         return []
-    return [folder for folder in map(os.path.expanduser, USUAL_FOLDERS) if os.path.isdir(folder)]  # noqa: PTH112  # texts of a PATH
+    return [directory for directory in map(os.path.expanduser, USUAL_DIRECTORIES) if os.path.isdir(directory)]  # noqa: PTH112  # texts of a PATH
 
 
 def complete_path() -> None:
     """Let this process and all that it starts find programs as a login shell does, if launchd made its PATH."""
     path = os.environ.get("PATH", "")
-    os.environ["PATH"] = os.pathsep.join([path, *folders_to_add(path)])
+    os.environ["PATH"] = os.pathsep.join([path, *directories_to_add(path)])
 
 
 def is_path(program: str) -> bool:
@@ -81,11 +81,11 @@ def python_path(environment: Path) -> Path:
     return environment / "Scripts" / "python.exe" if _IS_WINDOWS else environment / "bin" / "python"
 
 
-def program_in(folder: Path, name: str) -> str | None:
+def program_in(directory: Path, name: str) -> str | None:
     """Return a program in a directory, with whatever ending programs have; None without one."""
     if not _IS_WINDOWS:
-        return str(folder / name) if (folder / name).exists() else None
-    return shutil.which(name, path=os.pathsep.join([str(folder), str(folder / "Scripts")]))
+        return str(directory / name) if (directory / name).exists() else None
+    return shutil.which(name, path=os.pathsep.join([str(directory), str(directory / "Scripts")]))
 
 
 def python_in_path(path: str | None) -> str | None:

@@ -28,7 +28,7 @@ def never_block(end: int) -> None:
         os.set_blocking(end, False)  # the standard library takes it by position only
 
 
-async def heed(tell: Callable[[str], None]) -> None:
+async def heed(notify: Callable[[str], None]) -> None:
     """Tell the name of each signal that asks for the end, until cancelled. Signals come to the main thread alone."""
     import asyncio  # noqa: PLC0415  # no command but the server has an event loop
     import signal  # noqa: PLC0415  # as above
@@ -45,12 +45,12 @@ async def heed(tell: Callable[[str], None]) -> None:
         def note(number: int, _frame: object) -> None:
             loop.call_soon_threadsafe(send.send_nowait, number)
 
-        for wanted in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
-            signal.signal(wanted, note)
+        for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
+            signal.signal(signal_number, note)
         with send, receive:
             async for number in receive:
-                tell(signal.Signals(number).name)
+                notify(signal.Signals(number).name)
     else:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async for number in signals:
-                tell(signal.Signals(number).name)
+                notify(signal.Signals(number).name)

@@ -29,8 +29,8 @@ def main(arguments: list[str]) -> None:
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    ours = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-    for number in ours:
+    stopping = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    for number in stopping:
         signal.signal(number, signal.SIG_IGN)
     actions = []
     if stdin == "empty":
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> None:
     try:
         # Signals that are ignored stay so in a new program unless they are named here.
         child = os.posix_spawnp(
-            command[0], command, os.environ, file_actions=actions, setsigdef=(*ours, signal.SIGPIPE)
+            command[0], command, os.environ, file_actions=actions, setsigdef=(*stopping, signal.SIGPIPE)
         )
     except OSError as error:
         os.write(report, f"failed {error.strerror}\n".encode())
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
         deadline = time.monotonic() + GRACE_S
         while status is None and time.monotonic() < deadline:
             select.select([wake], [], [], max(0.0, deadline - time.monotonic()))
-            status = ended(child)
+            status = poll_child(child)
     if status is not None:
         os.write(report, b"exit %d\n" % status)
     # End all that the command left behind, and this process too.
@@ -59,7 +59,7 @@ def main(arguments: list[str]) -> None:
 
 def wait(child: int, wake: int) -> int | None:
     """Return the exit status of the command; None when codriver ended first."""
-    while (status := ended(child)) is None:
+    while (status := poll_child(child)) is None:
         ready, _, _ = select.select([0, wake], [], [])
         if wake in ready:
             os.read(wake, 64)
@@ -68,7 +68,7 @@ def wait(child: int, wake: int) -> int | None:
     return status
 
 
-def ended(child: int) -> int | None:
+def poll_child(child: int) -> int | None:
     """Return the exit status of the command; None while it runs."""
     pid, status = os.waitpid(child, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if pid else None

@@ -26,7 +26,7 @@ import anyio
 from anyio import to_thread
 
 from codriver.errors import refused
-from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
+from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree
 from codriver.systems.other_processes import interrupt as send_interrupt
 from codriver.testing import program_bundle
 from codriver.testing.event_stream import EventStream, read_kept
@@ -510,7 +510,7 @@ async def open_plain(spec: RunSpec, command: Sequence[str], folder: Path) -> Pro
             cwd=spec.directory,
             env=spec.environment,
             start_new_session=sys.platform != "win32",
-            creationflags=OWN_CONSOLE,
+            creationflags=NEW_CONSOLE,
         )
 
 

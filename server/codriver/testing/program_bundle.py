@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.files import Links
-from codriver.files.own_folders import cache_folder, make_private_folder
+from codriver.files.own_folders import cache_directory, make_private_directory
 
 if TYPE_CHECKING:
     from codriver.testing.runs import Runner
@@ -83,11 +83,11 @@ def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
     """
     added = dict.fromkeys(name for extra in extras for name in _EXTRAS[extra])
     data = _sources((*_START, *_ALWAYS, *_FOR_EVENTS, *_FOR_FAILURES, *added, _EVENTS[runner]))
-    folder = cache_folder() / "test-programs"
+    folder = cache_directory() / "test-programs"
     file = folder / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
     if not file.exists():
-        make_private_folder(folder)
-        files.replace(file, data, links=Links.OWN, is_durable=False)
+        make_private_directory(folder)
+        files.replace(file, data, links=Links.OF_USER, is_durable=False)
     return file
 
 

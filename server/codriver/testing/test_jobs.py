@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.testing.runs import Event, StartRun, TestProcess
 
-    Ended = Literal["done", "failed", "interrupted", "lost"]
+    OnEnd = Literal["done", "failed", "interrupted", "lost"]
     ChangedSince = Callable[[int], Coroutine[object, object, Sequence[str]]]
 
 logger = logging.getLogger(__name__)
@@ -374,7 +374,7 @@ class TestJobs:
             await running.over.wait()
 
 
-def _outcome(kept: JobReport, failure: Failure | None, *, is_interrupted: bool) -> tuple[Ended, Failure | None]:
+def _outcome(kept: JobReport, failure: Failure | None, *, is_interrupted: bool) -> tuple[OnEnd, Failure | None]:
     """Return the status of a run, and its failure, if it has one."""
     report, problem = kept.report, kept.report.problem
     if failure is not None:

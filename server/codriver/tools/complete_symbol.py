@@ -31,7 +31,7 @@ async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
     """Return names that begin with a prefix."""
     target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
     query = Complete(arguments.prefix, namespace=arguments.namespace, session=target.session.name)
-    found = await call.services.repls.adapter(target.repl.id).ask(query)
+    found = await call.services.repls.adapter(target.repl.id).query(query)
     rows = []
     for completion in found[: arguments.limit or COMPLETIONS]:
         row = {"candidate": completion.candidate, "type": completion.type, "ns": completion.namespace}

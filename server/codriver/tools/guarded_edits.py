@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.editing.editable_paths import PYTHON_SUFFIXES, SUFFIXES, plain_name
 from codriver.editing.guarded_files import guard_reason
-from codriver.repls.jupyter.connection_files import RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.connection_files import RuntimeDirectory, runtime_directory
 from codriver.repls.jupyter.kernel_discovery import where_open
 
 if TYPE_CHECKING:
@@ -43,4 +43,4 @@ def find_open_notebook(path: Path) -> str | None:
 
     Waits for servers.
     """
-    return where_open(path, RuntimeFolder(runtime_folder(os.environ)).look().servers)
+    return where_open(path, RuntimeDirectory(runtime_directory(os.environ)).contents().servers)

@@ -74,7 +74,7 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     repl = app_repl(call, arguments.repl_session_key)
     most = budget(call)
     query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
-    text = await call.services.repls.adapter(repl.id).ask_seam(arguments.what, json.dumps({**query, "maxChars": most}))
+    text = await call.services.repls.adapter(repl.id).call_seam(arguments.what, json.dumps({**query, "maxChars": most}))
     seam_answer = parse_answer(call, text, shows_sensitive=shows_sensitive)
     seam_answer = _unanswered(arguments, seam_answer) or seam_answer
     given = (
@@ -372,7 +372,7 @@ def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
 
 
 async def _query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, Any]) -> Mapping[str, Any]:
-    return parse_answer(call, await call.services.repls.adapter(repl).ask_seam(accessor, json.dumps(query)))
+    return parse_answer(call, await call.services.repls.adapter(repl).call_seam(accessor, json.dumps(query)))
 
 
 TOOLS = (

@@ -93,7 +93,7 @@ async def _seams(call: Call) -> dict[str, dict[str, object]]:
     for repl in call.state.repls.values():
         if repl.phase == "connected" and repl.profile is not None:
             with suppress(CodriverError), anyio.move_on_after(SEAM_TIMEOUT_S):
-                health = await call.services.repls.adapter(repl.id).ask_seam("health", "{}")
+                health = await call.services.repls.adapter(repl.id).call_seam("health", "{}")
                 found[repl.id] = _seam_row(call.state, repl, parse_answer(call, health))
     return found
 

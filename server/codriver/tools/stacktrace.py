@@ -67,7 +67,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
         has_live_frames = has_live_frames and _has_frames_of_test(call, failed, trace)
     else:
         query = LastError(SENT_CHARACTERS if arguments.locals else 0, session=target.session.name)
-        trace = await call.services.repls.adapter(target.repl.id).ask(query)
+        trace = await call.services.repls.adapter(target.repl.id).query(query)
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
         return Answer({**fields, **session})

@@ -75,10 +75,10 @@ async def describe_symbol(
     most = services.live.settings.max_text_bytes if most is None else most
     target = resolve(services.core.state, key)
     adapter, session = services.repls.adapter(target.repl.id), target.session.name
-    found = await adapter.ask(Lookup(symbol, namespace=namespace, session=session))
+    found = await adapter.query(Lookup(symbol, namespace=namespace, session=session))
     fields = {} if found is None else _symbol_json(found, services, most)
     if found is None or _is_space(found) or found.extra.get("type") == "class":
-        names = await adapter.ask(ListNames(symbol, namespace=namespace, session=session))
+        names = await adapter.query(ListNames(symbol, namespace=namespace, session=session))
         if names is None and found is None:
             _refuse(symbol, namespace or target.session.namespace or f"the session {target.key}")
         if names is not None and found is not None and found.extra.get("type") == "class":
@@ -107,7 +107,7 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
     file, line = "", 0
     if arguments.symbol.isdecimal():
         query = LastError(session=target.session.name)
-        trace = await call.services.repls.adapter(target.repl.id).ask(query)
+        trace = await call.services.repls.adapter(target.repl.id).query(query)
         frames = trace.frames if trace is not None else ()
         if int(arguments.symbol) >= len(frames):
             known = f"the last error has {len(frames)} frames" if frames else "no error has happened in this session"
@@ -144,7 +144,7 @@ async def describe_source(
     """
     target = resolve(call.state, key)
     query = FindSource(symbol, namespace=namespace, session=target.session.name)
-    found = await call.services.repls.adapter(target.repl.id).ask(query)
+    found = await call.services.repls.adapter(target.repl.id).query(query)
     is_lisp = target.repl.dialect != "python"
     text = None if found is None else _first_form(found.text, str(known.get("name", symbol))) if is_lisp else found.text
     if text is None and is_lisp:
@@ -237,7 +237,7 @@ async def _python_target_name(
     space = str(known.get("ns") or "") if kind in ("function", "class") else owner or namespace or ""
     if owner:
         adapter = call.services.repls.adapter(target.repl.id)
-        found = await adapter.ask(Lookup(owner, namespace=namespace, session=target.session.name))
+        found = await adapter.query(Lookup(owner, namespace=namespace, session=target.session.name))
         if found is None or found.extra.get("type") != "module":
             space = ""
     return Wanted(name, space if space not in IN_NO_FILE else None)
@@ -330,7 +330,7 @@ async def _within_module(call: Call, arguments: SymbolArguments, target: Target)
         return arguments
     if "*" not in symbol:
         query = Lookup(symbol, namespace=namespace, session=target.session.name)
-        if await call.services.repls.adapter(target.repl.id).ask(query) is not None:
+        if await call.services.repls.adapter(target.repl.id).query(query) is not None:
             return arguments
     return arguments.model_copy(update={"symbol": f"{namespace}.{symbol}", "namespace": None})
 

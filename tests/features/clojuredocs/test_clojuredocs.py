@@ -276,7 +276,7 @@ async def test_an_entry_is_read_as_cider_gives_it():
         connect(server.endpoint, listener=lambda *_: None, hooks=HOOKS) as adapter,
     ):
         assert adapter.profile.capabilities[CAPABILITY.name].op == "clojuredocs-lookup"
-        entry = await adapter.ask(LookupEntry(symbol="clojure.core/map"))
+        entry = await adapter.query(LookupEntry(symbol="clojure.core/map"))
     assert entry.examples[0].startswith("(map inc [1 2 3 4 5])")
     assert [(seen["sym"], seen["ns"]) for seen in server.seen("clojuredocs-lookup")] == [("map", "clojure.core")]
 
@@ -288,7 +288,7 @@ async def test_a_repl_without_the_operation_is_not_asked():
         connect(server.endpoint, listener=lambda *_: None, hooks=HOOKS) as adapter,
     ):
         with pytest.raises(CapabilityMissingError):
-            await adapter.ask(LookupEntry(symbol="clojure.core/map"))
+            await adapter.query(LookupEntry(symbol="clojure.core/map"))
 
 
 @pytest.mark.anyio

@@ -1,7 +1,7 @@
 """Frames told once: the calls of the JVM, recursion, and what errors of one chain share."""
 
 from codriver.repls.contract.adapter_values import StackFrame
-from codriver.repls.contract.reports import calls, folded, function_of, of_its_own, read_frame, text_of
+from codriver.repls.contract.reports import calls, folded, function_of, read_frame, text_of, unshared_frames
 
 
 def frames(*names):
@@ -49,5 +49,5 @@ def test_functions_have_the_names_of_their_source():
 
 def test_an_error_has_the_frames_that_it_does_not_share():
     inner, outer = frames("a", "b", "main"), frames("c", "b", "main")
-    assert of_its_own(outer, inner) == (outer[0],)
-    assert of_its_own(inner, inner) == (inner[0],), "never none"
+    assert unshared_frames(outer, inner) == (outer[0],)
+    assert unshared_frames(inner, inner) == (inner[0],), "never none"

@@ -24,7 +24,7 @@ def test_the_threads_of_python_are_read_with_their_frames_whole():
 
 def test_only_the_users_frames_are_own_and_the_whole_is_kept():
     dump = dump_of(read_python(PYTHON), TOOLING)
-    assert dump.own == 'MainThread:\n  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
+    assert dump.user == 'MainThread:\n  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
     assert dump.whole == PYTHON.rstrip()
 
 
@@ -37,7 +37,7 @@ def test_loader_and_module_hide_no_class_of_the_jvm():
         "    at nrepl.middleware.session$f.invoke(session.clj:1)",
     )
     dump = dump_of([Thread("a (RUNNABLE)", frames)], TOOLING)
-    assert dump.own.splitlines() == ["a (RUNNABLE)", *frames[2:4]]
+    assert dump.user.splitlines() == ["a (RUNNABLE)", *frames[2:4]]
 
 
 def test_a_dump_of_nothing_is_none():
@@ -46,4 +46,4 @@ def test_a_dump_of_nothing_is_none():
 
 
 def test_a_dump_without_own_frames_says_so_by_an_empty_text():
-    assert dump_of([Thread("a", ("    at java.lang.Thread.run(Thread.java:1)",))], TOOLING).own == ""
+    assert dump_of([Thread("a", ("    at java.lang.Thread.run(Thread.java:1)",))], TOOLING).user == ""

@@ -23,7 +23,7 @@ CLEAR_NEXT = Message("iopub", "clear_output", content={"wait": True})
 def run(*messages, **limits):
     outputs = CellOutputs(**limits)
     for message in messages:
-        outputs.take(message)
+        outputs.receive(message)
     return outputs.run()
 
 
@@ -34,7 +34,7 @@ def texts(found):
 def test_texts_of_one_stream_are_one_output_until_another_comes():
     found = run(stream("a"), stream("b"), stream("x", "stderr"), stream("c"), shown("1"), stream("d"), stream("e"))
     assert texts(found) == ["ab", "x", "c", "1", "de"]
-    assert (found.execution_count, found.has_begun, run().has_begun) == (None, True, False)
+    assert (found.execution_count, found.has_started, run().has_started) == (None, True, False)
 
 
 def test_a_clear_takes_effect_at_once_or_with_the_next_output():
@@ -62,9 +62,9 @@ def test_an_update_counts_as_what_it_replaces_does():
 def test_nothing_is_held_of_displays_that_were_left_out():
     outputs = CellOutputs(most_characters=1000)
     for _ in range(50):
-        outputs.take(shown("a" * 10_000, "bar"))
+        outputs.receive(shown("a" * 10_000, "bar"))
     for kind in ("", "bar"):
-        outputs.take(shown("a", kind))
+        outputs.receive(shown("a", kind))
     gc.collect()
     assert not [one for one in gc.get_objects() if type(one) is dict and one.get("text/plain") == "a" * 10_000]
     assert texts(outputs.run()) == ["a", "a"]

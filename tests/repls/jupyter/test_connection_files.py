@@ -11,12 +11,12 @@ import pytest
 
 from codriver.repls.jupyter.connection_files import (
     Contents,
-    RuntimeFolder,
+    RuntimeDirectory,
     key_of_kernel,
     key_of_notebook,
     read_connection_file,
     read_server_file,
-    runtime_folder,
+    runtime_directory,
 )
 
 KERNEL = {
@@ -45,8 +45,8 @@ def test_kernels_and_servers_are_read_and_nothing_else(tmp_path):
     put(tmp_path, "kernel-codriver-7-jupyter.json", KERNEL)
     put(tmp_path, "jpserver-7-open.html", "token")
     put(tmp_path, "nbserver-7.json", SERVER)
-    found = RuntimeFolder(tmp_path).look()
-    assert (names(found.kernels), names(found.servers), found.problems) == (["kernel-1.json"], ["jpserver-7.json"], ())
+    found = RuntimeDirectory(tmp_path).contents()
+    assert (names(found.kernels), names(found.servers), found.errors) == (["kernel-1.json"], ["jpserver-7.json"], ())
     kernel, server = found.kernels[0], found.servers[0]
     assert (kernel.host, kernel.port, kernel.kernel_name, kernel.session, kernel.kernel_id) == (
         "127.0.0.1", 33281, "python3", "/w/sub/a.ipynb", "1",
@@ -58,29 +58,29 @@ def test_kernels_and_servers_are_read_and_nothing_else(tmp_path):
 
 def test_a_folder_that_did_not_change_is_not_read_again(tmp_path):
     put(tmp_path, "kernel-1.json", KERNEL)
-    folder = RuntimeFolder(tmp_path)
-    before = folder.look()
+    folder = RuntimeDirectory(tmp_path)
+    before = folder.contents()
     (tmp_path / "kernel-1.json").write_text("not read")
-    assert folder.look() is before
+    assert folder.contents() is before
     put(tmp_path, "kernel-2.json", KERNEL)
-    assert names(folder.look().kernels) == ["kernel-2.json"]
+    assert names(folder.contents().kernels) == ["kernel-2.json"]
 
 
 def test_a_file_that_is_being_written_is_read_again(tmp_path):
-    folder = RuntimeFolder(tmp_path)
+    folder = RuntimeDirectory(tmp_path)
     path = tmp_path / "kernel-1.json"
     path.touch(mode=0o600)
-    assert folder.look().problems == ((path, "it holds no JSON object"),)
+    assert folder.contents().errors == ((path, "it holds no JSON object"),)
     path.write_text(json.dumps(KERNEL))  # the folder's time is the same
-    assert names(folder.look().kernels) == ["kernel-1.json"]
+    assert names(folder.contents().kernels) == ["kernel-1.json"]
 
 
 def test_no_folder_is_as_good_as_an_empty_one(tmp_path):
-    folder = RuntimeFolder(tmp_path / "later")
-    assert folder.look() == Contents()
+    folder = RuntimeDirectory(tmp_path / "later")
+    assert folder.contents() == Contents()
     (tmp_path / "later").mkdir()
     put(tmp_path / "later", "kernel-1.json", KERNEL)
-    assert folder.look().kernels
+    assert folder.contents().kernels
 
 
 @pytest.mark.parametrize(
@@ -98,9 +98,9 @@ def test_no_folder_is_as_good_as_an_empty_one(tmp_path):
 )
 def test_a_file_that_cannot_be_used_is_told_of_with_the_reason(tmp_path, content, mode, words):
     path = put(tmp_path, "kernel-1.json", content, mode)
-    found = RuntimeFolder(tmp_path).look()
+    found = RuntimeDirectory(tmp_path).contents()
     assert not found.kernels
-    ((told, why),) = found.problems
+    ((told, why),) = found.errors
     assert told == path
     assert any(word in why for word in words.split("|")), why
 
@@ -121,9 +121,9 @@ def exposed():
 @pytest.mark.parametrize("mode", [*OPEN_MODES, 0o666], ids=oct)
 def test_a_file_that_other_users_can_reach_has_to_be_closed_to_them(exposed, mode):
     path = put(exposed, "kernel-1.json", KERNEL, mode)
-    found = RuntimeFolder(exposed).look()
+    found = RuntimeDirectory(exposed).contents()
     assert not found.kernels
-    ((told, why),) = found.problems
+    ((told, why),) = found.errors
     assert told == path
     assert "others" in why
 
@@ -135,35 +135,35 @@ def test_the_mode_of_a_file_does_not_matter_where_no_other_user_can_reach_it(exp
     runtime.mkdir(mode=0o755)
     (runtime / closed).chmod(0o700)
     put(runtime, "kernel-1.json", KERNEL, mode)
-    assert names(RuntimeFolder(runtime).look().kernels) == ["kernel-1.json"]
+    assert names(RuntimeDirectory(runtime).contents().kernels) == ["kernel-1.json"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="groups have numbers on POSIX alone")
-@pytest.mark.parametrize("is_own_group", [True, False])
-def test_a_group_of_the_users_own_is_nobody_else(exposed, is_own_group):
+@pytest.mark.parametrize("is_current_group", [True, False])
+def test_a_group_of_the_users_own_is_nobody_else(exposed, is_current_group):
     try:
-        os.chown(exposed, -1, os.geteuid() if is_own_group else os.geteuid() + 1)
+        os.chown(exposed, -1, os.geteuid() if is_current_group else os.geteuid() + 1)
     except PermissionError:
         pytest.skip("only root may use a group that it is not in")
     exposed.chmod(0o750)
     put(exposed, "kernel-1.json", KERNEL, 0o664)
-    assert bool(RuntimeFolder(exposed).look().kernels) is is_own_group
+    assert bool(RuntimeDirectory(exposed).contents().kernels) is is_current_group
 
 
 def test_a_private_directory_with_a_link_to_an_open_one_shelters_nothing(exposed, tmp_path):
     put(exposed, "kernel-1.json", KERNEL, 0o644)
     tmp_path.chmod(0o700)
     (tmp_path / "runtime").symlink_to(exposed)
-    assert not RuntimeFolder(tmp_path / "runtime").look().kernels
+    assert not RuntimeDirectory(tmp_path / "runtime").contents().kernels
 
 
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     put(tmp_path / "elsewhere", "a.json", KERNEL)
     (tmp_path / "kernel-1.json").symlink_to(tmp_path / "elsewhere" / "a.json")
-    found = RuntimeFolder(tmp_path).look()
+    found = RuntimeDirectory(tmp_path).contents()
     assert not found.kernels
-    assert "link" in found.problems[0][1]
+    assert "link" in found.errors[0][1]
 
 
 @pytest.mark.parametrize("missing", ["url", "root_dir", "pid"])
@@ -189,8 +189,8 @@ def test_whether_anything_listens_is_asked_of_the_port():
 
 
 def test_the_runtime_folder_is_the_one_that_jupyter_uses():
-    assert runtime_folder({"JUPYTER_RUNTIME_DIR": "/run"}) == Path("/run")
-    assert runtime_folder({"JUPYTER_DATA_DIR": "/data"}) == Path("/data/runtime")
+    assert runtime_directory({"JUPYTER_RUNTIME_DIR": "/run"}) == Path("/run")
+    assert runtime_directory({"JUPYTER_DATA_DIR": "/data"}) == Path("/data/runtime")
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from codriver.repls.jupyter import messages
 from codriver.repls.jupyter.messages import (
+    CHUNK_BYTES,
     MAX_DEPTH,
     MAX_ELEMENTS,
-    PIECE_BYTES,
     SHORT_BYTES,
     UnreadableError,
     joined,
-    mended,
     reading,
+    repaired,
 )
 
 ALPHABET = 'a"\\\n\té文😀\x00'
@@ -35,13 +35,13 @@ def read(content):
 def problem(content):
     with pytest.raises(UnreadableError) as caught:
         read(content)
-    return caught.value.problem
+    return caught.value.cause
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 @pytest.mark.parametrize("text", [*ALPHABET, ALPHABET, "a" * 50 + "\\", '"' * 7 + "x", "\\" * 3 + '"', "\ud800"])
 def test_long_texts_of_any_characters_are_read_as_json_reads_them(text, ascii_only):
-    long = text * (3 * PIECE_BYTES // len(text))
+    long = text * (3 * CHUNK_BYTES // len(text))
     content = {"data": {"text/plain": long, "list": [1, long, {"x": None}]}, "short": text}
     if not ascii_only and text == "\ud800":
         return
@@ -117,7 +117,7 @@ def test_a_text_without_its_middle_has_a_mark_there(text, ascii_only, cut, more,
     content = json.dumps({"name": "stdout", "text": whole}, ensure_ascii=ascii_only).encode()
     head, tail = content[: 60 + cut], content[-60 - more :]
     left_out = len(content) - len(head) - len(tail)
-    pieces = mended(in_pieces(head, size), in_pieces(tail, size), left_out)
+    pieces = repaired(in_pieces(head, size), in_pieces(tail, size), left_out)
     found = json.loads(joined_of(pieces).decode(errors="replace"))
     begins, mark, ends = found["text"].partition("\n[... ")
     assert whole.startswith(begins)
@@ -130,7 +130,7 @@ def test_a_display_of_which_the_middle_is_missing_is_still_one():
     content = json.dumps(
         {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
     ).encode()
-    found = json.loads(joined_of(mended([content[:100]], [content[-200:]], len(content) - 300)))
+    found = json.loads(joined_of(repaired([content[:100]], [content[-200:]], len(content) - 300)))
     assert found["transient"] == {"display_id": "d"}
     assert "bytes are left out here" in found["data"]["text/plain"]
 
@@ -140,4 +140,4 @@ def test_no_piece_is_read_that_is_longer_than_one(monkeypatch):
     loaded = messages._loaded
     monkeypatch.setattr(messages, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
     read(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
-    assert max(lengths) <= PIECE_BYTES + 2
+    assert max(lengths) <= CHUNK_BYTES + 2

@@ -21,7 +21,7 @@ def taken(from_inbox):
     """The numbers of all messages, and in the place of dropped ones their parent, stream and bytes."""
     found = []
     while len(from_inbox):
-        one = from_inbox.take()
+        one = from_inbox.receive_next()
         is_gap = isinstance(one, Dropped)
         found.append((one.parent["msg_id"], one.stream, one.size) if is_gap else int(one.header["msg_id"]))
     return found
@@ -49,16 +49,16 @@ def test_what_is_dropped_is_counted_by_its_parent_and_stream():
 
 def test_there_is_no_room_where_nothing_may_be_dropped():
     full = inbox(*(message(number, "status") for number in range(5)))
-    assert full.has_room
+    assert full.has_space
     full.put(message(5, "status"))
-    assert not full.has_room
-    full.take()
-    assert full.has_room
+    assert not full.has_space
+    full.receive_next()
+    assert full.has_space
 
 
 def test_what_is_taken_meanwhile_makes_room():
     live = inbox(*map(message, range(5)))
-    assert [live.take().header["msg_id"] for _ in range(4)] == list("0123")
+    assert [live.receive_next().header["msg_id"] for _ in range(4)] == list("0123")
     for number in range(5, 8):
         live.put(message(number))
     assert taken(live) == [4, 5, 6, 7]

@@ -2,7 +2,7 @@
 
 from codriver.core.values import PrintLimits, ValuePart
 from codriver.repls.contract.adapter_values import Value
-from codriver.repls.jupyter.jupyter_adapter import KeptBundles
+from codriver.repls.jupyter.jupyter_adapter import StoredBundles
 
 PAGE = {"text/plain": "<Page>", "text/html": "<b>hi</b>", "application/json": {"a": [1]}}
 
@@ -12,9 +12,9 @@ def read(kept, *path, start=0, **limits):
 
 
 def kept_of(*bundles, **options):
-    kept = KeptBundles(**options)
+    kept = StoredBundles(**options)
     for bundle in bundles:
-        kept.keep("e1", bundle)
+        kept.store("e1", bundle)
     return kept
 
 
@@ -56,10 +56,10 @@ def test_pictures_and_plain_text_are_not_kept():
 
 
 def test_the_oldest_is_dropped_when_there_is_too_much():
-    kept = KeptBundles(max_characters=10)
+    kept = StoredBundles(max_characters=10)
     for number in range(1, 4):
-        kept.keep(f"e{number}", {"text/html": f"{number}" * 5})
-    kept.keep("e4", {"text/html": "4" * 11})
+        kept.store(f"e{number}", {"text/html": f"{number}" * 5})
+    kept.store("e4", {"text/html": "4" * 11})
     part = ValuePart(("text/html",))
     assert isinstance(kept.read("e1", part), str)
     assert [kept.read(f"e{number}", part) for number in (2, 3)] == [Value("22222"), Value("33333")]

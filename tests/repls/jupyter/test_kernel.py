@@ -67,7 +67,7 @@ async def test_a_question_waits_for_what_another_client_runs():
         replies = []
 
         async def ask():
-            replies.append(await kernel.ask("complete_request", {"code": "x"}, timeout_s=30))
+            replies.append(await kernel.request("complete_request", {"code": "x"}, timeout_s=30))
 
         tasks.start_soon(ask)
         await anyio.wait_all_tasks_blocked()
@@ -93,7 +93,7 @@ async def test_an_end_that_was_dropped_does_not_hold_the_kernel_for_ever(monkeyp
         tasks.start_soon(introduce)
         async with opened(channel) as (kernel, _), anyio.create_task_group() as asking:
             channel.state("busy", "theirs", session="them")
-            asking.start_soon(partial(kernel.ask, "complete_request", {}, timeout_s=30))
+            asking.start_soon(partial(kernel.request, "complete_request", {}, timeout_s=30))
             _, kind, _, identity = await sent(channel, 1)
             assert kind == "kernel_info_request"
             channel.say("shell", "kernel_info_reply", channel.info, identity, kind)
@@ -106,7 +106,7 @@ async def test_a_question_that_gets_no_turn_is_said_and_was_not_sent():
     async with opened(channel) as (kernel, _):
         channel.state("busy", "theirs", session="them")
         with pytest.raises(OpTimedOutError, match="complete_request"):
-            await kernel.ask("complete_request", {}, timeout_s=0.01, while_busy=True)
+            await kernel.request("complete_request", {}, timeout_s=0.01, while_busy=True)
         assert channel.sent == []
 
 
@@ -161,7 +161,7 @@ async def test_a_restart_by_anybody_ends_the_connection_and_what_waits(tell):
 
         async def ask():
             with pytest.raises(ReplDisconnectedError, match="restarted"):
-                await kernel.ask("complete_request", {}, timeout_s=30)
+                await kernel.request("complete_request", {}, timeout_s=30)
 
         tasks.start_soon(ask)
         await sent(channel, 1)
@@ -192,4 +192,4 @@ async def test_the_end_of_a_channel_is_the_end_of_its_kernel():
         channel.close("the kernel's process ended")
         assert await kernel.wait_closed() == "the kernel's process ended"
         with pytest.raises(ReplDisconnectedError, match="process ended"):
-            await kernel.ask("complete_request", {}, timeout_s=30)
+            await kernel.request("complete_request", {}, timeout_s=30)

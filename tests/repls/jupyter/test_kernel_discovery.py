@@ -22,8 +22,8 @@ from codriver.core.values import Profile
 from codriver.repls.jupyter import kernel_discovery
 from codriver.repls.jupyter.connection_files import NotebookServer
 from codriver.repls.jupyter.kernel_discovery import (
-    ASK_SERVERS_S,
     PROBE_S,
+    QUERY_SERVERS_S,
     STRANGE_PROBE_S,
     YOUNG_S,
     KernelDiscovery,
@@ -49,9 +49,11 @@ class Room:
         self.now = 1000.0
         self.folders = {}
         self.scanned = 0
-        self.search = KernelSearch(self.workspace, self.runtime, clock=lambda: self.now, folders_of=self.folders_of)
+        self.search = KernelSearch(
+            self.workspace, self.runtime, clock=lambda: self.now, directories_of=self.directories_of
+        )
 
-    def folders_of(self, paths):
+    def directories_of(self, paths):
         self.scanned += 1
         return {path: self.folders[path.name] for path in paths if path.name in self.folders}
 
@@ -72,7 +74,7 @@ class Room:
         return path
 
     def keys(self):
-        return [kernel.key for kernel in self.search.look().kernels]
+        return [kernel.key for kernel in self.search.find().kernels]
 
 
 @pytest.fixture
@@ -135,7 +137,7 @@ def sessions():
 def test_a_kernel_belongs_to_the_workspace_by_the_notebook_in_its_file(room):
     room.kernel("1", jupyter_session=str(room.workspace / "sub" / "a.ipynb"))
     room.kernel("2", jupyter_session="/elsewhere/b.ipynb")
-    (found,) = room.search.look().kernels
+    (found,) = room.search.find().kernels
     assert (found.key, found.notebook) == ("a-ipynb", str(room.workspace / "sub" / "a.ipynb"))
     assert (found.origin.kind, found.origin.is_discovered_only) == ("kernel", True)
     assert found.address == f"jupyter://{room.runtime}/kernel-1.json"
@@ -154,7 +156,7 @@ def test_else_by_the_session_that_a_server_has_for_it(room, sessions):
     room.server(sessions.url)
     room.kernel("1")
     room.kernel("2")
-    (found,) = room.search.look().kernels
+    (found,) = room.search.find().kernels
     assert (found.key, found.notebook, found.origin.kind) == (
         "a-ipynb", str(room.workspace / "sub" / "a.ipynb"), "kernel",
     )  # fmt: skip
@@ -182,13 +184,13 @@ def test_a_session_that_is_opened_later_tells_more_than_the_folder(room, session
     room.kernel("1")
     assert room.keys() == []
     sessions.add("a.ipynb", "1")
-    room.now += ASK_SERVERS_S
+    room.now += QUERY_SERVERS_S
     assert room.keys() == ["a-ipynb"]
 
 
 def test_a_console_of_a_server_has_no_notebook(room):
     room.kernel("1", jupyter_session=str(room.workspace / "console-1-ab12"))
-    (found,) = room.search.look().kernels
+    (found,) = room.search.find().kernels
     assert (found.key, found.notebook) == ("jup", None)
 
 
@@ -197,7 +199,7 @@ def test_a_kernel_that_only_a_server_tells_of_is_known_by_its_url(room, sessions
     sessions.add("a.ipynb", "2")
     room.kernel("1")
     room.server(sessions.url)
-    by_file, by_server = room.search.look().kernels
+    by_file, by_server = room.search.find().kernels
     assert (by_file.origin.kind, by_server.origin.kind) == ("kernel", "server")
     assert by_server.origin.text == f"{sessions.url}api/kernels/2"
     assert by_server.address == f"jupyter+{sessions.url}api/kernels/2"
@@ -209,16 +211,16 @@ def test_a_kernel_that_only_a_server_tells_of_is_known_by_its_url(room, sessions
 
 def test_a_file_at_whose_port_nobody_listens_is_no_repl_and_told_of(room, dead_port):
     path = room.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
-    found = room.search.look()
+    found = room.search.find()
     assert not found.kernels
-    ((what, sentence),) = found.problems
+    ((what, sentence),) = found.errors
     assert what == str(path)
     assert sentence.startswith(f"nobody listens at the port in {path}, the file of the kernel of ")
 
 
 def test_a_young_file_is_given_the_time_that_a_kernel_needs(room, dead_port):
     room.kernel("1", port=dead_port, jupyter_session=str(room.workspace / "a.ipynb"))
-    assert room.search.look() == kernel_discovery.Found()
+    assert room.search.find() == kernel_discovery.Found()
     with socket.create_server(("127.0.0.1", dead_port)):
         assert room.keys() == ["a-ipynb"]
 
@@ -228,7 +230,7 @@ def test_a_dead_one_is_not_asked_all_the_time(room, dead_port, notebook, pause_s
     told = {"jupyter_session": str(room.workspace / notebook)} if notebook else {}
     room.folders = {"kernel-1.json": room.workspace}
     room.kernel("1", port=dead_port, age_ns=OLD_NS, **told)
-    room.search.look()
+    room.search.find()
     with socket.create_server(("127.0.0.1", dead_port)):
         room.now += pause_s / 2
         assert room.keys() == []
@@ -251,24 +253,24 @@ def test_a_server_that_does_not_answer_holds_nothing_up_for_long(room):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         room.server(f"http://127.0.0.1:{silent.getsockname()[1]}/")
         room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-        found = room.search.look()
+        found = room.search.find()
     assert [kernel.key for kernel in found.kernels] == ["a-ipynb"]
-    assert "is not used: nothing answers at http://127.0.0.1:" in found.problems[0][1]
+    assert "is not used: nothing answers at http://127.0.0.1:" in found.errors[0][1]
 
 
 def test_a_server_of_another_folder_is_not_asked(room, sessions):
     room.server(sessions.url, root="/elsewhere")
-    room.search.look()
+    room.search.find()
     assert not sessions.asked
 
 
 def test_a_server_is_asked_after_a_change_and_else_seldom(room, sessions):
     room.server(sessions.url)
     for _ in range(5):
-        room.search.look()
+        room.search.find()
     assert len(sessions.asked) == 1
-    room.now += ASK_SERVERS_S
-    room.search.look()
+    room.now += QUERY_SERVERS_S
+    room.search.find()
     assert len(sessions.asked) == 2
 
 
@@ -368,7 +370,7 @@ class Discovered:
 
     def look(self):
         self.effects.clear()
-        self.discovery._reconcile(self.search.look())
+        self.discovery._reconcile(self.search.find())
         return {repl.key: repl for repl in self.core.state.repls.values()}
 
     def said(self):
@@ -396,7 +398,7 @@ def test_a_notebook_that_is_renamed_keeps_its_kernels_key(room, sessions):
     repl = discovered.look()["a-ipynb"]
     discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
     sessions.rows[0]["path"] = "b.ipynb"
-    discovered.search._clock = lambda: time.monotonic() + ASK_SERVERS_S
+    discovered.search._clock = lambda: time.monotonic() + QUERY_SERVERS_S
     assert discovered.look()["a-ipynb"].notebook == str(room.workspace / "b.ipynb")
     discovered.look()
     assert not discovered.effects

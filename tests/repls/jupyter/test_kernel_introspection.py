@@ -14,7 +14,7 @@ from refusals import refused_as
 from codriver.core import values
 from codriver.core.values import TEST_SESSION, Request
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
-from codriver.repls.contract.adapter_values import Output, SyntaxFault, Value
+from codriver.repls.contract.adapter_values import Output, SyntaxIssue, Value
 from codriver.repls.contract.questions import Complete, Drift, FindSource, LastError, ListNames, Lookup, Restore
 from codriver.repls.jupyter import python_questions
 from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
@@ -52,29 +52,29 @@ def load(kernel, name, text, identity="load", **fields):
 async def test_a_python_kernel_tells_of_symbols_as_the_embedded_worker_does(adapter):
     code = "import json\ndef area(r, n=2):\n    'Of a circle.'\n    return r * n\nradius = [1, 2]"
     assert (await evaluate(adapter, Request("define", code))).status == "done"
-    area = await adapter.ask(Lookup("area"))
+    area = await adapter.query(Lookup("area"))
     assert (area.doc, area.arglists, area.namespace) == ("Of a circle.", ("(r, n=2)",), "__main__")
     assert area.file.startswith("In[")
-    assert (await adapter.ask(Lookup("radius", namespace="__main__"))).extra["value"] == "[1, 2]"
-    assert (await adapter.ask(Lookup("json.dumps"))).file.endswith("json/__init__.py")
-    assert await adapter.ask(Lookup("nobody")) is None
-    assert (await adapter.ask(FindSource("area"))).text.startswith("def area")
-    names = [one.name for one in (await adapter.ask(ListNames("user"))).listed]
+    assert (await adapter.query(Lookup("radius", namespace="__main__"))).extra["value"] == "[1, 2]"
+    assert (await adapter.query(Lookup("json.dumps"))).file.endswith("json/__init__.py")
+    assert await adapter.query(Lookup("nobody")) is None
+    assert (await adapter.query(FindSource("area"))).text.startswith("def area")
+    names = [one.name for one in (await adapter.query(ListNames("user"))).listed]
     assert {"area", "radius"} <= set(names)
     assert not {"In", "Out", "exit", "get_ipython"} & set(names)
-    assert "json.dumps" in [one.name for one in (await adapter.ask(ListNames("json.dump*"))).listed]
-    assert await adapter.ask(ListNames("no.such.module")) is None
+    assert "json.dumps" in [one.name for one in (await adapter.query(ListNames("json.dump*"))).listed]
+    assert await adapter.query(ListNames("no.such.module")) is None
 
 
 @python_kernels
 async def test_completions_are_the_kernels_own_and_those_of_other_modules(adapter):
     await evaluate(adapter, Request("define", "import json\nwidth_of_it = 1"))
-    assert [one.candidate for one in await adapter.ask(Complete("json.dum"))] == ["json.dump", "json.dumps"]
-    assert "width_of_it" in [one.candidate for one in await adapter.ask(Complete("width_of"))]
-    assert [one.candidate for one in await adapter.ask(Complete("dum", namespace="json"))] == ["dump", "dumps"]
-    assert await adapter.ask(Complete("nothing_begins_so")) == ()
-    assert "%timeit" in [one.candidate for one in await adapter.ask(Complete("%timei"))]
-    assert "'a'.upper" in [one.candidate for one in await adapter.ask(Complete("'a'.upp"))]
+    assert [one.candidate for one in await adapter.query(Complete("json.dum"))] == ["json.dump", "json.dumps"]
+    assert "width_of_it" in [one.candidate for one in await adapter.query(Complete("width_of"))]
+    assert [one.candidate for one in await adapter.query(Complete("dum", namespace="json"))] == ["dump", "dumps"]
+    assert await adapter.query(Complete("nothing_begins_so")) == ()
+    assert "%timeit" in [one.candidate for one in await adapter.query(Complete("%timei"))]
+    assert "'a'.upper" in [one.candidate for one in await adapter.query(Complete("'a'.upp"))]
 
 
 READABLE = ["x = 1", "%time 1", "!true", "x?", "await f()", "def f():\n    return 1", "%%bash\nls", ""]
@@ -84,9 +84,9 @@ UNREADABLE = [("a b", 1, 3), ("x = 1\ny = = 2", 2, 5), ("def f(", 1, 6), ("%time
 @python_kernels
 async def test_a_python_kernel_reads_what_ipython_does_and_tells_where_it_cannot(adapter):
     for code in READABLE:
-        assert await adapter.fault_of(code) is None, code
+        assert await adapter.check_syntax(code) is None, code
     for code, line, column in UNREADABLE:
-        fault = await adapter.fault_of(code)
+        fault = await adapter.check_syntax(code)
         assert (fault.type, fault.line, fault.column) == ("SyntaxError", line, column), code
 
 
@@ -96,10 +96,10 @@ async def test_a_file_is_loaded_under_its_path(adapter, name):
     request = load(kernel, "circles.py", "'Circles.'\n\ndef radius():\n    return 1 / 0\n\nradius()\n")
     failure = (await evaluate(adapter, request)).failure
     assert (failure.type, failure.file, failure.line) == ("ZeroDivisionError", request.file, 4)
-    trace = await adapter.ask(LastError(80))
+    trace = await adapter.query(LastError(80))
     assert [frame.text for frame in trace.frames] == [f"radius ({request.file}:4)", f"<module> ({request.file}:6)"]
     assert not any(frame.tooling for frame in trace.frames)
-    assert (await adapter.ask(Lookup("radius"))).line == 3
+    assert (await adapter.query(Lookup("radius"))).line == 3
     failure = (await evaluate(adapter, load(kernel, "broken.py", "x = 1\ny = = 2\n"))).failure
     assert (failure.type, failure.phase, failure.line) == ("SyntaxError", "read", 2)
     assert failure.trace == (f"<module> ({failure.file}:2)",)
@@ -116,10 +116,10 @@ async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
         assert [one.text for one in events if isinstance(one, Value)] == [
             f"<module 'loaded_once' from {request.file!r}>"
         ]
-        assert await adapter.ask(Drift(kernel.folder)) == ()
+        assert await adapter.query(Drift(kernel.folder)) == ()
         await evaluate(adapter, Request("held", "sides()"))
         assert events[-1].text == "4"
-        assert await adapter.ask(Restore("batch")) == ()
+        assert await adapter.query(Restore("batch")) == ()
         await evaluate(adapter, Request("look", "sides()"))
         assert events[-1].text == "3"
 
@@ -132,14 +132,14 @@ async def test_the_last_error_has_its_chain_and_locals_of_plain_values(adapter):
         "    except ZeroDivisionError as error:\n        raise ValueError('wrapped') from error\nouter()"
     )
     assert (await evaluate(adapter, Request("fail", code))).status == "failed"
-    trace = await adapter.ask(LastError(80))
+    trace = await adapter.query(LastError(80))
     (cause,) = trace.chain
     assert (trace.type, trace.message, cause.type, cause.relation) == (
         "ValueError", "wrapped", "ZeroDivisionError", "cause",
     )  # fmt: skip
     assert cause.frames[0].function == "inner"
     assert cause.frames[0].locals == {"n": "0", "odd": "<object>"}
-    assert not (await adapter.ask(LastError())).chain[0].frames[0].locals
+    assert not (await adapter.query(LastError())).chain[0].frames[0].locals
 
 
 FAILING = (
@@ -268,11 +268,11 @@ async def test_a_busy_kernel_with_subshells_answers_and_shows_where_it_is(name):
         running(adapter, SPIN) as endings,
     ):
         await printed(events, "begun")
-        assert (await adapter.ask(Lookup("spin"))).arglists == ("(wanted)",)
-        assert "spin" in [one.candidate for one in await adapter.ask(Complete("spi"))]
-        assert (await adapter.fault_of("a b")).line == 1
+        assert (await adapter.query(Lookup("spin"))).arglists == ("(wanted)",)
+        assert "spin" in [one.candidate for one in await adapter.query(Complete("spi"))]
+        assert (await adapter.check_syntax("a b")).line == 1
         dump = await adapter.stacks()
-        assert "in spin\n    while wanted: pass" in dump.own
+        assert "in spin\n    while wanted: pass" in dump.user
         assert "zmq" not in dump.whole
         assert (await adapter.interrupt()).outcome != "idle"
     assert [ending.status for ending in endings] == ["interrupted"]
@@ -289,7 +289,7 @@ async def test_no_subshell_is_left_behind(name):
         assert await adapter.stacks() is not None
         await adapter.interrupt()
     async with open_kernel(partial(open_zmq, str(kernel.file)), on_foreign=lambda _message: None) as opened:
-        left = await opened.ask("list_subshell_request", {}, socket="control", timeout_s=30)
+        left = await opened.request("list_subshell_request", {}, socket="control", timeout_s=30)
         assert left.content["subshell_id"] == []
 
 
@@ -342,33 +342,33 @@ async def test_a_busy_kernel_without_subshells_refuses_in_words(name, monkeypatc
     ):
         await printed(events, "begun")
         with refused_as("repl-busy", match="xeus-python answers no questions meanwhile"):
-            await adapter.ask(Lookup("spin"))
+            await adapter.query(Lookup("spin"))
         assert await adapter.stacks() is None
         (kernel.folder / "go.on").touch()
     assert [ending.status for ending in endings] == ["done"]
 
 
 OTHERS = {
-    "ir": ("mean", "mean", "stop('no')", "f <- function(x", SyntaxFault("the code ends before it is complete")),
+    "ir": ("mean", "mean", "stop('no')", "f <- function(x", SyntaxIssue("the code ends before it is complete")),
     "bash": ("ech", "echo", "false", "fi)", None),
-    "deno": ("conso", "console", "null.x", "function f(", SyntaxFault("the code ends before it is complete")),
+    "deno": ("conso", "console", "null.x", "function f(", SyntaxIssue("the code ends before it is complete")),
 }
 
 
 @pytest.mark.parametrize("name", OTHERS)
 async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter, name):
     prefix, candidate, fails, broken, fault = OTHERS[name]
-    assert candidate in [one.candidate for one in await adapter.ask(Complete(prefix))]
-    assert await adapter.fault_of(broken) == fault
+    assert candidate in [one.candidate for one in await adapter.query(Complete(prefix))]
+    assert await adapter.check_syntax(broken) == fault
     failure = (await evaluate(adapter, Request("fail", fails))).failure
-    trace = await adapter.ask(LastError())
+    trace = await adapter.query(LastError())
     assert (trace.type, trace.message) == (failure.type, failure.message)
     if name == "ir":
-        assert "arithmetic mean" in (await adapter.ask(Lookup("mean"))).doc.lower()
-        assert await adapter.ask(Lookup("nobody.has.this")) is None
+        assert "arithmetic mean" in (await adapter.query(Lookup("mean"))).doc.lower()
+        assert await adapter.query(Lookup("nobody.has.this")) is None
     else:
         with pytest.raises(CapabilityMissingError):
-            await adapter.ask(Lookup(candidate))
+            await adapter.query(Lookup(candidate))
     asked = (
         partial(adapter.run_tests, None, None),
         *(partial(adapter.ask, one) for one in (Drift("/"), Restore("batch"))),
@@ -376,5 +376,5 @@ async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter
     for ask in asked:
         with pytest.raises(CapabilityMissingError):
             await ask()
-    assert await adapter.ask(ListNames("*")) is None
-    assert (await adapter.ask(FindSource(candidate)), await adapter.stacks()) == (None, None)
+    assert await adapter.query(ListNames("*")) is None
+    assert (await adapter.query(FindSource(candidate)), await adapter.stacks()) == (None, None)

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from codriver.repls.jupyter.kernel_processes import (
+    directories_of_processes,
     find_process,
-    folders_of_processes,
     paths_in_command,
 )
 
@@ -80,7 +80,7 @@ def test_a_kernel_is_found_by_every_spelling_of_its_connection_file(places, word
     workspace, file = places
     spelled = [word.format(file=file, name=file.name) for word in words]
     with process(workspace, *spelled) as running:
-        assert folders_of_processes([file, file.with_name("other.json")]) == {file: workspace}
+        assert directories_of_processes([file, file.with_name("other.json")]) == {file: workspace}
         assert find_process(str(file)).id == running.pid
 
 
@@ -101,7 +101,7 @@ def test_a_kernel_is_found_by_every_spelling_of_its_connection_file(places, word
 def test_consoles_and_other_files_are_no_kernels(places, words):
     workspace, file = places
     with process(workspace, *[word.format(file=file, name=file.name) for word in words]):
-        assert folders_of_processes([file]) == {}
+        assert directories_of_processes([file]) == {}
         assert find_process(str(file)) is None
 
 
@@ -109,21 +109,21 @@ def test_a_bare_name_means_the_file_in_the_working_directory_first(places):
     workspace, file = places
     (workspace / file.name).touch()
     with process(workspace, "-f", file.name):
-        assert folders_of_processes([file]) == {}
-        assert folders_of_processes([workspace / file.name]) == {workspace / file.name: workspace}
+        assert directories_of_processes([file]) == {}
+        assert directories_of_processes([workspace / file.name]) == {workspace / file.name: workspace}
 
 
 def test_a_linked_path_means_the_same_file(places):
     workspace, file = places
     (workspace / "linked").symlink_to(file.parent)
     with process(workspace, f"--f={workspace}/linked/{file.name}"):
-        assert folders_of_processes([file]) == {file: workspace}
+        assert directories_of_processes([file]) == {file: workspace}
 
 
 def test_a_viewer_of_the_file_does_not_hide_the_kernel(places):
     workspace, file = places
     with process("/", "-f", str(file)), process(workspace, f"--f={file}", code=LISTEN) as kernel:
-        assert folders_of_processes([file]) == {file: workspace}
+        assert directories_of_processes([file]) == {file: workspace}
         assert find_process(str(file)).id == kernel.pid
 
 
@@ -138,7 +138,7 @@ def test_a_child_with_the_kernels_command_line_and_sockets_is_not_taken_for_the_
 def test_of_two_processes_that_may_be_the_kernel_none_is_chosen(places):
     workspace, file = places
     with process("/", "-f", str(file)), process(workspace, "-f", str(file)):
-        assert folders_of_processes([file]) == {}
+        assert directories_of_processes([file]) == {}
 
 
 def test_the_program_itself_is_no_argument():

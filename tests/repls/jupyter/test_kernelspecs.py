@@ -9,9 +9,9 @@ import pytest
 from codriver.repls.jupyter.connection_files import (
     KernelSpecError,
     command_of,
-    data_folder,
+    data_directory,
     find_kernelspec,
-    kernel_folders,
+    kernel_directories,
     kernel_names,
 )
 
@@ -35,7 +35,7 @@ def program(folder, name):
 
 def test_the_projects_own_folder_goes_first_and_the_systems_last(tmp_path):
     environ = {"JUPYTER_PATH": "/one:/two", "JUPYTER_DATA_DIR": "/data"}
-    folders = kernel_folders(str(tmp_path / ".venv/bin/python"), environ)
+    folders = kernel_directories(str(tmp_path / ".venv/bin/python"), environ)
     assert folders == (
         tmp_path / ".venv/share/jupyter/kernels",
         *(Path(name) / "kernels" for name in ("/one", "/two", "/data")),
@@ -46,15 +46,15 @@ def test_the_projects_own_folder_goes_first_and_the_systems_last(tmp_path):
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="XDG folders are not macOS's")
 def test_the_users_folder_is_the_platforms():
-    assert data_folder({"HOME": "/h"}) == Path("/h/.local/share/jupyter")
-    assert data_folder({"HOME": "/h", "XDG_DATA_HOME": "/x"}) == Path("/x/jupyter")
+    assert data_directory({"HOME": "/h"}) == Path("/h/.local/share/jupyter")
+    assert data_directory({"HOME": "/h", "XDG_DATA_HOME": "/x"}) == Path("/x/jupyter")
 
 
 def test_the_first_of_a_name_counts(tmp_path):
     write_spec(tmp_path / "a", "ir", IR)
     write_spec(tmp_path / "b", "ir", {"argv": ["other"]})
     found = find_kernelspec("ir", [tmp_path / "none", tmp_path / "a", tmp_path / "b"])
-    assert (found.folder, found.language) == (tmp_path / "a" / "ir", "R")
+    assert (found.directory, found.language) == (tmp_path / "a" / "ir", "R")
 
 
 def test_one_that_is_not_there_is_refused_with_those_that_are(tmp_path):

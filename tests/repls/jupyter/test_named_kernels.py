@@ -5,7 +5,7 @@ from codriver.repls.jupyter.named_kernels import (
     KernelNameError,
     KernelUrl,
     TokenSource,
-    read_place,
+    read_location,
     read_url,
     split_key,
 )
@@ -26,7 +26,7 @@ SECRET = "0123456789abcdef-secret"
     ],
 )
 def test_a_url_names_a_kernel_of_a_server(text, url):
-    assert read_place(text) == url
+    assert read_location(text) == url
     assert read_url(str(url)) == url
     assert url.address == f"jupyter+{url}"
 
@@ -49,13 +49,13 @@ def test_a_url_names_a_kernel_of_a_server(text, url):
 )
 def test_a_text_that_names_no_kernel_is_refused_and_not_shown(text, why):
     with pytest.raises(KernelNameError, match=why) as raised:
-        read_place(text)
+        read_location(text)
     assert SECRET not in str(raised.value)
 
 
 def test_a_connection_file_is_named_by_its_path(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read_place("~/kernel.json") == tmp_path / "kernel.json"
+    assert read_location("~/kernel.json") == tmp_path / "kernel.json"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 from refusals import refused_as
 from scripted_channel import ScriptedChannel
 
-from codriver.repls.contract.adapter_values import Completion, SyntaxFault
+from codriver.repls.contract.adapter_values import Completion, SyntaxIssue
 from codriver.repls.contract.questions import Complete, Lookup
 from codriver.repls.jupyter.kernel import open_kernel
-from codriver.repls.jupyter.kernel_questions import Questions, read_completions, read_symbol
+from codriver.repls.jupyter.kernel_questions import KernelQueries, read_completions, read_symbol
 from codriver.repls.jupyter.python_questions import is_plain
 
 # Recorded from ipykernel 7.4, xeus-python 0.19, IRkernel 1.3, Octave 7.3.
@@ -96,7 +96,7 @@ async def questions_to(implementation):
     channel = ScriptedChannel(implementation=implementation)
     async with open_kernel(channel.open, on_foreign=lambda _message: None) as kernel:
         channel.sent.clear()
-        yield channel, Questions(kernel, op_timeout_s=30)
+        yield channel, KernelQueries(kernel, op_timeout_s=30)
 
 
 async def answered(channel, content):
@@ -126,18 +126,18 @@ async def test_code_is_refused_by_the_word_of_a_kernel_as_far_as_it_is_worth_som
         found = []
 
         async def ask():
-            found.append(await questions.fault_of("if x:\n  y"))
+            found.append(await questions.check_syntax("if x:\n  y"))
 
         tasks.start_soon(ask)
         assert await answered(channel, {"status": status}) == ("is_complete_request", {"code": "if x:\n  y\n\n"})
-    assert found == [SyntaxFault(message) if message else None]
+    assert found == [SyntaxIssue(message) if message else None]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("implementation", ["bash_kernel", "Octave Kernel", "SoS", "a kernel of tomorrow"])
 async def test_a_kernel_whose_word_is_worth_nothing_is_not_asked(implementation):
     async with questions_to(implementation) as (channel, questions):
-        assert await questions.fault_of("fi)") is None
+        assert await questions.check_syntax("fi)") is None
         assert channel.sent == []
 
 
@@ -148,7 +148,7 @@ async def test_a_kernel_without_subshells_is_said_to_be_busy_with_others_code(mo
         channel.state("busy", "theirs", session="another")
         with refused_as("repl-busy", match="runs code of another client, and xeus-python"):
             await questions.complete("x")
-        assert await questions.fault_of("a b") is None
+        assert await questions.check_syntax("a b") is None
         assert channel.sent == []
 
 

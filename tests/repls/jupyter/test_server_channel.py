@@ -124,7 +124,7 @@ async def test_code_runs_in_a_kernel_of_a_server_and_everything_is_told_once(ser
         request = run(channel, "print('out'); 1+2")
         assert (await heard.reply(request))["status"] == "ok"
         assert (heard.printed(request), heard.value(request)) == ("out\n", "3")
-        assert channel.place == f"{server.base}/api/kernels/{shared}"
+        assert channel.address == f"{server.base}/api/kernels/{shared}"
 
 
 async def test_a_question_in_a_subshell_is_answered_while_the_kernel_is_busy(server, shared):

@@ -18,7 +18,9 @@ def take(assembler, parts, size=7):
     for number, part in enumerate(parts, 1):
         for start in range(0, max(1, len(part)), size):
             ends = start + size >= len(part)
-            found = assembler.take(Chunk(part[start : start + size], ends, ends and number == len(parts), len(part)))
+            found = assembler.receive_next(
+                Chunk(part[start : start + size], ends, ends and number == len(parts), len(part))
+            )
     return found
 
 
@@ -71,20 +73,20 @@ def test_a_header_that_is_longer_than_any_is_none():
 def test_parts_without_end_are_not_held():
     assembler = Assembler(SIGNER)
     for _ in range(100_000):
-        assembler.take(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.receive_next(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
     for part in parts({}):
-        assembler.take(Chunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
+        assembler.receive_next(Chunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
     for _ in range(100_000):
-        assembler.take(Chunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.receive_next(Chunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
     assert len(assembler._parts) == 5
-    assert assembler.take(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
+    assert assembler.receive_next(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
 
 
 def numbered(numbers, *ids, kind="stream", content=None):
     """Have messages with these ids come."""
     for one in ids:
         header = {"msg_id": one, "msg_type": kind}
-        numbers.came(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))
+        numbers.received(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))
     return numbers
 
 

@@ -11,8 +11,8 @@ import pytest
 from needs import modules
 
 from codriver.repls import kinds
-from codriver.repls.jupyter.connection_files import RuntimeFolder, StartedKernels
-from codriver.repls.launch.discovery import _asked_command
+from codriver.repls.jupyter.connection_files import RuntimeDirectory, StartedKernels
+from codriver.repls.launch.discovery import _configured_command
 from codriver.repls.launch.projects import NOT_ACCEPTED
 from codriver.repls.launch.recipes import RecipeError, check_word, recipe
 
@@ -105,7 +105,7 @@ def test_no_kernel_is_started_in_a_workspace_that_nobody_accepted(place, tmp_pat
     ],
 )
 def test_the_word_gives_the_key(words, key, dialect):
-    found = _asked_command(words)
+    found = _configured_command(words)
     assert (found.key, found.dialect, found.keyed, found.origin.text) == (key, dialect, True, words)
 
 
@@ -126,7 +126,7 @@ def test_a_file_is_private_whole_and_the_same_after_a_restart(tmp_path):
     assert len(json.loads(text)["key"]) == 64
     kernels.prepare(file)
     assert file.read_text() == text
-    assert not RuntimeFolder(file.parent).look().kernels
+    assert not RuntimeDirectory(file.parent).contents().kernels
     kernels.discard_all()
     kernels.discard_all()
     assert not file.exists()

@@ -55,7 +55,7 @@ async def test_a_flood_of_small_messages_is_taken_whole_before_anybody_has_time_
     published = b"".join(print_of(number, 10) for number in range(count))
     async with subscribed(published) as socket:
         await has_received(socket, len(published))
-        taken = [await socket.take() for _ in range(count)]
+        taken = [await socket.receive_next() for _ in range(count)]
         assert [one.header["msg_id"] for one in taken] == [f"s_{number}" for number in range(count)]
         assert socket.is_read
 
@@ -67,7 +67,7 @@ async def test_of_more_than_may_wait_the_middle_is_dropped_and_counted():
         await has_received(socket, len(published) - PUBLISHED_BACKLOG_BYTES // 2)
         taken = []
         while not taken or isinstance(taken[-1], Dropped) or taken[-1].header["msg_id"] != f"s_{count - 1}":
-            taken.append(await socket.take())
+            taken.append(await socket.receive_next())
         assert taken[0].header["msg_id"] == "s_0"
         (gap,) = (one for one in taken if isinstance(one, Dropped))
         assert gap.size // size == count - (len(taken) - 1)
@@ -80,7 +80,7 @@ async def test_others_get_their_turns_while_what_was_published_is_taken_apart():
         await has_received(socket, PUBLISHED_BACKLOG_BYTES)
         waiting = [socket._backlog_bytes]
         reading = asyncio.create_task(socket.read())
-        taken = asyncio.create_task(socket.take())
+        taken = asyncio.create_task(socket.receive_next())
         while not taken.done():
             waiting.append(socket._backlog_bytes)
             await anyio.lowlevel.checkpoint()

@@ -259,15 +259,15 @@ def test_where_basilisp_is_not_installed_a_project_that_requires_it_has_python_w
     assert choose(tmp_path, made(tmp_path)) == Choice("lisp")
     monkeypatch.setattr(recipes, "_has_basilisp", lambda *_: False)
     found = choose(tmp_path, made(tmp_path))
-    assert (found.repl, found.problem) == ("python", None)
-    assert found.stands_in.startswith(
+    assert (found.repl, found.error) == ("python", None)
+    assert found.stand_in_note.startswith(
         "this is Python instead, as the REPL of this project (Basilisp) cannot be started"
     )
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "shop.lpy").touch()
     found = choose(tmp_path, made(tmp_path))
     assert found.repl == "lisp"
-    assert "is not installed" in found.problem
+    assert "is not installed" in found.error
 
 
 @pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
@@ -293,12 +293,12 @@ def test_the_first_repl_that_can_be_started_is_and_says_which_one_it_stands_in_f
     def recipe_of(words):
         if words not in able:
             error = RecipeError(words, "it is not here")
-            error.said = f"{error.said.partition('(')[2].partition(')')[0]} is not here"
+            error.report = f"{error.report.partition('(')[2].partition(')')[0]} is not here"
             raise error
 
     found = choose(tmp_path, recipe_of)
-    assert (found.repl, found.stands_in) == CAN_START[able]
-    assert (found.problem is None) == bool(able)
+    assert (found.repl, found.stand_in_note) == CAN_START[able]
+    assert (found.error is None) == bool(able)
 
 
 def test_the_first_call_to_a_server_of_a_large_workspace_waits_for_its_repl(tmp_path):

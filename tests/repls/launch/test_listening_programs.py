@@ -25,7 +25,7 @@ LOOK = """
 import sys
 from pathlib import Path
 from codriver.repls.launch.discovery import ListeningPrograms
-print(ListeningPrograms(Path(sys.argv[1])).look())
+print(ListeningPrograms(Path(sys.argv[1])).search())
 """
 
 
@@ -58,7 +58,7 @@ def test_a_program_of_the_workspace_that_listens_is_found_and_one_of_another_fol
 
 def test_what_the_server_itself_started_is_no_application(tmp_path, shop):
     shop()
-    assert ListeningPrograms(tmp_path / "workspace").look() == ()
+    assert ListeningPrograms(tmp_path / "workspace").search() == ()
 
 
 def test_everybody_who_looks_at_a_repl_is_told_once_that_it_is_not_the_application(tmp_path, shop):

@@ -19,7 +19,7 @@ async def scan(folder, names=None):
 
 
 def summary(found):
-    return [(one.port, one.key, bool(one.problem)) for one in found]
+    return [(one.port, one.key, bool(one.error)) for one in found]
 
 
 def write(path, text):
@@ -67,12 +67,12 @@ async def test_a_port_file_that_lies_is_seen_and_said(tmp_path, text, words):
     write(tmp_path / ".nrepl-port", text)
     (found,) = await scan(tmp_path)
     assert found.port is None
-    assert words in found.problem
+    assert words in found.error
 
 
 async def test_a_folder_in_the_place_of_a_port_file_is_said(tmp_path):
     (tmp_path / ".nrepl-port").mkdir()
-    assert "cannot be read" in (await scan(tmp_path))[0].problem
+    assert "cannot be read" in (await scan(tmp_path))[0].error
 
 
 async def test_names_of_ones_own_are_looked_for(tmp_path):

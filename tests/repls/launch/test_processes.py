@@ -113,7 +113,7 @@ async def test_a_repl_that_ends_at_once_is_reported_with_its_last_words(tmp_path
     async with started(tmp_path, *python("import sys; print('no é'); sys.exit(3)")) as (running, _):
         with pytest.raises(StartError, match="gone before it listened: it ended with status 3") as caught:
             await running.endpoint()
-        await until(lambda: "no é" in running._say_exit())
+        await until(lambda: "no é" in running._exit_text())
         assert "gone before" in str(caught.value)
 
 

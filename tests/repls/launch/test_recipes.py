@@ -99,7 +99,7 @@ def test_debians_launcher_is_no_clojure_cli_so_its_jars_are_used(place, tmp_path
     workspace, environ = place
     install(Path(environ["PATH"]), "clojure", "#!/bin/sh\nexec java\n")
     java = install(Path(environ["PATH"]), "java")
-    monkeypatch.setattr(recipes, "JAR_FOLDERS", (tmp_path / "jars",))
+    monkeypatch.setattr(recipes, "JAR_DIRECTORIES", (tmp_path / "jars",))
     with pytest.raises(RecipeError, match="apt install clojure libnrepl-clojure"):
         recipe("clojure", workspace, environ)
     (tmp_path / "jars").mkdir()
@@ -305,7 +305,7 @@ def test_a_lisp_that_lies_outside_is_started_in_an_empty_folder_with_nothing_of_
 def test_what_the_jvm_is_given_of_a_checkout_that_nobody_accepted_is_nothing(place, tmp_path, monkeypatch):
     workspace, environ = place
     install(Path(environ["PATH"]), "java")
-    monkeypatch.setattr(recipes, "JAR_FOLDERS", (tmp_path / "jars",))
+    monkeypatch.setattr(recipes, "JAR_DIRECTORIES", (tmp_path / "jars",))
     (tmp_path / "jars").mkdir()
     for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl"):
         (tmp_path / "jars" / f"{name}.jar").touch()
@@ -339,9 +339,9 @@ def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_
 def test_a_repl_that_is_asked_for_gets_the_projects_part_of_the_path_with_the_first_evaluation_alone(place):
     workspace, environ = place
     environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
-    env = recipe("python", workspace, environ, acceptance_of=nobody, is_asked=True).env
+    env = recipe("python", workspace, environ, acceptance_of=nobody, is_requested=True).env
     assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == ("/elsewhere", environ["PYTHONPATH"])
-    assert recipe(f"{sys.executable} -V", workspace, environ, acceptance_of=nobody, is_asked=True).env == environ
+    assert recipe(f"{sys.executable} -V", workspace, environ, acceptance_of=nobody, is_requested=True).env == environ
 
 
 # Whose Python

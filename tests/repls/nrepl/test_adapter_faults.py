@@ -59,7 +59,7 @@ async def adapter(answers=None, *, ops=OPS, op_timeout_s=30.0):
 def in_haste(monkeypatch, opened):
     """From now on ops are waited for less long: those that opened the adapter had all the time they needed."""
     monkeypatch.setattr(opened, "_op_timeout_s", 0.1)
-    monkeypatch.setattr(opened.ask.__self__, "_op_timeout_s", 0.1)
+    monkeypatch.setattr(opened.query.__self__, "_op_timeout_s", 0.1)
 
 
 def answering(*steps):
@@ -128,7 +128,7 @@ async def test_an_evaluation_that_went_well_is_over_when_its_answer_is_filed_and
         def ended(how):
             endings.append(how)
             tasks = [task for task in asyncio.all_tasks() if "Evaluator" in repr(task.get_coro())]
-            found.append((tasks, opened._main.turn.is_taken, opened._main.running))
+            found.append((tasks, opened._main.turn.is_acquired, opened._main.running))
 
         opened.start_evaluation(code("code"), ended)
         await until(lambda: endings)
@@ -347,7 +347,7 @@ async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on(
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
         in_haste(monkeypatch, opened)
         with pytest.raises(OpTimedOutError, match=r"'info' within 0\.1 s"):
-            await opened.ask(Lookup("map"))
+            await opened.query(Lookup("map"))
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
@@ -398,7 +398,7 @@ async def test_an_interrupt_that_comes_too_late_is_idle(status):
 
 
 async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longer_than_until_an_interrupt(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.TAKEN_UP_S", 0)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.STARTED_S", 0)
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
     async with adapter(answers) as (opened, events, _):
@@ -413,7 +413,7 @@ async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longe
 
 
 async def test_a_session_that_owes_an_end_and_runs_nothing_is_replaced_by_its_clone(monkeypatch):
-    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.TAKEN_UP_S", 0)
+    monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.STARTED_S", 0)
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
     async with adapter(answers) as (opened, events, server):
@@ -580,13 +580,13 @@ async def test_what_is_missing_names_what_would_provide_it():
     async with adapter() as (opened, _, _):
         assert "cider-nrepl" in opened.profile.missing["lookup"]
         with pytest.raises(CapabilityMissingError) as caught:
-            await opened.ask(Lookup("map"))
+            await opened.query(Lookup("map"))
         assert "cider-nrepl" in caught.value.hint
 
 
 async def test_symbols_as_cider_describes_them():
     async with adapter({"info": CIDER["info"]}, ops=CIDER_OPS) as (opened, _, server):
-        symbol = await opened.ask(Lookup("docfn", namespace="tt.core"))
+        symbol = await opened.query(Lookup("docfn", namespace="tt.core"))
         assert (symbol.name, symbol.namespace, symbol.doc, symbol.arglists) == (
             "docfn", "tt.core", "The doc.", ("[a & b]",)
         )  # fmt: skip
@@ -596,12 +596,12 @@ async def test_symbols_as_cider_describes_them():
 
 async def test_a_symbol_that_cider_does_not_know_is_none():
     async with adapter({"info": CIDER["info none"]}, ops=CIDER_OPS) as (opened, _, _):
-        assert await opened.ask(Lookup("nosuch")) is None
+        assert await opened.query(Lookup("nosuch")) is None
 
 
 async def test_completions_as_cider_gives_them():
     async with adapter({"complete": CIDER["complete-docs"]}, ops=CIDER_OPS) as (opened, _, _):
-        (found,) = await opened.ask(Complete("docf"))
+        (found,) = await opened.query(Complete("docf"))
         assert (found.candidate, found.type, found.namespace) == ("docfn", "function", "tt.core")
 
 
@@ -632,7 +632,7 @@ async def test_test_results_as_cider_gives_them():
 
 async def test_a_stack_as_cider_gives_it():
     async with adapter({"analyze-last-stacktrace": CIDER["stacktrace"]}, ops=CIDER_OPS) as (opened, _, _):
-        trace = await opened.ask(LastError())
+        trace = await opened.query(LastError())
         assert (trace.type, trace.message, trace.data) == ("clojure.lang.ExceptionInfo", "boom", "{:k 1}")
         assert trace.frames[0].function == "tt.core/a"
         # `invokeStatic` and `invoke` of one function are one call.
@@ -650,7 +650,7 @@ async def test_a_chain_as_cider_gives_it():
     wrapper = cider_link("clojure.lang.Compiler$CompilerException", "at a.clj", 10, 2)
     told = [wrapper, around, cider_link("java.lang.Exception", "inner", 7, 3, 2), DONE]
     async with adapter({"analyze-last-stacktrace": told}, ops=CIDER_OPS) as (opened, _, _):
-        trace = await opened.ask(LastError())
+        trace = await opened.query(LastError())
         assert (trace.type, trace.message, [frame.line for frame in trace.frames]) == (
             "java.lang.Exception", "inner", [7, 3, 2]
         )  # fmt: skip
@@ -664,4 +664,4 @@ async def test_a_chain_as_cider_gives_it():
 async def test_no_error_is_no_stack():
     answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
-        assert await opened.ask(LastError()) is None
+        assert await opened.query(LastError()) is None

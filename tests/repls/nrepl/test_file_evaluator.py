@@ -23,7 +23,7 @@ class Answering:
     def __init__(self, *values):
         self.values = list(values)
 
-    async def ask(self, op, *, timeout_s, **_):
+    async def request(self, op, *, timeout_s, **_):
         value = self.values.pop(0)
         if value is None:
             raise OpTimedOutError(op, timeout_s)

@@ -89,7 +89,7 @@ async def test_a_thread_prints_to_the_evaluation_that_runs_and_else_to_the_proce
             await anyio.sleep(0.05)
 
 
-@pytest.mark.parametrize("mend", [str(one) for one in HY.mends])
+@pytest.mark.parametrize("mend", [str(one) for one in HY.fixes])
 async def test_a_server_that_is_mended_already_takes_it_again_and_stays_as_it_is(server, mend):
     stream = "(id hy.I.sys.stdout)"
     (before,) = await printed(server, f"(print {stream})")
@@ -100,7 +100,7 @@ async def test_a_server_that_is_mended_already_takes_it_again_and_stays_as_it_is
 
 async def test_an_evaluation_that_ends_after_the_mend_takes_nobodys_stream(monkeypatch):
     """The one that mends is such a one: it may end while the next one prints."""
-    monkeypatch.setattr(dialects, "HY", replace(HY, mends=()))
+    monkeypatch.setattr(dialects, "HY", replace(HY, fixes=()))
     heard, over = [], anyio.Event()
 
     def listener(evaluation, event):
@@ -112,7 +112,7 @@ async def test_an_evaluation_that_ends_after_the_mend_takes_nobodys_stream(monke
         async with connect(server.endpoint, listener=listener) as adapter:
             await adapter.open_session("apart")
             adapter.start_evaluation(
-                Request("mends", f"(do {' '.join(map(str, HY.mends))} {sleep % 0.5})"), lambda _how: None
+                Request("fixes", f"(do {' '.join(map(str, HY.fixes))} {sleep % 0.5})"), lambda _how: None
             )
             code = f'(for [_ (range 20)] (print "apart") {sleep % 0.1})'
             await anyio.sleep(0.1)

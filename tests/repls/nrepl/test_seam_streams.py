@@ -81,7 +81,7 @@ async def evaluate(adapter, request):
 
 
 async def ask(adapter, accessor, **asked):
-    return json.loads(await adapter.ask_seam(accessor, json.dumps(asked)))
+    return json.loads(await adapter.call_seam(accessor, json.dumps(asked)))
 
 
 def words_of(hearing):

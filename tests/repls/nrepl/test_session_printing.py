@@ -108,7 +108,7 @@ async def test_no_class_loader_is_left_behind_by_evaluations_and_questions():
     async with jvm() as (opened, told, _):
         depths = [int(await says(opened, told, DEPTH, FIVE)) for _ in range(30)]
         assert max(depths) <= depths[0] + 1
-        answers = [await opened._sessions.ask(TOOL_SESSION, DEPTH) for _ in range(30)]
+        answers = [await opened._sessions.evaluate(TOOL_SESSION, DEPTH) for _ in range(30)]
         depths = [int(message.text("value")) for answer in answers for message in answer if message.text("value")]
         assert len(depths) == 30
         assert max(depths) <= depths[0] + 1

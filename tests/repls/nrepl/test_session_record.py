@@ -50,7 +50,7 @@ async def asking(endpoint):
         tasks.start_soon(connection.read)
 
         async def ask(op, **fields):
-            messages = await connection.ask(op, timeout_s=30, **fields)
+            messages = await connection.request(op, timeout_s=30, **fields)
             return {key: value for message in messages for key, value in message.fields.items()}
 
         yield ask
@@ -148,7 +148,7 @@ async def test_a_session_that_another_repl_could_number_alike_is_not_recorded(re
 
 
 async def test_sessions_of_a_process_of_ours_are_not_recorded(path):
-    await SessionRecord(path, is_ours=lambda address: address == "x:1").opened("x:1", str(uuid4()))
+    await SessionRecord(path, is_used=lambda address: address == "x:1").opened("x:1", str(uuid4()))
     assert kept(path) == {}
 
 

@@ -17,7 +17,7 @@ async def settled():
 
 async def test_those_who_wait_get_it_in_the_order_in_which_they_asked():
     turn, order = Turn(), []
-    assert turn.take_at_once()
+    assert turn.acquire_at_once()
 
     async def use(name):
         async with turn:
@@ -26,16 +26,16 @@ async def test_those_who_wait_get_it_in_the_order_in_which_they_asked():
 
     tasks = [asyncio.create_task(use(name)) for name in "abc"]
     await settled()
-    assert (order, turn.take_at_once()) == ([], False)
+    assert (order, turn.acquire_at_once()) == ([], False)
     turn.give_back()
     await asyncio.gather(*tasks)
     assert order == ["a", "b", "c"]
-    assert not turn.is_taken
+    assert not turn.is_acquired
 
 
 async def test_who_comes_at_once_does_not_overtake_those_who_wait():
     turn, order = Turn(), []
-    assert turn.take_at_once()
+    assert turn.acquire_at_once()
 
     async def use():
         async with turn:
@@ -44,15 +44,15 @@ async def test_who_comes_at_once_does_not_overtake_those_who_wait():
     task = asyncio.create_task(use())
     await settled()
     turn.give_back()
-    assert not turn.take_at_once()
+    assert not turn.acquire_at_once()
     await task
-    assert turn.take_at_once()
+    assert turn.acquire_at_once()
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
 async def test_who_gave_up_waiting_leaves_it_to_the_others(is_handed_over):
     turn, order = Turn(), []
-    assert turn.take_at_once()
+    assert turn.acquire_at_once()
 
     async def use(name):
         async with turn:
@@ -67,4 +67,4 @@ async def test_who_gave_up_waiting_leaves_it_to_the_others(is_handed_over):
     if not is_handed_over:
         turn.give_back()
     await tasks[1]
-    assert (order, turn.is_taken) == (["b"], False)
+    assert (order, turn.is_acquired) == (["b"], False)

@@ -44,7 +44,7 @@ def test_a_file_of_a_lisp_is_one_form_behind_a_comment_about_it(path):
 
 @pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
 def test_what_is_sent_has_no_hole_and_no_comment_left(dialect):
-    sent = [*dialect.ask.values(), *map(str, dialect.mends)]
+    sent = [*dialect.expressions.values(), *map(str, dialect.fixes)]
     sent += [str(one) for one in (dialect.printer, dialect.file_evaluator, dialect.facts) if one]
     assert [HOLES.findall(code) for code in sent if HOLES.search(code)] == []
     if dialect.name not in ("python", "hy"):

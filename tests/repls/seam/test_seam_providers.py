@@ -49,7 +49,7 @@ def test_what_is_asked_is_in_the_code_as_a_literal_alone(dialect):
 
 
 def test_one_question_finds_the_first_provider_that_is_there_and_what_it_lacks(two):
-    assert seam_providers.question("clojure").count("[") == 3
+    assert seam_providers.search_expression("clojure").count("[") == 3
     assert seam_providers.found("clojure", [[None], [None, False]]) is None
     ours = seam_providers.found("clojure", [["s1"], ["s2", True]])
     assert (ours.provider.name, ours.session_id) == ("codriver", "s1")
@@ -93,7 +93,7 @@ def test_code_that_may_bring_an_application_is_known_by_its_words(two, code, may
 
 
 def test_a_dialect_without_a_provider_is_asked_nothing():
-    assert seam_providers.question("unknown") is None
+    assert seam_providers.search_expression("unknown") is None
     assert not seam_providers.may_bring("unknown", "(require '[codriver.seam])")
 
 
@@ -101,5 +101,5 @@ def test_a_long_sensitive_text_is_looked_for_in_pieces_of_one_length():
     text = "".join(map(str, range(2000)))
     pieces = seam_providers.sensitive_texts({"texts": [["shop key", text], ["shop pin", "short-one"]]})
     assert [name for name, _ in pieces] == ["shop key", "shop key", "shop pin"]
-    assert {len(piece) for name, piece in pieces if name == "shop key"} == {seam_providers.PIECE_CHARACTERS}
+    assert {len(piece) for name, piece in pieces if name == "shop key"} == {seam_providers.CHUNK_CHARACTERS}
     assert (text.startswith(pieces[0][1]), text.endswith(pieces[1][1]), pieces[2][1]) == (True, True, "short-one")

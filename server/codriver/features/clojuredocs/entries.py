@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from codriver.repls.contract.adapter_values import ServerCapability
-from codriver.repls.contract.questions import Question
+from codriver.repls.contract.questions import Query
 from codriver.repls.nrepl.probe import CIDER
 from codriver.wire.untrusted import as_map, as_strings, as_text
 
@@ -39,7 +39,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookupEntry(Question[Entry | None]):
+class LookupEntry(Query[Entry | None]):
     """The entry on the var that the qualified `symbol` names; None without one."""
 
     name: ClassVar[str] = "clojuredocs"

@@ -173,7 +173,7 @@ def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
     lines = [_header(url), *(f"{name}\t{text}\n" for name, text in entries)]
     try:
         data = "".join(lines).encode("utf-8", "replace")
-        files.replace(file, data, links=Links.OWN, make_mode=files.PRIVATE_FOLDER)
+        files.replace(file, data, links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError as error:
         raise FetchError(f"it cannot be written to {file.parent}: {error.strerror}") from error
 
@@ -196,8 +196,8 @@ def _age_s(file: Path, url: str) -> float | None:
 
 
 def _opened(file: Path) -> TextIO:
-    with files.locate(file, Links.OWN) as place:
-        return os.fdopen(place.open(Rules(Links.OWN, 0)), encoding="utf-8")
+    with files.locate(file, Links.OF_USER) as place:
+        return os.fdopen(place.open(Rules(Links.OF_USER, 0)), encoding="utf-8")
 
 
 def _scan(file: Path, symbol: str) -> Found:

@@ -9,7 +9,7 @@ from codriver.features.clojuredocs.entries import CAPABILITY
 from codriver.features.clojuredocs.export import Export
 from codriver.features.clojuredocs.lookup import describe_entry
 from codriver.features.clojuredocs.tool import TOOLS
-from codriver.files.own_folders import cache_folder
+from codriver.files.own_folders import cache_directory
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.server_hooks import Part, ResourceFamily, ResourceRow, ServerHooks
 
@@ -27,7 +27,7 @@ async def _read(services: Services, client: ClientSession, parts: Sequence[str],
 
 SERVER: Final = ServerHooks(
     tools=TOOLS,
-    parts=(Part(Export, lambda _services, _tasks: Export(cache_folder())),),
+    parts=(Part(Export, lambda _services, _tasks: Export(cache_directory())),),
     resources=(
         ResourceFamily(
             CAPABILITY.name,

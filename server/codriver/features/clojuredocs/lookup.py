@@ -40,7 +40,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
     settings = services.live.settings
     if target is not None and CAPABILITY.name in _capabilities(target):
         with suppress(CodriverError):  # the export may have what the operation cannot give
-            entry = await services.repls.adapter(target.repl.id).ask(LookupEntry(symbol=qualified))
+            entry = await services.repls.adapter(target.repl.id).query(LookupEntry(symbol=qualified))
             if entry is not None:
                 return {**entry_json(entry, settings.max_text_bytes), "source": "repl"}
     max_age_s = settings.value_of(MAX_AGE_DAYS) * DAY_S
@@ -115,7 +115,7 @@ async def _qualified(services: Services, target: Target | None, symbol: str) -> 
     if target is None or Lookup.capability not in _capabilities(target) or target.repl.dialect == "python":
         return symbol
     with suppress(CodriverError):
-        found = await services.repls.adapter(target.repl.id).ask(Lookup(symbol=symbol, session=target.session.name))
+        found = await services.repls.adapter(target.repl.id).query(Lookup(symbol=symbol, session=target.session.name))
         if found is not None and found.namespace:
             return f"{found.namespace}/{found.name.rpartition('/')[2] or '/'}"
     return symbol

@@ -49,7 +49,7 @@ from codriver.features.export.documents.recordings import (
     since_checkpoint,
 )
 from codriver.files import MEBIBYTE, Links, Rules, whole_files
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 from codriver.log.control_characters import one_line
 from codriver.net import client
 from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of, split_address
@@ -196,7 +196,7 @@ def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
     from codriver.log.memory import Document, Memory  # noqa: PLC0415  # TinyDB is for this alone
 
     memory = Memory(
-        workspace_state_folder(workspace), is_repairing=False, report=lambda problem: say(problem, err=True)
+        workspace_state_directory(workspace), is_repairing=False, report=lambda problem: say(problem, err=True)
     )
     about = f"{len(chosen.recording.evaluations)} evaluations of {chosen.key}"
     memory.remember(Document("recording", file.relative_to(workspace).as_posix(), time.time_ns() // 1_000_000, about))
@@ -426,7 +426,7 @@ def _told(count: int, wrong: int, skipped: int) -> str:
 
 def _read(file: Path) -> Recording:
     try:
-        return from_lines(files.read(file, Rules(Links.OWN, MOST_BYTES)).decode())
+        return from_lines(files.read(file, Rules(Links.OF_USER, MOST_BYTES)).decode())
     except UnicodeDecodeError as error:
         raise RecordingError("it is no text") from error
 

@@ -21,7 +21,7 @@ from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAnReplError, ReplUnreachableError
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
-    TEXTS,
+    TEXT_TYPES,
     Display,
     Ending,
     InputNeeded,
@@ -30,7 +30,7 @@ from codriver.repls.contract.adapter_values import (
     Value,
     text_of,
 )
-from codriver.repls.jupyter.connection_files import StartedKernels, say_farewell
+from codriver.repls.jupyter.connection_files import StartedKernels, shut_down
 from codriver.repls.launch import processes
 
 if TYPE_CHECKING:
@@ -96,14 +96,14 @@ def keep_event(
     `learn` gets the texts that an application hides.
     """
     if isinstance(event, SensitiveSeen):
-        learn(event.texts)
+        learn(event.values)
     found = heard.get(evaluation or "")
     if found is None:
         return
     if isinstance(event, Display) and event.is_update:
         found.updates[event.display_id] = text_of(event.bundle)
     elif isinstance(event, Value | Display):
-        found.values.append(text_of(event.bundle or {TEXTS[0]: getattr(event, "text", "")}))
+        found.values.append(text_of(event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")}))
     elif isinstance(event, Output):
         (found.out if event.stream == "out" else found.err).append(event.text)
         tell(event.stream, event.text)
@@ -247,7 +247,7 @@ async def fresh_repl(
             processes.start(
                 recipe.command, cwd=folder, env=recipe.env, on_output=lambda _stream, _text: None,
                 port_file=recipe.port_file, start_timeout_s=recipe.start_timeout_s,
-                farewell=partial(say_farewell, file) if file else None,
+                farewell=partial(shut_down, file) if file else None,
             )
         )  # fmt: skip
         connect = partial(connectors[recipe.protocol], listener=listen, workspace=workspace, is_remote=False)

@@ -137,7 +137,7 @@ class FreshRuns:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance
-        return recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_asked=True, python=python)
+        return recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python)
 
     async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
         """The fresh REPL, until `stack` ends; for a kernel that cannot be started, a REPL of the same language.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files.own_folders import workspace_state_folder
+from codriver.files.own_folders import workspace_state_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,17 +27,19 @@ TEXT: Final = """<!doctype html>
 
 def redirect_file(workspace: Path) -> Path:
     """Return the file that leads a browser to the page of a workspace's server, until its code is used."""
-    return workspace_state_folder(workspace) / "page.html"
+    return workspace_state_directory(workspace) / "page.html"
 
 
 def write_redirect(file: Path, address: str) -> None:
     """Write the file that leads to an address, for this user alone. Raises OSError when that fails."""
     script = json.dumps(address).replace("<", "\\u003c")
     text = TEXT.format(script=script, link=html.escape(address))
-    files.replace(file, text.encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER, is_durable=False)
+    files.replace(
+        file, text.encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE, is_durable=False
+    )
 
 
 def remove_redirect(file: Path) -> None:
     """Remove the file, if there is one."""
-    with suppress(OSError), files.locate(file, files.Links.OWN, is_last_followed=False) as place:
+    with suppress(OSError), files.locate(file, files.Links.OF_USER, is_last_followed=False) as place:
         place.remove()

@@ -19,7 +19,7 @@ from codriver.errors import StartError
 from codriver.features.run.naming import name_of
 from codriver.features.run.program_copy import program_path
 from codriver.features.run.run_directory import VARIABLE, make_run
-from codriver.files.own_folders import server_folder
+from codriver.files.own_folders import server_directory
 from codriver.net import server_record
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     except OSError as error:
         say(f"codriver run: the program runs without a REPL: {error.filename}: {error.strerror}", err=True)
     else:
-        if not server_record.is_claimed(server_folder(workspace)):
+        if not server_record.is_claimed(server_directory(workspace)):
             _start_server(workspace)
     _become(command, environ)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.features.run.run_directory import check_private
 from codriver.files import Links, Rules
-from codriver.files.own_folders import cache_folder, make_private_folder
+from codriver.files.own_folders import cache_directory, make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,8 +35,8 @@ def program_path() -> Path:
     digest = hashlib.sha256()
     for name, data in sources.items():
         digest.update(f"{name}\0{len(data)}\0".encode() + data)
-    parent = cache_folder() / "run"
-    make_private_folder(parent)
+    parent = cache_directory() / "run"
+    make_private_directory(parent)
     check_private(parent)
     directory = parent / digest.hexdigest()[:16]
     if not directory.is_dir():

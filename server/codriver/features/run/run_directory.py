@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.features.run.processes import process_at, processes_of
 from codriver.files import Links, Rules
-from codriver.files.own_folders import make_private_folder, workspace_state_folder
+from codriver.files.own_folders import make_private_directory, workspace_state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Run:
 
 def runs_directory(workspace: Path) -> Path:
     """Return the directory of all runs of a workspace."""
-    return workspace_state_folder(workspace) / "programs"
+    return workspace_state_directory(workspace) / "programs"
 
 
 def check_private(directory: Path) -> None:
@@ -76,7 +76,7 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
         OSError: it cannot be made, or would not be private.
     """
     parent = runs_directory(workspace)
-    make_private_folder(parent)
+    make_private_directory(parent)
     check_private(parent)
     directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)

@@ -98,7 +98,7 @@ class CallTraces:
             with anyio.CancelScope(shield=True):
                 await renewing.end()
                 with suppress(CodriverError):  # a run not ended here ends with its lease
-                    answer = await self._sessions.ask(TOOL_SESSION, self._step("end", identity))
+                    answer = await self._sessions.evaluate(TOOL_SESSION, self._step("end", identity))
                     # The record of many calls is long.
                     run = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
                     self._report(evaluation, as_map(run))
@@ -106,17 +106,17 @@ class CallTraces:
     async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
         """Begin a run, by the program of runs; the REPL drops that program after a while without runs."""
         step = self._step("begin", identity, names=names)
-        started = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+        started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         if started.get("missing"):
-            await self._sessions.ask(TOOL_SESSION, self._dialect.filled(PROGRAMS[self._dialect.name]["install"]))
-            started = as_map(self._read(await self._sessions.ask(TOOL_SESSION, step)))
+            await self._sessions.evaluate(TOOL_SESSION, self._dialect.filled(PROGRAMS[self._dialect.name]["install"]))
+            started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         return started
 
     async def _renew(self, identity: str) -> None:
         while True:
             await anyio.sleep(self._lease_s / RENEWALS)
             with suppress(CodriverError):
-                await self._sessions.ask(TOOL_SESSION, self._step("renew", identity))
+                await self._sessions.evaluate(TOOL_SESSION, self._step("renew", identity))
 
     def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
         return self._dialect.filled(

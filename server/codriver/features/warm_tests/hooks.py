@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.features.warm_tests.saved_plans import SavedPlans
 from codriver.features.warm_tests.settings import IS_ON, MEMORY_MB
 from codriver.features.warm_tests.starter import Options, WarmTests
-from codriver.files.own_folders import cache_folder
+from codriver.files.own_folders import cache_directory
 from codriver.server_hooks import Part, ServerHooks
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _options(live: LiveSettings) -> Options:
 
 def _make(services: Services, tasks: TaskGroup) -> WarmTests:
     """Return the owner of the warm processes, by which test runs are started from now on."""
-    warm = WarmTests(partial(_options, services.live), tasks, SavedPlans(cache_folder() / "warm-tests"))
+    warm = WarmTests(partial(_options, services.live), tasks, SavedPlans(cache_directory() / "warm-tests"))
     services.tests.start, services.tests.start_states = warm, warm.states
     return warm
 

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 VERSION: Final = 1
 """The format of the files. Another one is ignored."""
-RULES: Final = files.Rules(files.Links.OWN, most_bytes=4 * files.MEBIBYTE)
+RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=4 * files.MEBIBYTE)
 """A plan of 10,000 modules takes 400 KB."""
 MOST_PLANS: Final = 64
 """The newest plans are kept."""
@@ -54,7 +54,9 @@ class SavedPlans:
         text = json.dumps(_data(project, project.plan, python, directory))
         try:
             path = self._file(python, directory)
-            files.replace(path, text.encode(), links=files.Links.OWN, make_mode=files.PRIVATE_FOLDER, is_durable=False)
+            files.replace(
+                path, text.encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE, is_durable=False
+            )
             self._forget_oldest()
         except (OSError, CodriverError) as error:
             logger.info("the plan of warm test runs cannot be saved: %s", error)

@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter_values import (
         CellRun,
-        Ended,
         Endpoint,
         Interruption,
         Listener,
-        SyntaxFault,
+        OnEnd,
+        SyntaxIssue,
         TestRun,
         ThreadDump,
         Value,
     )
-    from codriver.repls.contract.questions import Answer, Loaded, Question
+    from codriver.repls.contract.questions import Answer, Loaded, Query
 
 
 class ReplUnreachableError(RefusedError):
@@ -60,13 +60,13 @@ class ReplUnreachableError(RefusedError):
 
     reason = "repl-unreachable"
 
-    def __init__(self, place: object, cause: str) -> None:
+    def __init__(self, address: object, cause: str) -> None:
         super().__init__(
-            f"no REPL could be reached at {place}: {cause}",
+            f"no REPL could be reached at {address}: {cause}",
             hint="start the REPL, or correct its host and port; a port file may be left over from one that ended",
-            details={"endpoint": str(place)},
+            details={"endpoint": str(address)},
         )
-        self.place = place
+        self.address = address
         self.cause = cause
 
 
@@ -75,14 +75,14 @@ class StrangeListenerError(RefusedError):
 
     reason = "repl-unreachable"
 
-    def __init__(self, place: object, file: object, why: str, *, way: str) -> None:
+    def __init__(self, address: object, file: object, why: str, *, way: str) -> None:
         """`way`: the way to name the REPL, if the user means this one."""
         super().__init__(
-            f"nothing was sent to {place}, to which {file} leads: {why}; if you mean that REPL, name it: {way}",
+            f"nothing was sent to {address}, to which {file} leads: {why}; if you mean that REPL, name it: {way}",
             hint=f"name the REPL if it is meant; else remove {file}, and start your own REPL again",
-            details={"endpoint": str(place)},
+            details={"endpoint": str(address)},
         )
-        self.place = place
+        self.address = address
 
 
 class NotAnReplError(RefusedError):
@@ -90,31 +90,31 @@ class NotAnReplError(RefusedError):
 
     reason = "not-a-repl"
 
-    def __init__(self, place: object, cause: str, *, protocol: str = "nREPL") -> None:
+    def __init__(self, address: object, cause: str, *, protocol: str = "nREPL") -> None:
         super().__init__(
-            f"what listens at {place} is no {protocol} server that can be used: {cause}",
+            f"what listens at {address} is no {protocol} server that can be used: {cause}",
             hint="check the port: a REPL prints it when it starts; a single-threaded REPL may also be stuck in an "
             "endless loop, or serve one client at a time, and then a restart helps",
-            details={"endpoint": str(place)},
+            details={"endpoint": str(address)},
         )
-        self.place = place
+        self.address = address
         self.cause = cause
 
 
 class PackageMissingError(StartError):
     """A REPL needs packages that are missing beside Codriver. Trying again changes nothing."""
 
-    def __init__(self, place: object, extra: str, missing: str) -> None:
+    def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
-            f"the REPL at {place} cannot be connected to, as {missing} is not installed where Codriver runs: "
+            f"the REPL at {address} cannot be connected to, as {missing} is not installed where Codriver runs: "
             f"{install_extra(extra)}, and restart the server"
         )
         self.extra = extra
 
 
-def request_unsafe(problem: str, *, hint: str) -> RefusedError:
+def request_unsafe(cause: str, *, hint: str) -> RefusedError:
     """Return the refusal of a request that this server is known to break on, and so was not sent."""
-    return refused("request-unsafe", f"the code was not sent: {problem}", hint=hint)
+    return refused("request-unsafe", f"the code was not sent: {cause}", hint=hint)
 
 
 class OpTimedOutError(RefusedError):
@@ -194,7 +194,7 @@ class KernelOperations(Protocol):
         """
         _refuse(self.profile, "interrupt")
 
-    async def fault_of(self, code: str) -> SyntaxFault | None:
+    async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Why the REPL cannot read `code` to its end; None if it can, or does not tell. Nothing of it is run."""
         del code  # other REPLs read code only to run it
         return None
@@ -220,7 +220,7 @@ class Adapter(KernelOperations, Protocol):
     capability in the profile, or has nothing to tell.
     """
 
-    def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run, and return at once; events reach the listener, and `ended` gets the end, once.
 
         With `forms` one is run after the other, with the values told in order; the first failing form ends the rest,
@@ -263,16 +263,16 @@ class Adapter(KernelOperations, Protocol):
         """
         _refuse(self.profile, "stdin")
 
-    async def ask(self, question: Question[Answer]) -> Answer:
+    async def query(self, query: Query[Answer]) -> Answer:
         """Return the answer to a question of `codriver.repls.contract.questions`.
 
         Raises:
             CapabilityMissingError: this REPL lacks the question's capability.
             EvaluationFailedError: the REPL failed in answering.
         """
-        if question.capability:
-            _refuse(self.profile, question.capability)
-        return question.read({})
+        if query.capability:
+            _refuse(self.profile, query.capability)
+        return query.read({})
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
         """Return the loaded namespaces of files below `root`, without `known` ones that are unchanged.
@@ -285,7 +285,7 @@ class Adapter(KernelOperations, Protocol):
         """
         return None
 
-    async def ask_seam(self, accessor: str, arguments: str) -> str:
+    async def call_seam(self, accessor: str, arguments: str) -> str:
         """The answer of the seam of the application in this REPL, as JSON; also while code runs. It only reads.
 
         Raises:
@@ -367,7 +367,7 @@ class Connector(Protocol):
     """A way to connect to the REPLs of one protocol: `codriver.repls.connectors` has one for each protocol."""
 
     def __call__(
-        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
+        self, address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
         """Return a context with the connected adapter of the REPL at `place`, with a known profile.
 
@@ -384,11 +384,11 @@ class Connector(Protocol):
         ...
 
 
-class Looks(Protocol):
+class SeamChecks(Protocol):
     """Looks at the application in a REPL before and after evaluations. No look raises."""
 
     @property
-    def takes_origin(self) -> bool:
+    def accepts_origin(self) -> bool:
         """Return true if the application's events name an evaluation by the origin in its request."""
 
     @property

@@ -28,10 +28,10 @@ Bundle = Mapping[str, object]
 """One value in several media types: by type a text, base64 of binary data, or an object of a JSON type."""
 
 
-PICTURES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Types whose data is base64 and that models can look at, the best first."""
 
-TEXTS: Final = ("text/plain", "text/markdown", "text/latex")
+TEXT_TYPES: Final = ("text/plain", "text/markdown", "text/latex")
 """Types that need no decoding for a reader, the best first."""
 
 HTML: Final = "text/html"
@@ -63,7 +63,7 @@ class CellRun:
     """The number of characters left out of too long outputs."""
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Return whether the kernel started to run the cell, by its own word."""
         return self.execution_count is not None or bool(self.outputs)
 
@@ -73,22 +73,22 @@ def text_of(bundle: Bundle) -> str:
 
     For any other type the text has the type's name and size, and the way to read the data.
     """
-    picture = next((name for name in PICTURES if isinstance(bundle.get(name), str)), None)
-    if picture is not None:
-        return f"data:{picture};base64,{''.join(str(bundle[picture]).split())}"
-    texts = [text for name in TEXTS if isinstance(text := bundle.get(name), str) and text]
-    if texts and (bare := BARE.fullmatch(texts[0])) and bundle.get(TEXTS[0]) == texts[0]:
-        return _text_behind(bare, texts[1:], bundle)
-    if texts:
-        return texts[0]
-    rest = [name for name in bundle if name not in TEXTS]
+    image_type = next((name for name in IMAGE_TYPES if isinstance(bundle.get(name), str)), None)
+    if image_type is not None:
+        return f"data:{image_type};base64,{''.join(str(bundle[image_type]).split())}"
+    readable = [text for name in TEXT_TYPES if isinstance(text := bundle.get(name), str) and text]
+    if readable and (bare := BARE.fullmatch(readable[0])) and bundle.get(TEXT_TYPES[0]) == readable[0]:
+        return _text_behind(bare, readable[1:], bundle)
+    if readable:
+        return readable[0]
+    rest = [name for name in bundle if name not in TEXT_TYPES]
     return " ".join(f"<{name}, {_size(bundle[name])}: get_evaluation with path {json.dumps([name])}>" for name in rest)
 
 
-def _text_behind(bare: re.Match[str], texts: Sequence[str], bundle: Bundle) -> str:
+def _text_behind(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -> str:
     """Return what a value displays apart from its bare plain text: other texts, the text of HTML, or JSON."""
-    if shown := next((text for text in texts if text.strip()), None):
-        return shown
+    if behind := next((text for text in readable if text.strip()), None):
+        return behind
     page = bundle.get(HTML)
     from codriver.repls.contract import html_text  # noqa: PLC0415  # rarely needed, and its parser delays each start
 
@@ -208,19 +208,19 @@ class Value:
     truncated: bool = False
     is_late: bool = False
     cut: str = ""
-    is_kept: bool = False
+    is_stored: bool = False
     bundle: Bundle | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ValueKept:
+class ValueStored:
     """The REPL keeps the last told value, which printing cut; `cut` says in words what is left out."""
 
     cut: str
 
 
 @dataclass(frozen=True, slots=True)
-class SeamShown:
+class SeamFound:
     """The application in the REPL shows itself by its seam. The session id stays for the life of the process."""
 
     session_id: str
@@ -247,7 +247,7 @@ class SensitiveSeen:
     Each text has a name that may be shown in its place. The texts are for the redactor alone.
     """
 
-    texts: tuple[tuple[str, str], ...] = field(repr=False)
+    values: tuple[tuple[str, str], ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,12 +284,12 @@ class Reported:
 Event = (
     Output
     | Value
-    | ValueKept
+    | ValueStored
     | Display
     | InputNeeded
     | OthersCode
     | OthersEnding
-    | SeamShown
+    | SeamFound
     | AppEvents
     | SensitiveSeen
     | Reported
@@ -313,13 +313,13 @@ class Ending:
     namespace: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
-    said: str | None = None
+    log_line: str | None = None
     """One line for the log."""
     data: str | None = None
     """The facts behind that line, as a JSON object."""
 
 
-Ended = Callable[[Ending | Exception], None]
+OnEnd = Callable[[Ending | Exception], None]
 """Called once, on the event loop, with the ending of an evaluation, or an error. Must return quickly and not raise."""
 
 
@@ -351,7 +351,7 @@ class Symbol:
 
 
 @dataclass(frozen=True, slots=True)
-class SyntaxFault:
+class SyntaxIssue:
     """The reason why a REPL cannot read code, and the place, as far as it tells; lines and columns count from 1."""
 
     message: str
@@ -443,7 +443,7 @@ class ThreadDump:
     """The stacks of a REPL's threads at one moment. `own`: only the frames in the user's code, empty without any."""
 
     whole: str
-    own: str
+    user: str
 
 
 NO_MESSAGE: Final = "null"

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from codriver.repls.contract.questions import Question
+from codriver.repls.contract.questions import Query
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class FreshFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class FreshImport(Question[FreshFinding | None]):
+class FreshImport(Query[FreshFinding | None]):
     """Compare the modules that were loaded again with a fresh import; None if the REPL cannot.
 
     `wait_ms`: only the finding about the last loads, if it is there within that time.
@@ -69,14 +69,14 @@ class FreshImport(Question[FreshFinding | None]):
     timeout_s: ClassVar[float] = DEMANDED_S
     wait_ms: int | None = None
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the wait, or the request to compare now."""
         del namespace
         return {"demand": 1} if self.wait_ms is None else {"wait": self.wait_ms}
 
-    def read(self, told: Mapping[str, object]) -> FreshFinding | None:
+    def read(self, answer: Mapping[str, object]) -> FreshFinding | None:
         """Return the finding, which is JSON."""
-        return read_finding(as_text(told.get("finding")))
+        return read_finding(as_text(answer.get("finding")))
 
 
 def read_finding(text: str | None) -> FreshFinding | None:
@@ -97,14 +97,14 @@ def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _row(told: Mapping[str, object]) -> FreshRow | None:
-    kind = next((one for one in KINDS if one == told.get("kind")), None)
-    name = as_text(told.get("name"))
+def _row(answer: Mapping[str, object]) -> FreshRow | None:
+    kind = next((one for one in KINDS if one == answer.get("kind")), None)
+    name = as_text(answer.get("name"))
     if kind is None or not name:
         return None
-    why, of = (as_text(told.get(key)) or "" for key in ("why", "of"))
-    count = int(as_text(told.get("count")) or 0)
-    fresh, live = (as_text(told.get(key)) for key in ("fresh", "live"))
+    why, of = (as_text(answer.get(key)) or "" for key in ("why", "of"))
+    count = int(as_text(answer.get("count")) or 0)
+    fresh, live = (as_text(answer.get(key)) for key in ("fresh", "live"))
     return FreshRow(kind, name, why, fresh, live, of, count)
 
 
@@ -116,7 +116,7 @@ def _line(row: FreshRow) -> str:
     if row.kind == "cache":
         results = "1 result" if row.count == 1 else f"{row.count} results"
         return f"{row.name} has cached {results} computed with the previous {row.of}: clear it"
-    fresh, live = _shown(row.fresh), _shown(row.live)
+    fresh, live = _value_text(row.fresh), _value_text(row.live)
     if fresh == live:
         fresh, live = "other code", "its previous code" if row.why == "previous" else "another"
     if row.why == "previous":
@@ -126,5 +126,5 @@ def _line(row: FreshRow) -> str:
     return f"{row.name} is {live}, a fresh import has {fresh}"
 
 
-def _shown(text: str | None) -> str:
+def _value_text(text: str | None) -> str:
     return "missing" if text is None else _DIGEST.sub("", text)

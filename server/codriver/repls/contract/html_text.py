@@ -11,12 +11,12 @@ HIDDEN: Final = frozenset({"script", "style"})
 """Elements whose content is not displayed."""
 
 
-class _Texts(HTMLParser):
+class _TextParser(HTMLParser):
     """Collects the displayed text of a page."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.texts: list[str] = []
+        self.chunks: list[str] = []
         self._hidden = ""
         """The hidden element that the parser is in."""
 
@@ -32,12 +32,12 @@ class _Texts(HTMLParser):
     def handle_data(self, data: str) -> None:
         """Keep displayed text."""
         if not self._hidden:
-            self.texts.append(data)
+            self.chunks.append(data)
 
 
 def text_of(page: str) -> str:
     """Return the displayed text of a page on one line."""
-    parser = _Texts()
+    parser = _TextParser()
     parser.feed(page[:MAX_CHARS])
     parser.close()
-    return " ".join(" ".join(parser.texts).split())
+    return " ".join(" ".join(parser.chunks).split())

@@ -55,7 +55,7 @@ class Difference:
     """The caller who evaluated the live definition, the evaluation and the time, as far as known already."""
     path: str = ""
     """The file whose text differs from the loaded text, in Python."""
-    held: str = ""
+    holders: str = ""
     """The names that lead to the instances, or to the removed function or class, in Python."""
     joint: str = "."
     """The text between the names of the module and of its definition."""
@@ -107,7 +107,7 @@ class LivesOn:
 class Loaded:
     """The loaded code of a Lisp: its start, all namespaces, namespaces with a new mark, survivors of former loads."""
 
-    began_ms: int
+    started_ms: int
     names: frozenset[str]
     changed: tuple[LoadedNamespace, ...]
     lives_on: tuple[LivesOn, ...]
@@ -122,7 +122,7 @@ _SYMBOL_KEYS: Final = frozenset({
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Generic[Answer]):
+class Query(Generic[Answer]):
     """A question to a REPL, which any number of REPLs may be asked."""
 
     name: ClassVar[str]
@@ -137,31 +137,31 @@ class Question(Generic[Answer]):
     """The namespace in which names are read; None for the session's."""
     session: str = MAIN_SESSION
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the question in words, with its names read in that namespace."""
         raise NotImplementedError
 
-    def read(self, told: Mapping[str, object]) -> Answer:
+    def read(self, answer: Mapping[str, object]) -> Answer:
         """Return the answer, read from a REPL's words; an empty map means that the REPL knows nothing."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class Complete(Question[tuple[Completion, ...]]):
+class Complete(Query[tuple[Completion, ...]]):
     """The completions of `prefix`, in the REPL's order; none for unknown names."""
 
     name: ClassVar[str] = "complete"
     capability: ClassVar[str] = "complete"
     prefix: str
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the prefix, and the namespace around it."""
         return {"prefix": self.prefix, "ns": namespace}
 
-    def read(self, told: Mapping[str, object]) -> tuple[Completion, ...]:
+    def read(self, answer: Mapping[str, object]) -> tuple[Completion, ...]:
         """Return the completions in `completions`, a list of maps or of texts."""
         found = []
-        for item in as_list(told.get("completions")):
+        for item in as_list(answer.get("completions")):
             fields = as_map(item)
             if candidate := candidate_of(item):
                 kind, namespace = as_text(fields.get("type")), as_text(fields.get("ns"))
@@ -175,35 +175,35 @@ def candidate_of(item: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup(Question[Symbol | None]):
+class Lookup(Query[Symbol | None]):
     """The documentation and place of `symbol`; None for an unresolved symbol."""
 
     name: ClassVar[str] = "lookup"
     capability: ClassVar[str] = "lookup"
     symbol: str
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the symbol, and the namespace around it."""
         return {"name": self.symbol, "ns": namespace}
 
-    def read(self, told: Mapping[str, object]) -> Symbol | None:
+    def read(self, answer: Mapping[str, object]) -> Symbol | None:
         """Return the symbol with these parts; None if they say nothing.
 
         Parts without a field of their own are `extra`.
         """
-        printed = as_text(told.get("arglists-str")) or as_text(told.get("arglists")) or ""
+        printed = as_text(answer.get("arglists-str")) or as_text(answer.get("arglists")) or ""
         symbol = Symbol(
-            name=as_text(told.get("name")) or self.symbol,
-            namespace=as_text(told.get("ns")) or None,
-            doc=as_text(told.get("doc")) or as_text(told.get("docstring")) or None,
-            arglists=as_strings(told.get("arglists")) or tuple(filter(None, _arities(printed))),
-            file=read_file(as_text(told.get("file"))),
-            line=as_int(told.get("line")),
-            column=as_int(told.get("column")),
-            macro=as_text(told.get("macro")) in {"true", "True", "1"},
-            extra={key: text for key, value in told.items() if key not in _SYMBOL_KEYS and (text := as_text(value))},
+            name=as_text(answer.get("name")) or self.symbol,
+            namespace=as_text(answer.get("ns")) or None,
+            doc=as_text(answer.get("doc")) or as_text(answer.get("docstring")) or None,
+            arglists=as_strings(answer.get("arglists")) or tuple(filter(None, _arities(printed))),
+            file=read_file(as_text(answer.get("file"))),
+            line=as_int(answer.get("line")),
+            column=as_int(answer.get("column")),
+            macro=as_text(answer.get("macro")) in {"true", "True", "1"},
+            extra={key: text for key, value in answer.items() if key not in _SYMBOL_KEYS and (text := as_text(value))},
         )
-        is_known = as_text(told.get("name")) or as_text(told.get("class")) or symbol.doc or symbol.arglists
+        is_known = as_text(answer.get("name")) or as_text(answer.get("class")) or symbol.doc or symbol.arglists
         return symbol if is_known else None
 
 
@@ -216,7 +216,7 @@ def _arities(printed: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class ListNames(Question[Names | None]):
+class ListNames(Query[Names | None]):
     """The public names in the namespace or module `wanted`; for a pattern, all matching names anywhere.
 
     A pattern has a `*`, which stands for any characters, also none; case does not count. Namespaces match, and names in
@@ -225,17 +225,17 @@ class ListNames(Question[Names | None]):
     """
 
     name: ClassVar[str] = "names"
-    wanted: str
+    pattern: str
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the namespace or pattern, and the namespace from which it is seen."""
-        return {"name": self.wanted, "ns": namespace}
+        return {"name": self.pattern, "ns": namespace}
 
-    def read(self, told: Mapping[str, object]) -> Names | None:
+    def read(self, answer: Mapping[str, object]) -> Names | None:
         """Return the names in `rows`, and the number left out."""
-        if "rows" not in told:
+        if "rows" not in answer:
             return None
-        rows = [as_map(item) for item in as_list(told["rows"])]
+        rows = [as_map(item) for item in as_list(answer["rows"])]
         listed = [
             Listed(
                 name,
@@ -247,28 +247,28 @@ class ListNames(Question[Names | None]):
             for row in rows
             if (name := as_text(row.get("name")))
         ]
-        return Names(tuple(listed), as_int(told.get("omitted")) or 0)
+        return Names(tuple(listed), as_int(answer.get("omitted")) or 0)
 
 
 @dataclass(frozen=True, slots=True)
-class FindSource(Question[Source | None]):
+class FindSource(Query[Source | None]):
     """The text that defines `symbol`; None if unknown. In a Lisp it may go on behind its form."""
 
     name: ClassVar[str] = "source"
     symbol: str
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the symbol, and the namespace around it."""
         return {"name": self.symbol, "ns": namespace}
 
-    def read(self, told: Mapping[str, object]) -> Source | None:
+    def read(self, answer: Mapping[str, object]) -> Source | None:
         """Return the source in `text`, with its file and line."""
-        text = as_text(told.get("text"))
-        return Source(text, read_file(as_text(told.get("file"))), as_int(told.get("line"))) if text else None
+        text = as_text(answer.get("text"))
+        return Source(text, read_file(as_text(answer.get("file"))), as_int(answer.get("line"))) if text else None
 
 
 @dataclass(frozen=True, slots=True)
-class Drift(Question[tuple[Difference, ...]]):
+class Drift(Query[tuple[Difference, ...]]):
     """The differences between loaded modules and their files below `root`. No user code is run.
 
     `only`: `old` for differences between loaded modules alone, namely objects of a former load; `edited` for these and
@@ -280,45 +280,49 @@ class Drift(Question[tuple[Difference, ...]]):
     root: Path
     only: OnlyOf = ""
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the directory, and the kind of differences."""
         del namespace
         return {"root": str(self.root), "only": self.only}
 
-    def read(self, told: Mapping[str, object]) -> tuple[Difference, ...]:
+    def read(self, answer: Mapping[str, object]) -> tuple[Difference, ...]:
         """Return the differences in `rows`, without those of an unknown kind."""
         found = []
-        for row in map(as_map, as_list(told.get("rows"))):
+        for row in map(as_map, as_list(answer.get("rows"))):
             module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
             if module and name and kind in KINDS_OF_DRIFT:
                 source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
                 path = as_text(row.get("path")) or ""
-                is_evaluated, held = source.startswith("<eval"), as_text(row.get("held")) or ""
-                found.append(Difference(module, name, KINDS_OF_DRIFT[kind], is_evaluated, of, path=path, held=held))
+                is_evaluated, holders = source.startswith("<eval"), as_text(row.get("held")) or ""
+                found.append(
+                    Difference(module, name, KINDS_OF_DRIFT[kind], is_evaluated, of, path=path, holders=holders)
+                )
         return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
-class Dependents(Question[tuple[tuple[str, str], ...]]):
+class Dependents(Query[tuple[tuple[str, str], ...]]):
     """The loaded modules that import the module of a file, directly or not, each behind those that it imports."""
 
     name: ClassVar[str] = "dependents"
     capability: ClassVar[str] = "drift"
     file: Path
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the file."""
         del namespace
         return {"file": str(self.file)}
 
-    def read(self, told: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    def read(self, answer: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
         """Return the names of the modules and their files."""
-        rows = [(as_text(row.get("name")), as_text(row.get("file"))) for row in map(as_map, as_list(told.get("rows")))]
+        rows = [
+            (as_text(row.get("name")), as_text(row.get("file"))) for row in map(as_map, as_list(answer.get("rows")))
+        ]
         return tuple((name, file) for name, file in rows if name and file)
 
 
 @dataclass(frozen=True, slots=True)
-class Restore(Question[tuple[str, ...]]):
+class Restore(Query[tuple[str, ...]]):
     """Put back the definitions that loads under the id `hold` changed, each as the former object; or `keep` them.
 
     Names defined anew since then stay, and are the answer. No code of the user's is run again.
@@ -326,21 +330,21 @@ class Restore(Question[tuple[str, ...]]):
 
     name: ClassVar[str] = "restore"
     capability: ClassVar[str] = "restore"
-    hold: str
-    keep: bool = False
+    undo_id: str
+    is_final: bool = False
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the hold, and whether its changes are kept."""
         del namespace
-        return {"hold": self.hold, "keep": int(self.keep)}
+        return {"hold": self.undo_id, "keep": int(self.is_final)}
 
-    def read(self, told: Mapping[str, object]) -> tuple[str, ...]:
+    def read(self, answer: Mapping[str, object]) -> tuple[str, ...]:
         """Return the names in `left`."""
-        return as_strings(told.get("left"))
+        return as_strings(answer.get("left"))
 
 
 @dataclass(frozen=True, slots=True)
-class LastError(Question[StackTrace | None]):
+class LastError(Query[StackTrace | None]):
     """The last error of a session; None without one.
 
     With `local_characters` the user's frames have their locals, if the REPL has them, each printed to so many
@@ -351,14 +355,14 @@ class LastError(Question[StackTrace | None]):
     capability: ClassVar[str] = "stacktrace"
     local_characters: int = 0
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the length of locals; 0 for none."""
         del namespace
         return {"characters": self.local_characters}
 
-    def read(self, told: Mapping[str, object]) -> StackTrace | None:
+    def read(self, answer: Mapping[str, object]) -> StackTrace | None:
         """Return the error in `trace`, as the adapter reads it: REPLs tell errors in many ways."""
-        trace = told.get("trace")
+        trace = answer.get("trace")
         return trace if isinstance(trace, StackTrace) else None
 
 

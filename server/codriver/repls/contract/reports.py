@@ -104,7 +104,7 @@ def _frame(frame: StackFrame) -> dict[str, object]:
 SEPARATOR: Final = "\x1e"
 HEAD: Final = f'{SEPARATOR}{{"codriver": "tests"'
 """The beginning of each record. A separator with another continuation is a test's own output."""
-MOST_RED: Final = 200
+MOST_FAILED: Final = 200
 MOST_RECORD: Final = 2**20
 
 
@@ -118,21 +118,21 @@ class TestProgress:
         self._frames = frames
         self.run: TestRun | None = None
         """The ended tests; None before the first end. `results` are those that did not pass."""
-        self._held = ""
+        self._pending = ""
         self._failed = self._errors = 0
-        self._red: list[TestResult] = []
+        self._failures: list[TestResult] = []
 
-    def take(self, text: str) -> str:
+    def feed(self, text: str) -> str:
         """Return the text without records. A possible beginning of a record is held back until more comes."""
-        return "".join(self._parts(self._held + text))
+        return "".join(self._parts(self._pending + text))
 
     def rest(self) -> str:
         """Return the text held back, when no more comes."""
-        held, self._held = self._held, ""
-        return held
+        pending, self._pending = self._pending, ""
+        return pending
 
     def _parts(self, text: str) -> Iterator[str]:
-        self._held = ""
+        self._pending = ""
         while text:
             before, separator, _ = text.partition(SEPARATOR)
             yield before
@@ -145,7 +145,7 @@ class TestProgress:
                 continue
             record, feed, after = text.partition("\n")
             if not feed and len(record) < MOST_RECORD:
-                self._held = text
+                self._pending = text
                 return
             if not self._read(record[1:]):
                 yield record + feed
@@ -154,15 +154,15 @@ class TestProgress:
     def _read(self, record: str) -> bool:
         try:
             fields = json.loads(record)
-            red = [replace(_result(row), frames=self._frames(row)) for row in fields["rows"]]
+            failures = [replace(_result(row), frames=self._frames(row)) for row in fields["rows"]]
             tests, passed, of = int(fields["tests"]), int(fields["passed"]), fields.get("of")
         except (ValueError, KeyError, TypeError):
             return False
-        self._failed += sum(one.outcome == "fail" for one in red)
-        self._errors += sum(one.outcome == "error" for one in red)
-        self._red += red[: MOST_RED - len(self._red)]
+        self._failed += sum(one.outcome == "fail" for one in failures)
+        self._errors += sum(one.outcome == "error" for one in failures)
+        self._failures += failures[: MOST_FAILED - len(self._failures)]
         of = of if isinstance(of, int) else None
-        self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._red), of=of)
+        self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._failures), of=of)
         return True
 
 
@@ -208,26 +208,26 @@ def text_of(frame: StackFrame) -> str:
 
 def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
     """The frames, with only the first of a repeated series; its last frame has the number of repetitions."""
-    texts = [frame.text for frame in frames]
-    told: list[StackFrame] = []
-    place = 0
-    while place < len(frames):
-        size, times = _run_at(texts, place)
-        told += frames[place : place + size]
+    lines = [frame.text for frame in frames]
+    shortened: list[StackFrame] = []
+    start = 0
+    while start < len(frames):
+        size, times = _run_at(lines, start)
+        shortened += frames[start : start + size]
         if times > 1:
             words = f"{times} times" if size == 1 else f"{times} times, these {size}"
-            told[-1] = replace(told[-1], repeated=words)
-        place += size * times
-    return tuple(told)
+            shortened[-1] = replace(shortened[-1], repeated=words)
+        start += size * times
+    return tuple(shortened)
 
 
-def _run_at(texts: Sequence[str], place: int) -> tuple[int, int]:
+def _run_at(lines: Sequence[str], start: int) -> tuple[int, int]:
     """Return the number of frames that repeat from a place on, and the repetitions; 1 and 1 without any."""
     for size in range(1, MOST_IN_CYCLE + 1):
-        cycle, times = texts[place : place + size], 1
-        if texts[place + size : place + 2 * size] != cycle:
+        cycle, times = lines[start : start + size], 1
+        if lines[start + size : start + 2 * size] != cycle:
             continue
-        while texts[place + times * size : place + (times + 1) * size] == cycle:
+        while lines[start + times * size : start + (times + 1) * size] == cycle:
             times += 1
         if times >= FEWEST_TIMES:
             return size, times
@@ -239,16 +239,16 @@ def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
 
     A call's innermost frame is kept, as it has the running line; other frames have the function's first line.
     """
-    places: list[int] = []
+    starts: list[int] = []
     owner, passed = "", [""]
-    for place, (name, method) in enumerate(frames):
+    for start, (name, method) in enumerate(frames):
         is_of_function = method == "invokeStatic" or method in OF_ONE_CALL
         if owner and method in OF_ONE_CALL and method not in passed and (name == owner or name in CALLERS):
             passed.append(method)
             continue
         owner, passed = (name if is_of_function else ""), [method]
-        places.append(place)
-    return places
+        starts.append(start)
+    return starts
 
 
 def function_of(name: str, method: str) -> str:
@@ -261,7 +261,7 @@ def function_of(name: str, method: str) -> str:
     return f"{namespace}/{rest.replace('$', '/')}".replace("_", "-")
 
 
-def of_its_own(frames: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+def unshared_frames(frames: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
     """Return the frames that an error does not share with the error inside it, at least the innermost."""
     shared = 0
     for frame, other in zip(reversed(frames), reversed(inner), strict=False):

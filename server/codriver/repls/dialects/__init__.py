@@ -35,7 +35,7 @@ _SESSION: Final = program("clojure/session.clj")
 _CLOJURE_JSON: Final = program("clojure/json.clj")
 _EXPAND: Final = "(pr-str ($expand (read-string $code)))"
 
-_ASK_CLOJURE: Final[dict[str, Code]] = {
+_CLOJURE_EXPRESSIONS: Final[dict[str, Code]] = {
     "lookup": program("clojure/lookup.clj"),
     "names": program("lisp/names.cljc", LOWER="(.toLowerCase ^String s)"),
     "source": program("clojure/source.clj"),
@@ -54,14 +54,14 @@ _PYTHON_TOOLING: Final = ("site-packages", "dist-packages", "/lib/python", "<fro
 
 CLOJURE: Final = Dialect(
     "clojure",
-    takes_beginning=True,
+    accepts_missing_position=True,
     no_file="NO_SOURCE_PATH",
     json=_CLOJURE_JSON,
     facts=program("clojure/facts.clj"),
     process_id='(first (re-seq #"[0-9]+" (.getName (java.lang.management.ManagementFactory/getRuntimeMXBean))))',
-    ask=Programs(
+    expressions=Programs(
         {
-            **_ASK_CLOJURE,
+            **_CLOJURE_EXPRESSIONS,
             "stacktrace": program("clojure/stacktrace.clj", SESSION=_SESSION),
             "stacks": program("clojure/stacks.clj"),
             "tidy": program("clojure/tidy.clj"),
@@ -73,8 +73,8 @@ CLOJURE: Final = Dialect(
             ),
             "keep": program("clojure/keep.clj", SESSION=_SESSION),
             "kept": program("clojure/kept.clj"),
-            "drift": server_dialect.ASK_CLOJURE,
-            "drift-keep": server_dialect.KEEP_CLOJURE,
+            "drift": server_dialect.CALL_LOADED,
+            "drift-keep": server_dialect.CACHE_LOADED,
             "hold": program("clojure/hold.clj"),
             "restore": "(@(find-var 'codriver.holds/run) $hold $step)",
         }
@@ -89,7 +89,7 @@ CLOJURE: Final = Dialect(
         "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "
         "a core busy for about 5 s more; the session takes new evaluations now"
     ),
-    keeps_apart="session",
+    isolates="session",
 )
 
 CLOJURESCRIPT: Final = Dialect(
@@ -104,7 +104,7 @@ BABASHKA: Final = Dialect(
     "babashka",
     json=_CLOJURE_JSON,
     process_id="(.pid (java.lang.ProcessHandle/current))",
-    ask=Programs(_ASK_CLOJURE),
+    expressions=Programs(_CLOJURE_EXPRESSIONS),
     before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
     notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
@@ -115,9 +115,9 @@ NBB: Final = Dialect(
     counts_lines=False,
     expanders=("macroexpand-1", "macroexpand"),
     json=program("nbb/json.cljs"),
-    keeps_last=program("nbb/keeps_last.cljs"),
+    preserve_last=program("nbb/keeps_last.cljs"),
     facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*) :seam $seam}",
-    ask=Programs(
+    expressions=Programs(
         {
             "names": program("lisp/names.cljc", LOWER="(.toLowerCase s)"),
             "glimpse": program(
@@ -140,14 +140,14 @@ NBB: Final = Dialect(
     unsafe_bytes=16_000,
     completes_within=True,
     load_moves_namespace=True,
-    keeps_apart="none",
+    isolates="none",
     notes=(
         "nbb cannot be interrupted, and an endless loop blocks it for every client: only a restart helps",
         "nbb has one namespace for all its clients",
     ),
 )
 
-_ASK_BASILISP: Final = Programs(
+_BASILISP_EXPRESSIONS: Final = Programs(
     {
         "lookup": program("basilisp/lookup.lpy"),
         "names": program("lisp/names.cljc", LOWER="(.lower s)"),
@@ -172,16 +172,16 @@ BASILISP: Final = Dialect(
     json='(.dumps (python/__import__ "json") (lisp->py VALUE))',
     python_text=True,
     facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os")) :seam $seam}',
-    ask=_ASK_BASILISP,
+    expressions=_BASILISP_EXPRESSIONS,
     before={"test": "(require 'basilisp.test)"},
-    kept=program("basilisp/kept.lpy"),
-    keeps=frozenset({"source", "glimpse", "test"}),
+    call_cached=program("basilisp/kept.lpy"),
+    cached=frozenset({"source", "glimpse", "test"}),
     namespace_by="in-ns",
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
     tooling=_PYTHON_TOOLING,
     load_moves_namespace=True,
-    keeps_apart="connection",
+    isolates="connection",
     notes=("Basilisp's own server cannot interrupt; `codriver serve --repl lisp` runs Basilisp so that it can be",),
 )
 
@@ -192,7 +192,7 @@ HY: Final = Dialect(
     json='(.dumps (__import__ "json") VALUE)',
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os")) "seam" $seam}',
-    ask=server_dialect.ASK_HY,
+    expressions=server_dialect.HY_EXPRESSIONS,
     runs_files=True,
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
@@ -202,8 +202,8 @@ HY: Final = Dialect(
     broken=frozenset({"load-file"}),
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
-    mends=server_dialect.MENDS_HY,
-    keeps_apart="session",
+    fixes=server_dialect.HY_FIXES,
+    isolates="session",
     shares="imported modules are shared, names are not",
     # Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`: the thread that evaluates knows its session.
     joins=(
@@ -220,30 +220,30 @@ UNKNOWN: Final = Dialect("unknown")
 
 WORKER_PYTHON: Final = Dialect(
     "python",
-    takes_beginning=True,
+    accepts_missing_position=True,
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
-    ask=server_dialect.ASK,
+    expressions=server_dialect.PYTHON_EXPRESSIONS,
     runs_files=True,
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
     tooling=_PYTHON_TOOLING,
     print_limits="[1, 2, 3]",
     answers_while_busy=True,
-    keeps_apart="session",
+    isolates="session",
     shares="shared names are read, and your own kept apart; modules, and objects changed in place, are shared",
     is_serial=True,
 )
 
 WORKER_LISP: Final = replace(
     BASILISP,
-    ask=_ASK_BASILISP.without("complete-in"),
+    expressions=_BASILISP_EXPRESSIONS.without("complete-in"),
     namespace_by="key",
     columns_from_zero=False,
     load_moves_namespace=False,
     print_limits="[1 2 3]",
     answers_while_busy=True,
-    keeps_apart="session",
+    isolates="session",
     is_serial=True,
     notes=(),
 )

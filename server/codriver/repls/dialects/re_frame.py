@@ -25,16 +25,16 @@ from codriver.repls import dialects
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    Told = Mapping[str, Any]
+    Fields = Mapping[str, Any]
 
 
-_HERE: Final = Path(__file__).parent / "seam_forms"
+_DIRECTORY: Final = Path(__file__).parent / "seam_forms"
 _TOP: Final = re.compile(r"\n(?=\()")
 _DEFINED: Final = re.compile(r'\(defn (\S+)\s+(?:"(?:[^"\\]|\\.)*"\s+)?(\[.*)', re.DOTALL)
 _COMMENT: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)
 _INDENTED: Final = re.compile(r"\n\s*")
 _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
-_ASKS: Final = "ask-"
+_ACCESSOR_PREFIX: Final = "ask-"
 """Functions of a file whose names begin so are accessors of the contract."""
 _ENTRY: Final = "answering"
 _JSON: Final = {one.name: one.as_json for one in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
@@ -76,10 +76,10 @@ def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 def way_code(way: Way, dialect: str) -> str:
     """Return the expression of a way: its function if all names exist, else nil."""
-    bound = " ".join([f"v{place} (known {_name(name, dialect)})" for place, name in enumerate(way.names)])
-    places = [f"v{place}" for place in range(len(way.names))]
-    values = places if dialect == BROWSER else [f"@{place}" for place in places]
-    return f"(let [{bound}] (when (and {' '.join(places)}) {way.code.format(*values)}))"
+    bound = " ".join([f"v{number} (known {_name(name, dialect)})" for number, name in enumerate(way.names)])
+    variables = [f"v{number}" for number in range(len(way.names))]
+    values = variables if dialect == BROWSER else [f"@{number}" for number in variables]
+    return f"(let [{bound}] (when (and {' '.join(variables)}) {way.code.format(*values)}))"
 
 
 KNOWN: Final = {
@@ -116,10 +116,10 @@ class Forms(Mapping[str, str]):
         if accessor not in self._accessors:
             raise KeyError(accessor)
         self._defined = self._defined or definitions(
-            "\n".join([(_HERE / file).read_text("utf-8") for file in self._files])
+            "\n".join([(_DIRECTORY / file).read_text("utf-8") for file in self._files])
         )
-        code = self._code(_ASKS + accessor)
-        return f"({code} $args $origin)" if self._dialect == BROWSER else _kept(accessor, code)
+        code = self._code(_ACCESSOR_PREFIX + accessor)
+        return f"({code} $args $origin)" if self._dialect == BROWSER else _cached_form(accessor, code)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the accessors with forms."""
@@ -148,7 +148,7 @@ HOME: Final = "codriver.forms"
 """The namespace in which compiled forms are kept."""
 
 
-def _kept(accessor: str, code: str) -> str:
+def _cached_form(accessor: str, code: str) -> str:
     """Return the form that compiles its function only the first time.
 
     Its names are qualified, as the namespace of the evaluation may have excluded any of them.
@@ -276,16 +276,16 @@ def forms(name: str, dialect: str) -> Forms:
     return Forms(FILES, roles, missing, ACCESSORS, dialect)
 
 
-def read(accessor: str, told: object) -> Told:
+def read(accessor: str, answer: object) -> Fields:
     """Return the contract's answer to an accessor, from the data of its form."""
-    if not isinstance(told, dict):
-        return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(told)[:200]!r}"}
-    if not told.get("ok"):
-        return _refusal(told)
+    if not isinstance(answer, dict):
+        return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(answer)[:200]!r}"}
+    if not answer.get("ok"):
+        return _refusal(answer)
     reader = _READERS.get(accessor)
     return {
         "ok": True,
-        **(reader(told) if reader else {key: value for key, value in told.items() if value is not None}),
+        **(reader(answer) if reader else {key: value for key, value in answer.items() if value is not None}),
     }
 
 
@@ -303,14 +303,14 @@ docstrings of `restore-epoch` and `reset-frame-db!`.
 """
 
 
-def _refusal(told: Told) -> Told:
+def _refusal(answer: Fields) -> Fields:
     """Return a refusal; with its cause, if only the framework's trace tells it."""
-    cause = told.get("cause")
+    cause = answer.get("cause")
     if not cause:
-        kept = {key: value for key, value in told.items() if value is not None and key not in ("cause", "details")}
-        return {**kept, "hint": one_line(str(told.get("hint", "")))}
+        others = {key: value for key, value in answer.items() if value is not None and key not in ("cause", "details")}
+        return {**others, "hint": one_line(str(answer.get("hint", "")))}
     reason = next((reason for end, reason in CAUSES.items() if cause.endswith(end)), "accessor-failed")
-    details = " ".join([f"{name}={value}" for name, value in sorted((told.get("details") or {}).items())])
+    details = " ".join([f"{name}={value}" for name, value in sorted((answer.get("details") or {}).items())])
     return {"ok": False, "reason": reason, "hint": one_line(f"{cause} {details}".strip())}
 
 
@@ -328,31 +328,31 @@ BANDS: Final[Mapping[str, tuple[str, ...]]] = {
 """By band, the roles that it needs."""
 
 
-def _bands(told: Told) -> dict[str, object]:
-    has, words = told["has"], told.get("missing") or {}
+def _bands(answer: Fields) -> dict[str, object]:
+    has, words = answer["has"], answer.get("missing") or {}
     bands: dict[str, object] = {"stream": words["stream"]}
     for band, roles in BANDS.items():
         lacking = [role for role in roles if not has.get(role)]
         bands[band] = (
             "; ".join([words.get(role) or f"this version has no function for {role}" for role in lacking]) or True
         )
-    if not told["enabled"]:
+    if not answer["enabled"]:
         bands = dict.fromkeys(bands, "the framework was built or started without its debug mode")
-    if bands["machines"] is True and not told["machines"]:
+    if bands["machines"] is True and not answer["machines"]:
         bands["machines"] = "no machine is registered"
-    if bands["sensitive"] is True and not told["declared"]:
+    if bands["sensitive"] is True and not answer["declared"]:
         bands["sensitive"] = "no path is declared sensitive: nothing is hidden"
     return bands
 
 
-def _health(told: Told) -> Told:
+def _health(answer: Fields) -> Fields:
     keys = ("sessionId", "language", "enabled", "frames", "ambiguousFrame", "pid", "lastId", "events", "handlers",
             "coordAnnotation")  # fmt: skip
-    return {"contract": 1, **{key: told[key] for key in keys if told.get(key) is not None}, "bands": _bands(told)}
+    return {"contract": 1, **{key: answer[key] for key in keys if answer.get(key) is not None}, "bands": _bands(answer)}
 
 
-def _epochs(told: Told) -> Told:
-    return {**told, "epochs": [{**row, "origin": row.get("origin") or "?"} for row in told["epochs"]]}
+def _epochs(answer: Fields) -> Fields:
+    return {**answer, "epochs": [{**row, "origin": row.get("origin") or "?"} for row in answer["epochs"]]}
 
 
 def one_line(text: str) -> str:
@@ -360,11 +360,13 @@ def one_line(text: str) -> str:
     return text if text.isprintable() else "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
 
 
-_SHOWN: Final = frozenset({"event", "trace-id", "rf/dispatch-origin", "failing-id", "exception-message", "sync?"})
+_REDUNDANT_TAGS: Final = frozenset(
+    {"event", "trace-id", "rf/dispatch-origin", "failing-id", "exception-message", "sync?"}
+)
 """Tags that a line leaves out: they repeat its other parts."""
 
 
-def line_of(row: Told, *, place: bool = False) -> str:
+def line_of(row: Fields, *, with_position: bool = False) -> str:
     """An event in one line: id, op-type, operation, frame, event, dispatch, time, origin, failure, tags."""
     words = [row["id"], row["opType"], row["operation"]]
     if row.get("frame") or row.get("eventId"):
@@ -373,48 +375,49 @@ def line_of(row: Told, *, place: bool = False) -> str:
     words += [f"{row['ms']:.3g}ms"] if row.get("ms") is not None else []
     words += [f"by={row['origin']}"] if row.get("origin") not in (None, "app") else []
     words += [row["failure"]] if row.get("failure") else []
-    words += [f"at {row['place']}"] if place and row.get("place") else []
-    words += [f"{name}={value}" for name, value in sorted(row["tags"].items()) if name not in _SHOWN]
+    words += [f"at {row['place']}"] if with_position and row.get("place") else []
+    words += [f"{name}={value}" for name, value in sorted(row["tags"].items()) if name not in _REDUNDANT_TAGS]
     return one_line(" ".join(map(str, words)))
 
 
-def _trace(told: Told) -> Told:
-    kept = {key: value for key, value in told.items() if key != "events"}
-    return {**kept, "lines": [line_of(row) for row in told["events"]]}
+def _trace(answer: Fields) -> Fields:
+    others = {key: value for key, value in answer.items() if key != "events"}
+    return {**others, "lines": [line_of(row) for row in answer["events"]]}
 
 
 def _times(line: str, times: int) -> str:
     return f"{line} \N{MULTIPLICATION SIGN}{times}" if times > 1 else line
 
 
-def _grouped(rows: list[Told], key: Callable[[Told], object]) -> list[list[Told]]:
-    groups: dict[object, list[Told]] = {}
+def _grouped(rows: list[Fields], key: Callable[[Fields], object]) -> list[list[Fields]]:
+    groups: dict[object, list[Fields]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
     return list(groups.values())
 
 
-def _issues(told: Told) -> Told:
+def _issues(answer: Fields) -> Fields:
     """Errors first, equal ones once; then warnings, a line for each operation, as most come once a handler."""
-    errors = [row for row in told["events"] if row["opType"] != "warning"]
-    warnings = [row for row in told["events"] if row["opType"] == "warning"]
+    errors = [row for row in answer["events"] if row["opType"] != "warning"]
+    warnings = [row for row in answer["events"] if row["opType"] == "warning"]
     lines = [
-        _times(line_of(rows[-1], place=True), len(rows))
+        _times(line_of(rows[-1], with_position=True), len(rows))
         for rows in _grouped(errors, lambda row: (row["operation"], row["frame"], row["eventId"], row["failure"]))
     ]
     lines += [
-        _times(line_of(rows[-1], place=True), len(rows)) for rows in _grouped(warnings, lambda row: row["operation"])
+        _times(line_of(rows[-1], with_position=True), len(rows))
+        for rows in _grouped(warnings, lambda row: row["operation"])
     ]
-    return {"lines": lines, "count": len(lines), "total": told["total"], "lastId": told["lastId"]}
+    return {"lines": lines, "count": len(lines), "total": answer["total"], "lastId": answer["lastId"]}
 
 
-def _changed(told: Told) -> Told:
-    unknown = told.get("unknown")
-    kept = {key: value for key, value in told.items() if value not in (None, 0) and key != "unknown"}
-    return {**kept, "notes": [f"unknown: {unknown}"]} if unknown else kept
+def _changed(answer: Fields) -> Fields:
+    unknown = answer.get("unknown")
+    others = {key: value for key, value in answer.items() if value not in (None, 0) and key != "unknown"}
+    return {**others, "notes": [f"unknown: {unknown}"]} if unknown else others
 
 
-_READERS: Final[Mapping[str, Callable[[Told], Told]]] = {
+_READERS: Final[Mapping[str, Callable[[Fields], Fields]]] = {
     "health": _health,
     "epochs": _epochs,
     "trace": _trace,

@@ -50,7 +50,7 @@ _JSON: Final = {
 }
 """By dialect, the code for the data of an expression as JSON."""
 
-Told = Mapping[str, Any]
+Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Provider:
     """By accessor of the contract, its form."""
     bands: Mapping[str, str] = field(default_factory=dict)
     """By accessor, an expression that is true if its form can be evaluated; asked together with the sentinel."""
-    read: Callable[[str, object], Told] | None = None
+    read: Callable[[str, object], Fields] | None = None
     """Makes the contract's answer to an accessor from the data of its form; None if the form itself gives the answer as
     JSON.
     """
@@ -84,7 +84,7 @@ class Found:
     """Accessors whose forms this version of the provider cannot evaluate."""
 
 
-_OURS: Final = re.compile(r"codriver[._/]seam")
+_CODRIVER_SEAM: Final = re.compile(r"codriver[._/]seam")
 _RE_FRAME: Final = re.compile(r"re-frame")
 _SEAM: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
 FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
@@ -94,7 +94,7 @@ CLOJURE_FILE: Final = FILE.parent / "clojure" / "codriver" / "seam.cljc"
 CONTRACT: Final = 1
 """The version of the answers' shapes that we read."""
 NO_WAY: Final = "codriver has no seam for its language: look at the application by evaluating code"
-NOT_SHOWN: Final = "no application in it shows itself"
+NO_APPLICATION: Final = "no application in it shows itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ STEPS: Final[Mapping[str, Steps]] = {
 
 def _way(dialect: str, steps: Steps) -> str:
     if dialect == "python":
-        return f"{NOT_SHOWN}: evaluate {steps.code}; where the import fails, load_file {steps.file} first"
-    return f"{NOT_SHOWN}: load_file {steps.file}, then evaluate {steps.code}"
+        return f"{NO_APPLICATION}: evaluate {steps.code}; where the import fails, load_file {steps.file} first"
+    return f"{NO_APPLICATION}: load_file {steps.file}, then evaluate {steps.code}"
 
 
 WAYS: Final[Mapping[str, str]] = {dialect: _way(dialect, steps) for dialect, steps in STEPS.items()}
@@ -177,7 +177,7 @@ PROVIDERS: Final = (
         frozenset({"clojure", "babashka", "nbb"}),
         "(some-> (resolve 'codriver.seam/session-id) deref deref)",
         {ANY: "(codriver.seam/call $name $args $origin)"},
-        words=_OURS,
+        words=_CODRIVER_SEAM,
     ),
     *(_framework(name, dialect) for name, dialect in re_frame.SENTINELS),
     Provider(
@@ -190,27 +190,27 @@ PROVIDERS: Final = (
             "subscribe": """(let [out *out*] (.call (python/__import__ "codriver_seam") $name $args $origin
  (fn [text] (.write out (str (python/chr 30) text "\\n")) (.flush out) nil)))""",
         },
-        words=_OURS,
+        words=_CODRIVER_SEAM,
     ),
     Provider(
         "codriver",
         frozenset({"hy"}),
         '(getattr (.get (. (__import__ "sys") modules) "codriver_seam") "session_id" None)',
         {ANY: '(.call (__import__ "codriver_seam") $name $args $origin)'},
-        words=_OURS,
+        words=_CODRIVER_SEAM,
     ),
     Provider(
         "codriver",
         frozenset({"python"}),
         'getattr(__import__("sys").modules.get("codriver_seam"), "session_id", None)',
         {ANY: '__import__("codriver_seam").call($name, $args, $origin)'},
-        words=_OURS,
+        words=_CODRIVER_SEAM,
     ),
 )
 """All providers, in the order in which they are asked."""
 
 
-def question(dialect: str) -> str | None:
+def search_expression(dialect: str) -> str | None:
     """Return the expression that searches for all providers of a dialect at once; None without any."""
     rows = [[one.sentinel, *one.bands.values()] for one in _of(dialect)]
     between = ", " if dialect == "python" else " "
@@ -218,9 +218,9 @@ def question(dialect: str) -> str | None:
     return f"[{listed}]" if rows else None
 
 
-def found(dialect: str, told: object) -> Found | None:
+def found(dialect: str, answer: object) -> Found | None:
     """Return the first provider that an answer to `question` shows as present."""
-    for provider, row in zip(_of(dialect), told if isinstance(told, list) else (), strict=False):
+    for provider, row in zip(_of(dialect), answer if isinstance(answer, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             lacking = frozenset(name for name, can in zip(provider.bands, row[1:], strict=False) if not can)
             return Found(provider, str(row[0]), lacking)
@@ -237,8 +237,8 @@ def may_bring(dialect: str, code: str) -> bool:
 
 SENSITIVE: Final = "sensitive"
 """The accessor for the texts at sensitive paths, for the redactor alone."""
-PIECE_CHARACTERS: Final = 4096
-MOST_PIECES: Final = 16
+CHUNK_CHARACTERS: Final = 4096
+MOST_CHUNKS: Final = 16
 STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
 """The accessors of the band `stream`."""
 
@@ -260,7 +260,7 @@ def provider_of(name: str, dialect: str) -> Provider:
     return next((one for one in _of(dialect) if one.name == name), PROVIDERS[-1])
 
 
-def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Told | None:
+def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
     """Return the contract's refusal of an accessor without a form; None for an accessor with one.
 
     A provider without pushed events lacks that band, and its trace can be requested instead.
@@ -274,48 +274,48 @@ def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) ->
     return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {able}"}
 
 
-def tells_sensitive(provider: Provider) -> bool:
+def reports_sensitive(provider: Provider) -> bool:
     """Return true for our own seam, which tells hidden texts to the redactor."""
     return ANY in provider.accessors
 
 
-def sensitive_texts(told: Told) -> tuple[tuple[str, str], ...]:
+def sensitive_texts(answer: Fields) -> tuple[tuple[str, str], ...]:
     """Return the texts at sensitive paths told by a seam, each with a name; a long text in chunks."""
-    rows = told.get("texts")
+    rows = answer.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
-    return tuple((name, text[start : start + PIECE_CHARACTERS]) for name, text in found for start in _starts(len(text)))
+    return tuple((name, text[start : start + CHUNK_CHARACTERS]) for name, text in found for start in _starts(len(text)))
 
 
 def _starts(length: int) -> list[int]:
     """The starts of the pieces of a text; the last is as long as the others, as short pieces are not looked for."""
-    last = min(length, MOST_PIECES * PIECE_CHARACTERS) - PIECE_CHARACTERS
-    return [*range(0, last, PIECE_CHARACTERS), last] if last > 0 else [0]
+    last = min(length, MOST_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
+    return [*range(0, last, CHUNK_CHARACTERS), last] if last > 0 else [0]
 
 
-def over(accessor: str, asked: Told, told: Told, known: Collection[str]) -> set[str]:
+def ended_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
     """Return the subscriptions among `known` that have finished, by an accessor's question and answer."""
     if accessor == "unsubscribe":
-        return {str(asked.get("subId"))}.intersection(known)
-    if accessor != "subscriptions" or not told["ok"]:
+        return {str(arguments.get("subId"))}.intersection(known)
+    if accessor != "subscriptions" or not answer["ok"]:
         return set()
-    return set(known) - {str(row["id"]) for row in told["subs"]}
+    return set(known) - {str(row["id"]) for row in answer["subs"]}
 
 
-def form(provider: Provider, dialect: str, accessor: str, asked: Told, origin: Told | None = None) -> str:
+def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, origin: Fields | None = None) -> str:
     """Return the code that asks for an accessor; `origin`: the caller, for a change.
 
     Raises:
         KeyError: the provider has no form for the accessor, as `refusal` tells.
     """
     code = provider.accessors.get(accessor) or provider.accessors[ANY]
-    words = {"name": accessor, "args": notation(dialect, asked), "origin": notation(dialect, origin)}
+    words = {"name": accessor, "args": notation(dialect, arguments), "origin": notation(dialect, origin)}
     nothing = "None" if dialect in _PYTHON - {"basilisp"} else "nil"
 
     def literal(match: re.Match[str]) -> str:
         word = match[1]
         if word in words:
             return quoted(dialect, words[word])
-        value = asked.get(word)
+        value = arguments.get(word)
         if value is None:
             return nothing
         return quoted(dialect, value if isinstance(value, str) else notation(dialect, value))
@@ -363,11 +363,11 @@ def unquoted(dialect: str, printed: str) -> str:
     return str(ast.literal_eval(printed) if dialect in _PYTHON else json.loads(printed, strict=False))
 
 
-def answer(provider: Provider, accessor: str, told: str) -> str:
+def answer(provider: Provider, accessor: str, text: str) -> str:
     """Return the contract's answer, as JSON, from the JSON text of a provider's form."""
     if provider.read is None:
-        return told
-    return json.dumps(provider.read(accessor, json.loads(told, strict=False)), ensure_ascii=False)
+        return text
+    return json.dumps(provider.read(accessor, json.loads(text, strict=False)), ensure_ascii=False)
 
 
 def _of(dialect: str) -> tuple[Provider, ...]:
@@ -385,12 +385,12 @@ class FrameReader:
     def __init__(self) -> None:
         self.subscription: str | None = None
         """The id of the reader's subscription, once known: frames of others are ordinary output."""
-        self._begun = ""
+        self._partial = ""
         """The received part of a line that may become a frame."""
 
     def feed(self, text: str) -> Iterator[str | Mapping[str, Any]]:
         """Yield the frames, and the ordinary output before, between and behind them, that a chunk completes."""
-        text, self._begun = self._begun + text, ""
+        text, self._partial = self._partial + text, ""
         while text:
             plain, mark, rest = text.partition(MARK)
             if plain:
@@ -398,15 +398,15 @@ class FrameReader:
             line, newline, text = rest.partition("\n")
             if MARK in line:
                 # A frame has no separator inside: the line before was broken off.
-                broken, _, begun = line.partition(MARK)
+                broken, _, partial = line.partition(MARK)
                 yield MARK + broken
-                text = f"{MARK}{begun}{newline}{text}"
+                text = f"{MARK}{partial}{newline}{text}"
             elif newline:
                 yield self._frame(line) or f"{MARK}{line}\n"
             elif len(line) > LINE_CHARACTERS:
                 yield mark + line
             else:
-                self._begun = mark + line
+                self._partial = mark + line
 
     def _frame(self, line: str) -> Mapping[str, Any] | None:
         try:
@@ -418,12 +418,12 @@ class FrameReader:
         return frame if self.subscription in (None, frame.get("sub")) else None
 
 
-LOOK_S: Final = 1.0
+CHECK_S: Final = 1.0
 """The time that an evaluation waits for the questions before and after it."""
 
 
-async def learn_sensitive(ask: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
+async def learn_sensitive(call: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
     """Ask a seam for the texts at sensitive paths, and tell them to the redactor. Never raises, nor waits for long."""
-    with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
-        told = json.loads(await ask(SENSITIVE, "{}"))
-        listener(None, SensitiveSeen(sensitive_texts(told)))
+    with suppress(CodriverError, ValueError), anyio.move_on_after(CHECK_S):
+        answer = json.loads(await call(SENSITIVE, "{}"))
+        listener(None, SensitiveSeen(sensitive_texts(answer)))

@@ -37,7 +37,7 @@ _NAME: Final = re.compile(r"\$([a-z]+)")
 _PRINT: Final = "nrepl.middleware.print"
 
 
-KeepsApart = Literal["session", "connection", "none"]
+Isolation = Literal["session", "connection", "none"]
 """What has a namespace and last values of its own on a server: each session, each connection, or nothing."""
 
 
@@ -48,7 +48,7 @@ class Dialect:
     name: str
     json: Code = "VALUE"
     """Code around an expression, `VALUE`, for its value as one JSON text."""
-    keeps_last: Code = ""
+    preserve_last: Code = ""
     """Code before ours that preserves `*1`, `*2`, `*3` and `*e` when ours runs in the user's session."""
     python_text: bool = False
     """Whether printed strings are Python literals, not JSON-like ones."""
@@ -57,7 +57,7 @@ class Dialect:
     facts: Code | None = None
     """An expression that only this dialect evaluates: `root`, a cheap `pid`, and the answer to `$seam`."""
     process_id: str | None = None
-    ask: Mapping[str, str] = field(default_factory=dict)
+    expressions: Mapping[str, str] = field(default_factory=dict)
     """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
 
     When a test run goes on after its answer, `pending`, `test-rest` asks for the rest. `test-unloaded` gives the
@@ -66,9 +66,9 @@ class Dialect:
     """
     before: Mapping[str, str] = field(default_factory=dict)
     """By capability, the requirements of its expression: a form is compiled whole before any part of it runs."""
-    kept: Code | None = None
+    call_cached: Code | None = None
     """Code that calls the function of the text `FORM`, compiled once and kept as `NAME`, with `ARGUMENTS`."""
-    keeps: frozenset[str] = frozenset()
+    cached: frozenset[str] = frozenset()
     """The capabilities whose expressions are kept in this way, since compiling takes longer than running them."""
     tooling: tuple[str, ...] = ()
     """Parts of file or class names whose stack frames are not the user's."""
@@ -79,7 +79,7 @@ class Dialect:
     send_gap_s: float = 0.0
     print_limits: str | None = None
     """An expression that prints more than two parts, if limits may be honoured."""
-    mends: tuple[Code, ...] = ()
+    fixes: tuple[Code, ...] = ()
     """Code that mends the server, each evaluated once a connection; a server without the fault stays as it is."""
     printer: Code | None = None
     """Code that defines `codriver.kept/print`, in which the user's settings win over limits that nobody asked for."""
@@ -93,7 +93,7 @@ class Dialect:
     """Capabilities that we give without an op of their own, and the means."""
     counts_lines: bool = True
     """Whether the server honours `line`, so that its lines are those of the caller's file."""
-    takes_beginning: bool = False
+    accepts_missing_position: bool = False
     """Whether code without a place begins in line 1, column 1. Source: nREPL's `interruptible-eval`, our worker."""
     columns_from_zero: bool = False
     """Whether its op for symbols counts columns from 0."""
@@ -114,7 +114,7 @@ class Dialect:
     load_moves_namespace: bool = False
     answers_while_busy: bool = False
     """Whether its server answers questions while code runs."""
-    keeps_apart: KeepsApart | None = None
+    isolates: Isolation | None = None
     """What the dialect's only server keeps apart; None if each server is asked."""
     shares: str = "namespaces and what is defined in them are shared: define in one of your own"
     """The things that a separate session shares with the others, in words."""
@@ -132,7 +132,7 @@ class Dialect:
         *,
         knows_defaults: bool = False,
         for_session: bool = False,
-        keeps_loaders: bool = False,
+        preserves_loaders: bool = False,
     ) -> dict[str, Value]:
         """The fields of an `eval` that limit its printing. Source: nREPL documentation, "Pretty Printing".
 
@@ -154,7 +154,7 @@ class Dialect:
                 options["quota"] = bounds.max_value_bytes
         if for_session:
             options["for-session"] = 1
-        if keeps_loaders and self.printer:
+        if preserves_loaders and self.printer:
             options["keep-loaders"] = 1
         if options:
             fields[f"{_PRINT}/options"] = options
@@ -173,8 +173,8 @@ class Dialect:
 
     def expression(self, capability: str, **names: Words) -> str:
         """The code that asks for `capability`, with `names` in it as literals; its value is one JSON text."""
-        code = self.ask[capability]
-        if capability in self.keeps:
+        code = self.expressions[capability]
+        if capability in self.cached:
             code = self._call(code)
         return self.filled(code, before=self.before.get(capability, ""), **names)
 
@@ -184,7 +184,7 @@ class Dialect:
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
         code = _NAME.sub(lambda match: literals.get(match[1], match[0]), code)
-        return f"{self.keeps_last}{before}{self.as_json(code)}"
+        return f"{self.preserve_last}{before}{self.as_json(code)}"
 
     def _call(self, code: str) -> str:
         """Return the call of a kept function, with the question's values as arguments."""
@@ -194,11 +194,11 @@ class Dialect:
         digest = hashlib.blake2b(form.encode(), digest_size=6).hexdigest()
         holes = {"NAME": self.quote(f"form-{digest}"), "FORM": self.quote(form)}
         holes["ARGUMENTS"] = " ".join([f"${name}" for name in names])
-        return re.sub("NAME|FORM|ARGUMENTS", lambda match: holes[match[0]], str(self.kept))
+        return re.sub("NAME|FORM|ARGUMENTS", lambda match: holes[match[0]], str(self.call_cached))
 
-    def question(self, expression: str) -> str:
+    def json_code(self, expression: str) -> str:
         """Return the code for the value of `expression` as one JSON text."""
-        return f"{self.keeps_last}{self.as_json(expression)}"
+        return f"{self.preserve_last}{self.as_json(expression)}"
 
     def as_json(self, expression: str) -> str:
         """Return the code for the value of `expression` as one JSON text."""
@@ -219,27 +219,27 @@ _LOADED: Final = program("clojure/loaded.clj")
 
 
 @cache
-def _kept() -> str:
+def _cached_name() -> str:
     """Return the name of the kept code. A REPL outlives its server, and the next server may ask with other code."""
     return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
 
 
-ASK_CLOJURE: Final = Written(
-    lambda: f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_kept()})] (f $known $root) {{:absent true}})"
+CALL_LOADED: Final = Written(
+    lambda: f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_cached_name()})] (f $known $root) {{:absent true}})"
 )
-KEEP_CLOJURE: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '{_kept()} {_LOADED}) nil)")
+CACHE_LOADED: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_name()} {_LOADED}) nil)")
 
 
 def read_loaded(data: Mapping[str, object]) -> Loaded:
     """Return the loaded code told in an answer."""
-    began = str(data.get("began") or "0")
+    started = str(data.get("began") or "0")
     spaces = (_namespace(one) for one in as_list(data.get("spaces")) if isinstance(one, dict))
     lists = [[str(word) for word in one] for one in as_list(data.get("old")) if isinstance(one, list) and len(one) == 4]
     counted = [one for one in as_list(data.get("instances")) if isinstance(one, list) and len(one) == 3]
     old = [LivesOn(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
     old += [LivesOn(str(home), str(name), "instances", str(count)) for home, name, count in counted]
     return Loaded(
-        int(began) if began.isdigit() else 0,
+        int(started) if started.isdigit() else 0,
         frozenset(str(data.get("names") or "").split()),
         tuple(spaces),
         tuple(old),
@@ -254,8 +254,8 @@ def _namespace(one: Mapping[str, object]) -> LoadedNamespace:
 
 def _var(row: list[object]) -> LoadedVar:
     name, file, line, root, stamp = row
-    place = file if isinstance(file, str) else "", (line or None) if isinstance(line, int) else None
-    return LoadedVar(str(name), *place, str(root), str(stamp))
+    position = file if isinstance(file, str) else "", (line or None) if isinstance(line, int) else None
+    return LoadedVar(str(name), *position, str(root), str(stamp))
 
 
 @cache
@@ -336,8 +336,8 @@ def _hy_names(call: str) -> Callable[[], str]:
     return expression
 
 
-ASK: Final = Programs({"test": Written(_test), "test-fresh": Written(_test_fresh)})
-ASK_HY: Final = Programs(
+PYTHON_EXPRESSIONS: Final = Programs({"test": Written(_test), "test-fresh": Written(_test_fresh)})
+HY_EXPRESSIONS: Final = Programs(
     {
         "test": Written(_test_hy),
         "test-fresh": Written(_test_fresh_hy),
@@ -348,12 +348,12 @@ ASK_HY: Final = Programs(
 """By capability, as in `Dialect.ask`."""
 
 
-def _mend(path: str) -> Written:
+def _fix(path: str) -> Written:
     return Written(lambda: f"(exec {json.dumps(python_text(path))} {{}})")
 
 
-MENDS_HY: Final = (
-    _mend("hy/quiet_server.py"), _mend("hy/request_reader.py"), _mend("hy/output_by_context.py"),
+HY_FIXES: Final = (
+    _fix("hy/quiet_server.py"), _fix("hy/request_reader.py"), _fix("hy/output_by_context.py"),
 )  # fmt: skip
 """Mends, evaluated in order: the first makes room for longer ones."""
 
@@ -373,14 +373,14 @@ def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, st
 
     None for a dialect without a way to do that.
     """
-    texts = {"$ns": namespace, "$name": name, "$home": home}
+    values = {"$ns": namespace, "$name": name, "$home": home}
     code = REMOVALS.get(dialect)
     # In one pass: a name may look like a place for another.
     if code is None:
         return None
-    said = f"(del {name})" if dialect == "hy" else f"(ns-unmap '{namespace} '{name})"
-    whole = re.sub(r"\$(?:ns|name|home)\b", lambda found: json.dumps(texts[found[0]], ensure_ascii=False), str(code))
-    return whole, said
+    description = f"(del {name})" if dialect == "hy" else f"(ns-unmap '{namespace} '{name})"
+    whole = re.sub(r"\$(?:ns|name|home)\b", lambda found: json.dumps(values[found[0]], ensure_ascii=False), str(code))
+    return whole, description
 
 
 _MODULE: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
@@ -400,8 +400,10 @@ def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump |
     """The dump of threads, in which frames in code named by `tooling` are not the user's; None without any."""
     if not threads:
         return None
-    own = [Thread(thread.title, tuple(f for f in thread.frames if not _is_tooling(f, tooling))) for thread in threads]
-    return ThreadDump(_say(threads), _say([thread for thread in own if thread.frames]))
+    user_threads = [
+        Thread(thread.title, tuple(f for f in thread.frames if not _is_tooling(f, tooling))) for thread in threads
+    ]
+    return ThreadDump(_dump_text(threads), _dump_text([thread for thread in user_threads if thread.frames]))
 
 
 def read_python(text: str) -> tuple[Thread, ...]:
@@ -426,5 +428,5 @@ def _is_tooling(frame: str, tooling: tuple[str, ...]) -> bool:
     return _MODULE.sub("", frame.strip().removeprefix("at ")).startswith(tooling)
 
 
-def _say(threads: Sequence[Thread]) -> str:
+def _dump_text(threads: Sequence[Thread]) -> str:
     return "\n\n".join("\n".join([thread.title, *thread.frames]) for thread in threads)

@@ -37,7 +37,7 @@ from codriver import files
 from codriver.errors import CodriverError, StartError
 from codriver.files import Links, Rules
 from codriver.net.server_record import LARGEST_PORT
-from codriver.systems.file_system import TELLS_MODES, is_open, is_trusted
+from codriver.systems.file_system import HAS_MODES, is_open, is_trusted
 from codriver.systems.other_processes import is_running
 from codriver.wire.untrusted import text_of
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from codriver.files import Stamp
 
 
-OWN_PREFIX: Final = "kernel-codriver-"
+CODRIVER_PREFIX: Final = "kernel-codriver-"
 """The names of the files of kernels that Codriver servers start; the server's process id follows."""
 
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
@@ -122,34 +122,34 @@ class Contents:
 
     kernels: tuple[ConnectionFile, ...] = ()
     servers: tuple[NotebookServer, ...] = ()
-    problems: tuple[tuple[Path, str], ...] = ()
+    errors: tuple[tuple[Path, str], ...] = ()
     """The reasons why files cannot be used."""
 
 
-def runtime_folder(environ: Mapping[str, str]) -> Path:
+def runtime_directory(environ: Mapping[str, str]) -> Path:
     """Return the directory in which Jupyter keeps the files of running kernels and servers."""
     given = environ.get("JUPYTER_RUNTIME_DIR")
-    return Path(given) if given else data_folder(environ) / "runtime"
+    return Path(given) if given else data_directory(environ) / "runtime"
 
 
-class RuntimeFolder:
+class RuntimeDirectory:
     """Jupyter's runtime folder, read again only after it changed. Lives as long as its caller; one caller at a time."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._stamp: Stamp | None = None
         self._contents = Contents()
 
-    def look(self) -> Contents:
+    def contents(self) -> Contents:
         """Return the present files; the same object as before if nothing changed. Waits for a disk."""
         try:
-            status = self._folder.stat()
+            status = self._directory.stat()
         except OSError:
             status = None
         stamp = None if status is None else files.stamp_of(status)
         if stamp == self._stamp:
             return self._contents
-        found = Contents() if stamp is None else _read_all(self._folder)
+        found = Contents() if stamp is None else _read_all(self._directory)
         # A file that is still empty, or another one in the same tick, changes no time of the folder.
         now = time.time_ns()
         is_settled = status is None or not 0 <= now - status.st_mtime_ns < SETTLED_NS
@@ -165,13 +165,13 @@ def is_sheltered(file: Path) -> bool:
         is_for_everybody = bool(file.lstat().st_mode & stat.S_IWOTH)
     except OSError:
         return False
-    folder = file.parent.resolve()  # a link on the way shelters nothing
-    return TELLS_MODES and not is_for_everybody and any(map(_keeps_others_out, (folder, *folder.parents)))
+    directory = file.parent.resolve()  # a link on the way shelters nothing
+    return HAS_MODES and not is_for_everybody and any(map(_is_writable_by_user_only, (directory, *directory.parents)))
 
 
-def _keeps_others_out(folder: Path) -> bool:
+def _is_writable_by_user_only(directory: Path) -> bool:
     try:
-        status = folder.stat()
+        status = directory.stat()
     except OSError:
         return False
     # A group with the number of its user is the user's alone, by the convention of Debian, Fedora and others.
@@ -179,16 +179,16 @@ def _keeps_others_out(folder: Path) -> bool:
     return is_trusted(status.st_uid) and not is_open(status, rights)
 
 
-def _read_all(folder: Path) -> Contents:
-    kernels, servers, problems = [], [], []
+def _read_all(directory: Path) -> Contents:
+    kernels, servers, errors = [], [], []
     with contextlib.suppress(OSError):
-        for path in sorted(folder.iterdir(), key=lambda path: path.name)[:MAX_FILES]:
-            is_kernel = path.name.startswith("kernel-") and not path.name.startswith(OWN_PREFIX)
+        for path in sorted(directory.iterdir(), key=lambda path: path.name)[:MAX_FILES]:
+            is_kernel = path.name.startswith("kernel-") and not path.name.startswith(CODRIVER_PREFIX)
             if path.suffix != ".json" or not (is_kernel or path.name.startswith("jpserver-")):
                 continue
             try:
                 rules = SHELTERED_RULES if is_sheltered(path) else EXPOSED_RULES
-                data, status = files.read_stamped(path, rules, root=folder)
+                data, status = files.read_stamped(path, rules, root=directory)
                 if is_kernel:
                     kernels.append(read_connection_file(path, data, status.st_mtime_ns))
                 else:
@@ -196,10 +196,10 @@ def _read_all(folder: Path) -> Contents:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                problems.append((path, error.strerror or type(error).__name__))
+                errors.append((path, error.strerror or type(error).__name__))
             except ValueError as error:
-                problems.append((path, str(error)))
-    return Contents(tuple(kernels), tuple(servers), tuple(problems))
+                errors.append((path, str(error)))
+    return Contents(tuple(kernels), tuple(servers), tuple(errors))
 
 
 def _object(data: bytes) -> Mapping[str, object]:
@@ -259,7 +259,7 @@ SPEC_RULES: Final = Rules(Links.ANY, 64 * files.KIBIBYTE)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PYTHON: Final = re.compile(r"python[0-9.]*")
-_PLACE: Final = re.compile(r"\{(connection_file|resource_dir|prefix)\}")
+_PLACEHOLDER: Final = re.compile(r"\{(connection_file|resource_dir|prefix)\}")
 
 
 class KernelSpecError(CodriverError):
@@ -271,13 +271,13 @@ class KernelSpec:
     """One kernelspec. `argv` and `env` are those of its file, with placeholders."""
 
     name: str
-    folder: Path
+    directory: Path
     argv: tuple[str, ...]
     env: Mapping[str, str]
     language: str = ""
 
 
-def data_folder(environ: Mapping[str, str]) -> Path:
+def data_directory(environ: Mapping[str, str]) -> Path:
     """Return the user's own data directory of Jupyter."""
     if given := environ.get("JUPYTER_DATA_DIR"):
         return Path(given)
@@ -290,33 +290,39 @@ def data_folder(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "jupyter"
 
 
-def kernel_folders(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
+def kernel_directories(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
     """Return the directories of kernelspecs, first those of the interpreter's own environment."""
     named = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
-    own = Path(python).parent.parent / "share" / "jupyter"
-    folders = (own, *named, data_folder(environ), Path("/usr/local/share/jupyter"), Path("/usr/share/jupyter"))
-    return tuple(dict.fromkeys(folder / "kernels" for folder in folders))
+    of_environment = Path(python).parent.parent / "share" / "jupyter"
+    directories = (
+        of_environment,
+        *named,
+        data_directory(environ),
+        Path("/usr/local/share/jupyter"),
+        Path("/usr/share/jupyter"),
+    )
+    return tuple(dict.fromkeys(directory / "kernels" for directory in directories))
 
 
-def kernel_names(folders: Sequence[Path]) -> tuple[str, ...]:
+def kernel_names(directories: Sequence[Path]) -> tuple[str, ...]:
     """Return the names of all kernelspecs, in alphabetical order."""
     names: set[str] = set()
-    for folder in folders:
+    for directory in directories:
         try:
-            names.update(path.name for path in folder.iterdir() if (path / "kernel.json").is_file())
+            names.update(path.name for path in directory.iterdir() if (path / "kernel.json").is_file())
         except OSError:
             continue
     return tuple(sorted(names))
 
 
-def find_kernelspec(name: str, folders: Sequence[Path]) -> KernelSpec:
+def find_kernelspec(name: str, directories: Sequence[Path]) -> KernelSpec:
     """Return the first kernelspec of that name.
 
     Raises:
         KernelSpecError: the kernelspec is missing or unreadable.
     """
-    for folder in folders if _NAME.fullmatch(name) else ():
-        path = folder / name / "kernel.json"
+    for directory in directories if _NAME.fullmatch(name) else ():
+        path = directory / name / "kernel.json"
         try:
             data = files.read(path, SPEC_RULES)
         except (FileNotFoundError, NotADirectoryError):
@@ -324,7 +330,7 @@ def find_kernelspec(name: str, folders: Sequence[Path]) -> KernelSpec:
         except OSError as error:
             raise KernelSpecError(f"{path} cannot be read: {error.strerror}") from error
         return _read(name, path, data)
-    known = ", ".join(kernel_names(folders)) or "none at all"
+    known = ", ".join(kernel_names(directories)) or "none at all"
     raise KernelSpecError(f"there is no kernelspec {name!r}; there are: {known}")
 
 
@@ -349,12 +355,12 @@ def command_of(
     Raises:
         KernelSpecError: the kernel's program is missing.
     """
-    places = {
+    replacements = {
         "connection_file": str(connection_file),
-        "resource_dir": str(spec.folder),
+        "resource_dir": str(spec.directory),
         "prefix": str(Path(python).parent.parent),
     }
-    program, *rest = (_PLACE.sub(lambda found: places[found[1]], part) for part in spec.argv)
+    program, *rest = (_PLACEHOLDER.sub(lambda found: replacements[found[1]], part) for part in spec.argv)
     env = {name: Template(value).safe_substitute(environ) for name, value in spec.env.items()}
     return (_program(spec, program, python, environ), *rest), env
 
@@ -365,7 +371,7 @@ def _program(spec: KernelSpec, program: str, python: str, environ: Mapping[str, 
     path = os.pathsep.join([str(Path(python).parent), environ.get("PATH", os.defpath)])
     found = shutil.which(program, path=path)
     if found is None:
-        raise KernelSpecError(f"its program {program!r} is not there; {spec.folder / 'kernel.json'} names it")
+        raise KernelSpecError(f"its program {program!r} is not there; {spec.directory / 'kernel.json'} names it")
     return found
 
 
@@ -391,7 +397,7 @@ class StartedKernels:
         if file in self._written and file.exists():
             return
         try:
-            file.parent.mkdir(mode=files.PRIVATE_FOLDER, parents=True, exist_ok=True)
+            file.parent.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
             _remove_those_of_the_dead(file.parent)
             with contextlib.suppress(FileNotFoundError):
                 _remove(file)
@@ -413,25 +419,25 @@ class StartedKernels:
 
 
 def _remove(file: Path) -> None:
-    with files.locate(file, Links.NEVER, root=file.parent, is_last_followed=False) as place:
-        place.remove()
+    with files.locate(file, Links.NEVER, root=file.parent, is_last_followed=False) as entry:
+        entry.remove()
 
 
-def _remove_those_of_the_dead(folder: Path) -> None:
+def _remove_those_of_the_dead(directory: Path) -> None:
     """Remove the leftovers of killed servers."""
-    for path in _of_the_dead(folder):
+    for path in _of_the_dead(directory):
         with contextlib.suppress(OSError):
             _remove(path)
 
 
-def _of_the_dead(folder: Path) -> Iterator[Path]:
-    for path in folder.glob(f"{OWN_PREFIX}*.json"):
-        process, _, _ = path.name.removeprefix(OWN_PREFIX).partition("-")
+def _of_the_dead(directory: Path) -> Iterator[Path]:
+    for path in directory.glob(f"{CODRIVER_PREFIX}*.json"):
+        process, _, _ = path.name.removeprefix(CODRIVER_PREFIX).partition("-")
         if process.isdecimal() and not is_running(int(process)):
             yield path
 
 
-async def say_farewell(file: Path) -> None:
+async def shut_down(file: Path) -> None:
     """Ask the kernel of a connection file to end, so that its exit handlers run; never raises."""
     try:
         await anyio.to_thread.run_sync(_request_shutdown, file, abandon_on_cancel=True)

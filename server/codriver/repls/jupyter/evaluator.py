@@ -18,7 +18,7 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
-from codriver.repls.contract.adapter import CapabilityMissingError, Looks, SessionNotOpenError
+from codriver.repls.contract.adapter import CapabilityMissingError, SeamChecks, SessionNotOpenError
 from codriver.repls.contract.adapter_values import LOAD_IT, CellRun, Ending, Interruption, Output, Reported
 from codriver.repls.evaluation_tasks import Evaluations, in_order
 from codriver.repls.form_positions import placed
@@ -26,7 +26,7 @@ from codriver.repls.jupyter.execution import (
     AFTER_INTERRUPT_S,
     CUT_BY_SERVER,
     Execution,
-    Told,
+    KernelError,
     failure_of,
     left_out_note,
     not_run,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from codriver.core.values import Form, Request
-    from codriver.repls.contract.adapter_values import Ended, Event, Listener
+    from codriver.repls.contract.adapter_values import Event, Listener, OnEnd
     from codriver.repls.contract.extras import Extra
     from codriver.repls.jupyter.messages import Message
 
@@ -61,7 +61,7 @@ LATE_S: Final = 2.0
 MOST_SENT: Final = 4
 """The most times that code is sent when the kernel drops it unread."""
 
-KEPT_CELLS: Final = 100
+MAX_CELLS: Final = 100
 END_OF_INPUT: Final = "\x04"
 """The line that ipykernel takes for the end of the input."""
 
@@ -107,11 +107,11 @@ class Programs(Protocol):
         """Prepare the kernel for code that is about to be sent, in our turn."""
         ...
 
-    def asking_edited(self, code: str) -> Mapping[str, str]:
+    def edited_names_code(self, code: str) -> Mapping[str, str]:
         """The expressions sent with code that tell the modules which it used and which were edited since their load."""
         ...
 
-    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
+    def edited_in(self, values: Mapping[str, object]) -> tuple[str, ...]:
         """Return the modules told by the values of these expressions, in words."""
         ...
 
@@ -131,7 +131,7 @@ class Programs(Protocol):
 class Evaluator:
     """Runs the evaluations of one adapter, for its life."""
 
-    keeps_history = True
+    stores_history = True
     """Whether the code counts as a cell of the kernel's history."""
     accepts_input = True
 
@@ -141,23 +141,23 @@ class Evaluator:
         listener: Listener,
         programs: Programs,
         *,
-        looks: Looks | None = None,
+        seam_checks: SeamChecks | None = None,
     ) -> None:
         self._kernel = kernel
         self._listener = listener
         self._programs = programs
-        self._looks = looks
+        self._seam_checks = seam_checks
         self._quirks = kernel.info.quirks
         self._works: list[_Work] = []
         """Evaluations in their order; the first is under way."""
         self._order = anyio.Lock()
-        self._cells: Recent[str, CellOutputs] = Recent(KEPT_CELLS)
+        self._cells: Recent[str, CellOutputs] = Recent(MAX_CELLS)
         self._evaluations = Evaluations()
         self.end = self._evaluations.end
         self._subshell: str | None = None
         """The subshell to which the code is sent; None for the main shell."""
 
-    def start(self, request: Request, ended: Ended) -> None:
+    def start(self, request: Request, on_end: OnEnd) -> None:
         """Send code to be run, form by form, or a file to be loaded."""
         if request.session != MAIN_SESSION:
             raise SessionNotOpenError(request.session)
@@ -170,7 +170,7 @@ class Evaluator:
         if request.cell is not None:
             work.cell = self._cells[request.id] = CellOutputs()
         self._works.append(work)
-        self._evaluations.begin(ended, self._run(work))
+        self._evaluations.start_reporting(on_end, self._run(work))
 
     def cell_run(self, evaluation: str) -> CellRun | None:
         """Return the outputs of a cell's evaluation. Given only once."""
@@ -180,14 +180,14 @@ class Evaluator:
     async def _run(self, work: _Work) -> Ending:
         try:
             async with self._order:
-                if self._looks is not None:
-                    await self._looks.before()
+                if self._seam_checks is not None:
+                    await self._seam_checks.before()
                 ending = self._misplaced(work.request)
                 ending = ending or await in_order(work.request.sent_forms, partial(self._evaluate_form, work))
                 if work.started_extras:
                     await self._end_extras(work)
-                if self._looks is not None and self._looks.is_last(work.request):
-                    await self._looks.after()
+                if self._seam_checks is not None and self._seam_checks.is_last(work.request):
+                    await self._seam_checks.after()
                 return ending
         finally:
             await self._leave()
@@ -211,8 +211,8 @@ class Evaluator:
 
     def _misplaced(self, request: Request) -> Ending | None:
         """Return the ending of code for another namespace: a kernel has only one."""
-        own = "__main__" if self._kernel.info.language == "python" else None
-        if request.namespace in (None, "", own) or request.kind != "evaluate":
+        main = "__main__" if self._kernel.info.language == "python" else None
+        if request.namespace in (None, "", main) or request.kind != "evaluate":
             return None
         return Ending("failed", failure=one_namespace(request.namespace))
 
@@ -240,7 +240,7 @@ class Evaluator:
             failure = replace(failure, file=request.file)
         return failure if request.cell else placed(failure, request, number, counts_lines=False)
 
-    def _read(self, error: Told, execution: Execution) -> Failure:
+    def _read(self, error: KernelError, execution: Execution) -> Failure:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
@@ -269,18 +269,18 @@ class Evaluator:
 
     async def _send(self, work: _Work, code: str) -> tuple[Execution, tuple[str, ...]]:
         request = work.request
-        work.execution = execution = Execution(partial(self._heard, work), self._quirks)
+        work.execution = execution = Execution(partial(self._receive, work), self._quirks)
         content = {
             "code": code,
             "silent": False,
-            "store_history": self.keeps_history,
-            "user_expressions": dict(self._programs.asking_edited(code)) if request.kind == "evaluate" else {},
+            "store_history": self.stores_history,
+            "user_expressions": dict(self._programs.edited_names_code(code)) if request.kind == "evaluate" else {},
             "allow_stdin": self.accepts_input,
             "stop_on_error": False,  # a failure of ours must not abort code that a human sent meanwhile
         }
         lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
-        if request.who and self._looks is not None and self._looks.takes_origin:
+        if request.who and self._seam_checks is not None and self._seam_checks.accepts_origin:
             metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
         exchange = Exchange(_taking(execution, work.cell))
         self._kernel.post("shell", EXECUTE, content, exchange, metadata=metadata, subshell=self._subshell)
@@ -311,8 +311,8 @@ class Evaluator:
             notes = (*notes, CUT_BY_SERVER)
         if edited := self._programs.edited_in(execution.expressions):
             notes = (*notes, *(f"{one}{LOAD_IT}" for one in edited))
-        if execution.left_out or execution.problem:
-            notes = (*notes, left_out_note(execution.left_out, execution.problem))
+        if execution.left_out or execution.read_error_text:
+            notes = (*notes, left_out_note(execution.left_out, execution.read_error_text))
         return notes
 
     def _progress(self) -> int:
@@ -321,13 +321,13 @@ class Evaluator:
     async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
         """Wait for a value that comes after the end, until the kernel is silent for a moment."""
         while not execution.has_value.is_set():
-            heard = self._kernel.heard
+            received = self._kernel.received
             with anyio.move_on_after(silence_s):
                 await execution.has_value.wait()
-            if heard == self._kernel.heard:
+            if received == self._kernel.received:
                 break
 
-    def _heard(self, work: _Work, event: Event) -> None:
+    def _receive(self, work: _Work, event: Event) -> None:
         self._listener(work.request.id, event)
         execution = work.execution
         if execution is not None and execution.waits_for_input and work.input_ahead:
@@ -361,7 +361,7 @@ class Evaluator:
         if running is None:
             return Interruption("idle")
         note = await self.interrupt_kernel()
-        if await self._kernel.wait_ended(running, AFTER_INTERRUPT_S):
+        if await self._kernel.wait_finished(running, AFTER_INTERRUPT_S):
             return Interruption("interrupted")
         return Interruption("requested", note=note)
 
@@ -374,20 +374,20 @@ class Evaluator:
             return note
         if quirks.interrupt_by == "none" or not quirks.answers_on_control:
             raise CapabilityMissingError("interrupt", quirks.interrupt_note)
-        await self._kernel.ask("interrupt_request", {}, socket="control", timeout_s=AFTER_INTERRUPT_S)
+        await self._kernel.request("interrupt_request", {}, socket="control", timeout_s=AFTER_INTERRUPT_S)
         return note
 
 
 def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
     """Return the listener of an execution's messages: the execution's own, and the notebook cell's."""
     if cell is None:
-        return execution.take
+        return execution.receive
 
-    def take(message: Message) -> None:
-        execution.take(message)
-        cell.take(message)
+    def receive(message: Message) -> None:
+        execution.receive(message)
+        cell.receive(message)
 
-    return take
+    return receive
 
 
 CellOutput = dict[str, object]
@@ -406,14 +406,14 @@ class CellOutputs:
     def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
         self._most = most_characters
         self._outputs: list[CellOutput] = []
-        self._texts: list[str] = []
+        self._chunks: list[str] = []
         """The texts of the last output, if it is a stream."""
-        self._held = self._omitted = 0
+        self._characters = self._omitted = 0
         self._by_display: dict[str, list[CellOutput]] = {}
         self._count: int | None = None
         self._clears_next = False
 
-    def take(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """Take a message about the execution."""
         content = message.content
         if isinstance(count := content.get("execution_count"), int):
@@ -422,9 +422,11 @@ class CellOutputs:
             case "stream":
                 self._stream(text_of(content, "name"), text_of(content, "text"))
             case "execute_result":
-                self._add({**_shown("execute_result", message), "execution_count": content.get("execution_count")})
+                self._add(
+                    {**_display_output("execute_result", message), "execution_count": content.get("execution_count")}
+                )
             case "display_data":
-                output = _shown("display_data", message)
+                output = _display_output("display_data", message)
                 if self._add(output) and (name := _display_id(message)):
                     self._by_display.setdefault(name, []).append(output)
             case "update_display_data":
@@ -446,46 +448,46 @@ class CellOutputs:
             return
         if self._clears_next:
             self._clear(waits=False)
-        kept = text[: self._most - self._held]
-        self._held += len(kept)
-        self._omitted += len(text) - len(kept)
-        if not kept:
+        fitting = text[: self._most - self._characters]
+        self._characters += len(fitting)
+        self._omitted += len(text) - len(fitting)
+        if not fitting:
             return
         last = self._outputs[-1] if self._outputs else {}
         if last.get("output_type") != "stream" or last.get("name") != name:
             self._join()
             self._outputs.append({"output_type": "stream", "name": name, "text": ""})
-        self._texts.append(kept)
+        self._chunks.append(fitting)
 
     def _join(self) -> None:
         """Join the texts of the last output, once: lengthening one text again and again is slow."""
-        if self._texts:
+        if self._chunks:
             last = self._outputs[-1]
-            last["text"] = "".join([str(last["text"]), *self._texts])
-            self._texts = []
+            last["text"] = "".join([str(last["text"]), *self._chunks])
+            self._chunks = []
 
     def _add(self, output: CellOutput) -> bool:
         """Add an output if there is room; False for an output left out."""
         if self._clears_next:
             self._clear(waits=False)
         self._join()
-        if not self._has_room(_size(output)):
+        if not self._reserve(_size(output)):
             return False
         self._outputs.append(output)
         return True
 
-    def _has_room(self, size: int) -> bool:
+    def _reserve(self, size: int) -> bool:
         """True if there is room for so many more characters, which count from now on; else they are left out."""
-        if size > self._most - self._held:
+        if size > self._most - self._characters:
             self._omitted += size
             return False
-        self._held += size
+        self._characters += size
         return True
 
     def _update(self, message: Message) -> None:
-        new = _shown("display_data", message)
+        new = _display_output("display_data", message)
         for output in self._by_display.get(_display_id(message), ()):
-            if self._has_room(_size(new) - _size(output)):
+            if self._reserve(_size(new) - _size(output)):
                 output.update(new)
 
     def _clear(self, *, waits: bool) -> None:
@@ -494,11 +496,11 @@ class CellOutputs:
         if not waits:
             self._outputs.clear()
             self._by_display.clear()
-            self._texts.clear()
-            self._held = self._omitted = 0
+            self._chunks.clear()
+            self._characters = self._omitted = 0
 
 
-def _shown(kind: str, message: Message) -> CellOutput:
+def _display_output(kind: str, message: Message) -> CellOutput:
     return {"output_type": kind, "data": dict(message.mapping("data")), "metadata": dict(message.mapping("metadata"))}
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import Failure
-from codriver.repls.contract.adapter_values import PICTURES, Display, InputNeeded, Interruption, Output, Value
+from codriver.repls.contract.adapter_values import IMAGE_TYPES, Display, InputNeeded, Interruption, Output, Value
 from codriver.repls.contract.adapter_values import text_of as text_of_bundle
 from codriver.repls.contract.reports import FRAME
 from codriver.repls.jupyter import messages
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 PLAIN: Final = "text/plain"
 CUT_BY_SERVER: Final = "the Jupyter Server left out some of it: more came at once than its rate limit lets through"
 AFTER_INTERRUPT_S: Final = 2.0
-TAKEN_BACK: Final = "it was not sent yet: the kernel was busy with other code"
+NOT_SENT: Final = "it was not sent yet: the kernel was busy with other code"
 DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come at once than is held]\n"
 
 
-def left_out_note(count: int, problem: str) -> str:
+def left_out_note(count: int, cause: str) -> str:
     """Return a note on the bytes of an execution's messages that were not held."""
     left_out = f"{count:,} bytes of its output were left out, as more came at once than is held" if count else ""
-    unread = f"a message of the kernel could not be read: {problem}" if problem else ""
+    unread = f"a message of the kernel could not be read: {cause}" if cause else ""
     return "; ".join(filter(None, (left_out, unread)))
 
 
@@ -58,7 +58,7 @@ async def stop(
     if waiting is not None:
         waiting.cancel()
         await over.wait()
-        return Interruption("interrupted", note=TAKEN_BACK)
+        return Interruption("interrupted", note=NOT_SENT)
     note = await interrupt()
     with anyio.move_on_after(AFTER_INTERRUPT_S):
         await over.wait()
@@ -68,10 +68,10 @@ async def stop(
 class Execution:
     """The course of one execution. Lives on after its end, for late messages."""
 
-    def __init__(self, tell: Callable[[Event], None], quirks: Quirks) -> None:
-        self._tell = tell
+    def __init__(self, notify: Callable[[Event], None], quirks: Quirks) -> None:
+        self._notify = notify
         self._quirks = quirks
-        self.error: Told | None = None
+        self.error: KernelError | None = None
         self.locals: tuple[str, ...] = ()
         """The plain locals at the place of the failure, each as `name=value`."""
         self.count: int | None = None
@@ -86,9 +86,9 @@ class Execution:
         """Whether a server in between left some of its messages out."""
         self.left_out = 0
         """Bytes of its messages that were not held."""
-        self.problem = ""
+        self.read_error_text = ""
         """The reason in words why a message of it could not be read."""
-        self._tells_gaps = False
+        self._has_noted_gap = False
         self.is_over = False
 
     @property
@@ -96,11 +96,11 @@ class Execution:
         """Return whether the execution ended by an interrupt, as far as the kernel says so."""
         return self.status == "abort" or (self.error is not None and is_interrupt(self.error))
 
-    def take(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """Take a message about the execution."""
         content = message.content
         self.left_out += message.left_out
-        self.problem = message.problem or self.problem
+        self.read_error_text = message.read_error or self.read_error_text
         # The first number told counts: the reply to code outside of the history has the number before.
         if self.count is None and isinstance(count := content.get("execution_count"), int):
             self.count = count
@@ -118,25 +118,25 @@ class Execution:
             case "execute_reply":
                 self._reply(message)
             case "input_request":
-                self._ask(text_of(content, "prompt"))
+                self._request_input(text_of(content, "prompt"))
 
     def _leave_out(self) -> None:
         """Mark the place in the output from which displays are left out; a note at the end tells the amount."""
-        if not self._tells_gaps:
-            self._tells_gaps = True
-            self._tell(Output("err", DISPLAYS_LEFT_OUT))
+        if not self._has_noted_gap:
+            self._has_noted_gap = True
+            self._notify(Output("err", DISPLAYS_LEFT_OUT))
 
     def _stream(self, name: str, text: str) -> None:
         if not text:
             return
         self.is_cut |= name == "stderr" and text.startswith(RATE_LIMIT)
-        self._tell(Output("err" if name == "stderr" else "out", text))
+        self._notify(Output("err" if name == "stderr" else "out", text))
 
     def _value(self, data: Mapping[str, object]) -> None:
         bundle = {kind: plain(item) if kind == PLAIN and isinstance(item, str) else item for kind, item in data.items()}
         text = bundle.get(PLAIN)
         is_text = set(bundle) <= {PLAIN}
-        self._tell(
+        self._notify(
             Value(
                 text if isinstance(text, str) else text_of_bundle(bundle),
                 is_late=self.is_over,
@@ -149,11 +149,11 @@ class Execution:
     def _display(self, message: Message) -> None:
         data = message.mapping("data")
         is_update = message.type == "update_display_data"
-        if self._quirks.shows_values and PLAIN in data and not is_update and not data.keys() & set(PICTURES):
+        if self._quirks.shows_values and PLAIN in data and not is_update and not data.keys() & set(IMAGE_TYPES):
             self._value(data)
             return
         name = text_of(mapping_of(message.content, "transient"), "display_id")
-        self._tell(Display(data, name, is_update))
+        self._notify(Display(data, name, is_update))
 
     def _reply(self, message: Message) -> None:
         self.status = message.text("status")
@@ -163,19 +163,19 @@ class Execution:
         payload = message.content.get("payload")
         for part in payload if isinstance(payload, list) else ():
             if isinstance(part, dict) and (text := text_of(mapping_of(part, "data"), PLAIN)):
-                self._tell(Output("out", plain(text) + "\n"))
+                self._notify(Output("out", plain(text) + "\n"))
 
-    def _ask(self, prompt: str) -> None:
+    def _request_input(self, prompt: str) -> None:
         self.waits_for_input = True
         if prompt:
-            self._tell(Output("out", prompt))
-        self._tell(InputNeeded())
+            self._notify(Output("out", prompt))
+        self._notify(InputNeeded())
 
 
 NOT_RUN: Final = "not-run"
 """The type of the failure of code that the kernel dropped before it began."""
 
-OUR_FOLDER: Final = "/codriver/worker/"
+WORKER_DIRECTORY: Final = "/codriver/worker/"
 """The folder of our modules in a kernel's tracebacks: a frame in it is not the user's."""
 
 TRACE_FRAMES: Final = 10
@@ -192,7 +192,7 @@ _FRAME: Final = re.compile(
 """Source: IPython, `core.ultratb`."""
 _IN_CELL: Final = re.compile(r" \(\d+\.py, line \d+\)$")
 """The non-existing file that IPython names for a syntax error in a cell."""
-_V8_PLACE: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
+_V8_POSITION: Final = re.compile(r"<anonymous>:(\d+):(\d+)")
 _RELATIONS: Final = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
@@ -205,7 +205,7 @@ _LIBRARY: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]pytho
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KernelError:
     """An error in a kernel's words."""
 
     name: str
@@ -218,17 +218,17 @@ def plain(text: str) -> str:
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
-def read_error(content: Mapping[str, object]) -> Told:
+def read_error(content: Mapping[str, object]) -> KernelError:
     """Return the error in the content of an `error` message, or of a reply whose status is `error`."""
     name = text_of(content, "ename")
     match = _CLASS.fullmatch(name)
     lines = (plain(line) for line in strings_of(content, "traceback"))
-    return Told(match[1] if match else name, plain(text_of(content, "evalue")), "\n".join(lines))
+    return KernelError(match[1] if match else name, plain(text_of(content, "evalue")), "\n".join(lines))
 
 
-def is_interrupt(told: Told) -> bool:
+def is_interrupt(error: KernelError) -> bool:
     """Return whether the error is an interrupt."""
-    return told.name == "KeyboardInterrupt"
+    return error.name == "KeyboardInterrupt"
 
 
 def not_run() -> Failure:
@@ -237,17 +237,17 @@ def not_run() -> Failure:
     return Failure(NOT_RUN, f"{words} again")
 
 
-def failure_of(told: Told, *, language: str, cell: int | None) -> Failure:
+def failure_of(error: KernelError, *, language: str, cell: int | None) -> Failure:
     """Return the failure. `cell`: the number of the failed execution, whose lines count as the code's own."""
     if language == "python":
-        return _of_python(told, cell)
-    kind = "exit status" if language == "bash" else told.name or "Error"
-    place = _V8_PLACE.search(told.traceback)
+        return _of_python(error, cell)
+    kind = "exit status" if language == "bash" else error.name or "Error"
+    position = _V8_POSITION.search(error.traceback)
     return Failure(
         kind,
-        told.value.strip() or told.traceback.strip(),
-        line=int(place[1]) if place else None,  # its column counts in the engine's code around ours
-        trace=tuple(line.strip() for line in told.traceback.splitlines()[1 : TRACE_FRAMES + 1] if line.strip()),
+        error.value.strip() or error.traceback.strip(),
+        line=int(position[1]) if position else None,  # its column counts in the engine's code around ours
+        trace=tuple(line.strip() for line in error.traceback.splitlines()[1 : TRACE_FRAMES + 1] if line.strip()),
     )
 
 
@@ -271,19 +271,19 @@ def _words(failure: Failure) -> str:
     return f"{failure.type}: {failure.message}" if failure.message else failure.type
 
 
-def _of_python(told: Told, cell: int | None) -> Failure:
+def _of_python(error: KernelError, cell: int | None) -> Failure:
     """Return the last traceback's failure, with the tracebacks before it as its chain, the nearest first."""
-    parts = _BETWEEN.split(told.traceback)
+    parts = _BETWEEN.split(error.traceback)
     width = 1 + len(_RELATIONS)
-    texts = parts[::width]
+    tracebacks = parts[::width]
     relations = [next(filter(None, parts[start + 1 : start + width]), "") for start in range(0, len(parts) - 1, width)]
     failure = replace(
-        _placed(Failure(told.name or "Error", _IN_CELL.sub("", told.value)), texts[-1], cell),
-        phase="read" if told.name in _READING else "execution",
+        _placed(Failure(error.name or "Error", _IN_CELL.sub("", error.value)), tracebacks[-1], cell),
+        phase="read" if error.name in _READING else "execution",
     )
     chain = [
         _placed(replace(_last_line(text), relation=_RELATIONS[words]), text, cell)
-        for text, words in zip(texts, relations, strict=False)
+        for text, words in zip(tracebacks, relations, strict=False)
     ]
     links = tuple(replace(link, trace=link.trace[:LINK_FRAMES]) for link in reversed(chain))
     return replace(failure, chain=links)
@@ -299,7 +299,7 @@ def _placed(failure: Failure, text: str, cell: int | None) -> Failure:
     """The failure with its trace, innermost frame first, and the place of the user's innermost frame."""
     every = list(_FRAME.finditer(text))[::-1]
     # Around our own load there is only the cell that calls it.
-    frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(OUR_FOLDER), every))
+    frames = list(takewhile(lambda frame: not (frame["file"] or "").startswith(WORKER_DIRECTORY), every))
     trace = tuple(_text(frame) for frame in frames[:TRACE_FRAMES])
     running = frames[-1]["cell"] if frames and not frames[-1]["function"] else None
     if running is not None:  # executions side by side share a count, so the outermost frame tells its own

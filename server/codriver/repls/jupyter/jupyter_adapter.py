@@ -19,16 +19,16 @@ import anyio
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Capability, Profile
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, OpTimedOutError, SessionNotOpenError
-from codriver.repls.contract.adapter_values import PICTURES, TEXTS, Display, Ending, StackTrace, Value, data_of
+from codriver.repls.contract.adapter_values import IMAGE_TYPES, TEXT_TYPES, Display, Ending, StackTrace, Value, data_of
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.contract.reports import read_frame
 from codriver.repls.dialects import seam_providers
 from codriver.repls.jupyter.evaluator import Evaluator
 from codriver.repls.jupyter.kernel import Kernel, open_kernel
 from codriver.repls.jupyter.kernel_processes import KernelProcess
-from codriver.repls.jupyter.kernel_questions import KernelSeam, Questions, expression, leave_subshell
+from codriver.repls.jupyter.kernel_questions import KernelQueries, KernelSeam, expression, leave_subshell
 from codriver.repls.jupyter.others_evaluations import OthersEvaluations
-from codriver.repls.jupyter.python_questions import KernelTestRunner, PythonQuestions, edited_in, in_frame, load
+from codriver.repls.jupyter.python_questions import KernelTestRunner, PythonQueries, edited_in, in_frame, load
 from codriver.repls.jupyter.subshell_evaluations import SubshellEvaluations, has_subshells
 from codriver.repls.jupyter.zmq_channel import open_zmq
 from codriver.wire.untrusted import NOTHING, mapping_of, text_of
@@ -42,25 +42,25 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import (
         Bundle,
         CellRun,
-        Ended,
         Event,
         Interruption,
         Listener,
-        SyntaxFault,
+        OnEnd,
+        SyntaxIssue,
         TestRun,
         ThreadDump,
     )
     from codriver.repls.contract.extras import Extra
-    from codriver.repls.contract.questions import Answer, Question
+    from codriver.repls.contract.questions import Answer, Query
     from codriver.repls.jupyter.messages import Carrier
 
 
 def connect_jupyter(
-    place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
+    address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
     """The connector of the protocol `jupyter`: `place` is the path of a connection file."""
     del is_remote  # the connection file tells the kernel's place
-    return connect(partial(open_zmq, place, found_by=found_by), listener=listener, workspace=workspace)
+    return connect(partial(open_zmq, address, found_by=found_by), listener=listener, workspace=workspace)
 
 
 @asynccontextmanager
@@ -75,19 +75,21 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
         PackageMissingError: a package for the carrier is missing.
     """
     others: list[OthersEvaluations] = []
-    async with open_kernel(carrier, on_foreign=lambda message: others[0].take(message) if others else None) as kernel:
+    async with open_kernel(
+        carrier, on_foreign=lambda message: others[0].receive(message) if others else None
+    ) as kernel:
         others.append(OthersEvaluations(listener, kernel.info))
         is_python = await runs_expressions(kernel)
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
-        seam = KernelSeam(kernel, introspection.questions, listener) if is_python else None
+        seam = KernelSeam(kernel, introspection.queries, listener) if is_python else None
         if seam is not None:
-            await seam.look()
-        profile = await profile_of(kernel, answers_expressions=is_python, seam=seam.shown() if seam else None)
+            await seam.look_for_application()
+        profile = await profile_of(kernel, answers_expressions=is_python, seam=seam.capability() if seam else None)
         adapter = JupyterAdapter(kernel, profile, listener, introspection, seam)
         try:
             yield adapter
         finally:
-            await leave_subshell(kernel, kernel.own_subshell)
+            await leave_subshell(kernel, kernel.subshell_id)
             kernel.end("it was closed by us")
             with anyio.CancelScope(shield=True):
                 await adapter.end()
@@ -107,11 +109,11 @@ class JupyterAdapter(Adapter):
         self._kernel = kernel
         self._profile = profile
         self._listener = listener
-        self._kept = KeptBundles()
+        self._bundles = StoredBundles()
         self._introspection = introspection
         self._seam = seam
-        self._evaluator = Evaluator(kernel, self._heard, introspection, looks=seam)
-        self._beside = SubshellEvaluations(kernel, self._heard)
+        self._evaluator = Evaluator(kernel, self._receive, introspection, seam_checks=seam)
+        self._in_subshells = SubshellEvaluations(kernel, self._receive)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
@@ -119,7 +121,7 @@ class JupyterAdapter(Adapter):
     async def end(self) -> None:
         """End all running evaluations, when the connection is over."""
         await self._evaluator.end()
-        await self._beside.end()
+        await self._in_subshells.end()
         if self._tests is not None:
             await self._tests.end()
 
@@ -128,16 +130,16 @@ class JupyterAdapter(Adapter):
         """The abilities of the kernel."""
         return self._profile
 
-    def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run."""
         del limits  # kernels know no limits
         if request.kind == "run-tests":
-            self._require_tests().start(request, ended)
+            self._require_tests().start(request, on_end)
         elif request.background:
-            self._beside.start(request, ended)
+            self._in_subshells.start(request, on_end)
         else:
             request = self._seam.laid_in(request) if self._seam else request
-            self._evaluator.start(request, self._introspection.noting(ended))
+            self._evaluator.start(request, self._introspection.noting(on_end))
 
     async def wait_closed(self) -> str:
         """Wait until the connection is over and give the cause in words."""
@@ -148,8 +150,8 @@ class JupyterAdapter(Adapter):
         self._require("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
-        if session in self._beside:
-            return await self._beside.interrupt(session)
+        if session in self._in_subshells:
+            return await self._in_subshells.interrupt(session)
         _check(session)
         return await self._evaluator.interrupt()
 
@@ -165,7 +167,7 @@ class JupyterAdapter(Adapter):
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
         """A part of a value or display in another media type."""
-        return self._kept.read(evaluation, part)
+        return self._bundles.read(evaluation, part)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Refuse: a kernel keeps nothing apart."""
@@ -177,26 +179,26 @@ class JupyterAdapter(Adapter):
         """The outputs of a notebook cell's evaluation."""
         return self._evaluator.cell_run(evaluation)
 
-    async def ask_seam(self, accessor: str, arguments: str) -> str:
+    async def call_seam(self, accessor: str, arguments: str) -> str:
         """The answer of the application's seam, as JSON."""
         if self._seam is None:
             raise CapabilityMissingError("seam", self._profile.missing.get("seam"))
-        return await self._seam.ask(accessor, arguments)
+        return await self._seam.call(accessor, arguments)
 
     async def restart(self) -> None:
         """Restart the kernel by the carrier of its messages."""
         await self._kernel.channel.restart()
 
-    async def ask(self, question: Question[Answer]) -> Answer:
+    async def query(self, query: Query[Answer]) -> Answer:
         """The answer to a question of the contract."""
-        if question.capability:
-            self._require(question.capability)
-        _check(question.session)
-        return question.read(await self._introspection.told(question))
+        if query.capability:
+            self._require(query.capability)
+        _check(query.session)
+        return query.read(await self._introspection.answer_fields(query))
 
-    async def fault_of(self, code: str) -> SyntaxFault | None:
+    async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """The reason why the kernel cannot read `code`."""
-        return await self._introspection.fault_of(code)
+        return await self._introspection.check_syntax(code)
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
         """The stacks of the kernel's threads."""
@@ -219,10 +221,10 @@ class JupyterAdapter(Adapter):
             raise CapabilityMissingError("test", self._profile.missing.get("test"))
         return self._tests
 
-    def _heard(self, evaluation: str | None, event: Event) -> None:
+    def _receive(self, evaluation: str | None, event: Event) -> None:
         """An event of ours, with its media types kept."""
         if evaluation is not None and isinstance(event, Value | Display):
-            self._kept.keep(evaluation, event.bundle or {TEXTS[0]: getattr(event, "text", "")})
+            self._bundles.store(evaluation, event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")})
         self._listener(evaluation, event)
 
     def _require(self, capability: str, session: str = MAIN_SESSION) -> None:
@@ -246,7 +248,7 @@ PART_CHARACTERS: Final = 100_000
 """The part of a text that is given without a wanted length."""
 
 
-class KeptBundles:
+class StoredBundles:
     """The bundles of the newest evaluations of one kernel, for the life of its connection.
 
     Pictures are not kept: the answer has them, and numbers them.
@@ -254,22 +256,22 @@ class KeptBundles:
 
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
         self._max_characters = max_characters
-        self._kept: OrderedDict[tuple[str, int], Bundle] = OrderedDict()
+        self._bundles: OrderedDict[tuple[str, int], Bundle] = OrderedDict()
         self._counts: Recent[str, int] = Recent(MOST_COUNTED)
         self._characters = 0
 
-    def keep(self, evaluation: str, bundle: Bundle) -> None:
+    def store(self, evaluation: str, bundle: Bundle) -> None:
         """Keep the data that a text does not show of an evaluation's next value or display."""
         number = self._counts.get(evaluation, 0) + 1
         self._counts[evaluation] = number
-        rest = {name: data for name, data in bundle.items() if name not in PICTURES and name != TEXTS[0]}
+        rest = {name: data for name, data in bundle.items() if name not in IMAGE_TYPES and name != TEXT_TYPES[0]}
         size = _size(rest)
         if not rest or size > self._max_characters:
             return
-        self._kept[evaluation, number] = rest
+        self._bundles[evaluation, number] = rest
         self._characters += size
         while self._characters > self._max_characters:
-            _, dropped = self._kept.popitem(last=False)
+            _, dropped = self._bundles.popitem(last=False)
             self._characters -= _size(dropped)
 
     def read(self, evaluation: str, part: ValuePart) -> Value | str:
@@ -286,22 +288,22 @@ class KeptBundles:
         if len(steps) != 1 or not isinstance(steps[0], str):
             return 'a kernel keeps no values: the path names a type of one, such as ["text/html"]'
         name = steps[0]
-        own = {at: bundle for (owner, at), bundle in self._kept.items() if owner == evaluation}
-        found = [bundle for at, bundle in own.items() if name in bundle and number in (None, at)]
+        of_evaluation = {at: bundle for (owner, at), bundle in self._bundles.items() if owner == evaluation}
+        found = [bundle for at, bundle in of_evaluation.items() if name in bundle and number in (None, at)]
         if not found:
-            types = sorted({one for bundle in own.values() for one in bundle})
+            types = sorted({one for bundle in of_evaluation.values() for one in bundle})
             has = f"it has {', '.join(types)}" if types else "nothing is kept of it but text and pictures"
             return f"it has no {name}, or no more: {has}"
         text = data_of(found[-1], name)
         limits = part.limits
         length = limits.max_length if limits.is_length_explicit and limits.max_length else PART_CHARACTERS
-        shown = text[part.start : part.start + length]
+        part_text = text[part.start : part.start + length]
         most = limits.max_value_bytes
-        if most is not None and len(encoded := shown.encode()) > most:
-            shown = encoded[:most].decode(errors="ignore")
-        end = part.start + len(shown)
-        cut = f"characters {part.start} to {end} of {len(text)}" if len(shown) < len(text) else ""
-        return Value(shown, cut=cut)
+        if most is not None and len(encoded := part_text.encode()) > most:
+            part_text = encoded[:most].decode(errors="ignore")
+        end = part.start + len(part_text)
+        cut = f"characters {part.start} to {end} of {len(text)}" if len(part_text) < len(text) else ""
+        return Value(part_text, cut=cut)
 
 
 def _size(bundle: Bundle) -> int:
@@ -336,11 +338,11 @@ async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[s
     `seam`: the session id of the application's seam, if one was found, and the way to ask it.
     """
     information, channel = kernel.info, kernel.channel
-    process = channel.process_id or await _told_process(kernel)
+    process = channel.process_id or await _reported_process(kernel)
     is_python = information.language == PYTHON
     capabilities, missing = _abilities(kernel, is_python=is_python)
-    asked, not_asked = abilities(kernel, is_python=answers_expressions)
-    capabilities, missing = {**capabilities, **asked}, {**missing, **not_asked}
+    by_query, not_by_query = abilities(kernel, is_python=answers_expressions)
+    capabilities, missing = {**capabilities, **by_query}, {**missing, **not_by_query}
     missing["seam"] = seam_providers.WAYS[PYTHON] if answers_expressions else seam_providers.NO_WAY
     if seam is not None:
         capabilities["seam"] = seam[1]
@@ -357,7 +359,7 @@ async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[s
         is_serial=True,
         runs_concurrently=has_subshells(kernel),
         process_id=process,
-        project_root=KernelProcess(process, leads=False).folder if process else None,
+        project_root=KernelProcess(process, leads=False).directory if process else None,
         notebook=channel.notebook,
         notes=information.quirks.notes,
         seam=seam[0] if seam else None,
@@ -389,12 +391,12 @@ def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabil
     return capabilities, missing
 
 
-async def _told_process(kernel: Kernel) -> int | None:
+async def _reported_process(kernel: Kernel) -> int | None:
     """The process id told by a kernel on this machine."""
-    if not kernel.info.quirks.tells_process or not kernel.channel.is_local:
+    if not kernel.info.quirks.reports_process or not kernel.channel.is_local:
         return None
     with suppress(OpTimedOutError):
-        reply = await kernel.ask("usage_request", {}, socket="control", timeout_s=USAGE_S)
+        reply = await kernel.request("usage_request", {}, socket="control", timeout_s=USAGE_S)
         process = reply.content.get("pid")
         return process if isinstance(process, int) else None
     return None
@@ -405,7 +407,7 @@ PROBE_S: Final = 0.5
 """The time for an unknown kernel to show that it runs Python expressions."""
 BY_EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
 OF_PYTHON: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
-NOT_TOLD: Final = "this kernel tells nothing about names: evaluate code of its own language that does"
+NO_NAMES: Final = "this kernel tells nothing about names: evaluate code of its own language that does"
 ONLY_PYTHON: Final = "in a kernel only Python's tests are run: evaluate the code that runs them"
 
 
@@ -414,10 +416,10 @@ async def runs_expressions(kernel: Kernel) -> bool:
     if kernel.info.language != "python" or kernel.info.quirks.runs_expressions:
         return kernel.info.quirks.runs_expressions
     try:
-        told = await expression(kernel, "1", timeout_s=PROBE_S)
+        value = await expression(kernel, "1", timeout_s=PROBE_S)
     except OpTimedOutError:
         return False
-    return text_of(mapping_of(told, "data"), "text/plain") == "1"
+    return text_of(mapping_of(value, "data"), "text/plain") == "1"
 
 
 def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
@@ -432,7 +434,7 @@ def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabili
     missing = {"test": ONLY_PYTHON}
     if not kernel.info.quirks.inspects:
         del found["lookup"]
-        missing["lookup"] = NOT_TOLD
+        missing["lookup"] = NO_NAMES
     return found, missing
 
 
@@ -440,11 +442,11 @@ class KernelIntrospection:
     """The questions of the contract to one kernel, for the life of its connection."""
 
     def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
-        self.questions = Questions(kernel, op_timeout_s=OP_S)
-        self.python: PythonQuestions | None = None
+        self.queries = KernelQueries(kernel, op_timeout_s=OP_S)
+        self.python: PythonQueries | None = None
         """The questions that are expressions; None for a kernel that answers none."""
         if is_python:
-            self.python = PythonQuestions(kernel, self.questions, op_timeout_s=OP_S, workspace=workspace)
+            self.python = PythonQueries(kernel, self.queries, op_timeout_s=OP_S, workspace=workspace)
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:
@@ -452,13 +454,13 @@ class KernelIntrospection:
         if self.python is not None:
             await self.python.bring_in_now()
 
-    def asking_edited(self, code: str) -> Mapping[str, str]:
+    def edited_names_code(self, code: str) -> Mapping[str, str]:
         """The expressions sent with code that tell the modules which it used and which were edited since their load."""
-        return {} if self.python is None else self.python.asking_edited(code)
+        return {} if self.python is None else self.python.edited_names_code(code)
 
-    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
+    def edited_in(self, value: Mapping[str, object]) -> tuple[str, ...]:
         """The modules told by these expressions, in words."""
-        return edited_in(told) if told else ()
+        return edited_in(value) if value else ()
 
     async def begin(self, extra: Extra) -> None:
         """Have the kernel begin what an extra of a request needs."""
@@ -485,29 +487,29 @@ class KernelIntrospection:
         """The code that evaluates in a frame."""
         return in_frame(request.code, request.frame or 0)
 
-    def noting(self, ended: Ended) -> Ended:
+    def noting(self, on_end: OnEnd) -> OnEnd:
         """The listener of an end, behind ours: we keep its failure as the kernel's last error."""
 
         def note(how: Ending | Exception) -> None:
             if isinstance(how, Ending) and how.failure is not None:
                 self._failure = how.failure
-            ended(how)
+            on_end(how)
 
         return note
 
-    async def told(self, question: Question[Any]) -> Mapping[str, object]:
+    async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
         """The kernel's answer to a question of the contract; an empty map if it cannot tell."""
         if self.python is not None:
-            return await self.python.told(question)
-        if isinstance(question, Complete):
-            return await self.questions.complete(question.prefix)
-        if isinstance(question, LastError):
+            return await self.python.answer_fields(query)
+        if isinstance(query, Complete):
+            return await self.queries.complete(query.prefix)
+        if isinstance(query, LastError):
             return self._last_error()
-        return await self.questions.inspect(question.symbol) if isinstance(question, Lookup) else NOTHING
+        return await self.queries.inspect(query.symbol) if isinstance(query, Lookup) else NOTHING
 
-    async def fault_of(self, code: str) -> SyntaxFault | None:
+    async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """The reason why the kernel cannot read `code`."""
-        return await (self.python or self.questions).fault_of(code)
+        return await (self.python or self.queries).check_syntax(code)
 
     async def stacks(self) -> ThreadDump | None:
         """The stacks of the kernel's threads."""

@@ -63,9 +63,9 @@ class Quirks:
     inspects: bool = True
     """True of a kernel that tells of names by `inspect_request`; any other never finds one."""
     answers_on_control: bool = True
-    keeps_subshells: bool = False
+    has_subshells: bool = False
     """True of a kernel that may have subshells: `create_subshell_request` tells."""
-    tells_process: bool = False
+    reports_process: bool = False
     """True of a kernel that answers `usage_request`."""
     notes: tuple[str, ...] = ()
     """Sentences a user should know."""
@@ -73,10 +73,10 @@ class Quirks:
 
 _IPYTHON: Final = Quirks(
     survives_signal=True,
-    tells_process=True,
+    reports_process=True,
     runs_expressions=True,
     gate="complete",
-    keeps_subshells=True,
+    has_subshells=True,
 )
 
 QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
@@ -128,14 +128,14 @@ def quirks_of(implementation: str) -> Quirks:
 CONNECT_S: Final = 2.5
 """The time for a kernel's first answer. A busy kernel answers on control."""
 
-ASK_AGAIN_S: Final = 0.5
+RETRY_S: Final = 0.5
 UNSURE_S: Final = 5.0
 """The wait for the end of another client's code before the kernel is asked about it."""
 
 SUBSHELL_S: Final = 1.0
 """The time for a kernel to make a subshell: a kernel without subshells may leave the request unanswered."""
 
-KEPT_EXCHANGES: Final = 200
+MAX_PAST_EXCHANGES: Final = 200
 """Past exchanges whose late messages are still told as theirs."""
 
 EXECUTE: Final = "execute_request"
@@ -182,7 +182,7 @@ async def open_kernel(
         PackageMissingError: a package for the carrier is missing.
     """
     kernel = Kernel(on_foreign)
-    async with carrier(kernel.take) as channel, cancelled_on_exit() as tasks:
+    async with carrier(kernel.receive) as channel, cancelled_on_exit() as tasks:
         kernel.channel = channel
         tasks.start_soon(kernel.follow)
         try:
@@ -201,37 +201,37 @@ class Kernel:
         self.info = KernelInfo()
         self.cause: str | None = None
         self.closed = anyio.Event()
-        self.heard = 0
+        self.received = 0
         """The number of messages so far, of all clients."""
         self.session = ""
         """The kernel's own session; empty for a kernel that answers under the client's session, as R's does."""
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
-        self._past: Recent[str, Exchange] = Recent(KEPT_EXCHANGES)
-        self.kept: dict[str, Exchange] = {}
+        self._past: Recent[str, Exchange] = Recent(MAX_PAST_EXCHANGES)
+        self.retained: dict[str, Exchange] = {}
         """Ended exchanges, by id, that still get their late messages, however many others follow."""
         self._running: dict[str, Message] = {}
         """The request that the main shell works on, by its id, from the kernel's messages."""
         self._changed = anyio.Event()
         self._turn = anyio.Lock()
-        self.own_subshell: str | None = None
+        self.subshell_id: str | None = None
         self._has_no_subshell = False
         self._making_subshell = anyio.Lock()
 
-    def take(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """Take a message of the kernel, in the order of its socket."""
         if self.cause is not None:
             return
-        self.heard += 1
+        self.received += 1
         if self.info.implementation and (cause := self._restarted(message)):
             self.end(cause)
             return
         if message.state:
             self._note_state(message)
         parent = message.parent_id
-        exchange = self._exchanges.get(parent) or self._past.get(parent) or self.kept.get(parent)
+        exchange = self._exchanges.get(parent) or self._past.get(parent) or self.retained.get(parent)
         if exchange is not None:
-            exchange.take(message)
+            exchange.receive(message)
         elif message.socket == "iopub":
             self._on_foreign(message)
 
@@ -246,7 +246,7 @@ class Kernel:
         if (
             message.type == "shutdown_reply"
             and message.socket == "iopub"
-            and message.parent_session != self.our_session
+            and message.parent_session != self.client_session
         ):
             is_restart = message.content.get("restart") is True
             return "another client restarted the kernel" if is_restart else "another client shut the kernel down"
@@ -269,7 +269,7 @@ class Kernel:
         self._changed = anyio.Event()
 
     @property
-    def our_session(self) -> str:
+    def client_session(self) -> str:
         """Return the session id in the headers of our messages."""
         return self.channel.session
 
@@ -314,7 +314,7 @@ class Kernel:
             self._running.clear()
             self._wake()
 
-    async def wait_ended(self, request_id: str, timeout_s: float) -> bool:
+    async def wait_finished(self, request_id: str, timeout_s: float) -> bool:
         """Wait for the end of the main shell's work; whether it came in time."""
         with anyio.move_on_after(timeout_s):
             while request_id in self._running and self.cause is None:
@@ -354,7 +354,7 @@ class Kernel:
             return
         self._past[exchange.id] = exchange
 
-    async def ask(
+    async def request(
         self,
         type: str,  # noqa: A002
         content: Mapping[str, object],
@@ -385,16 +385,16 @@ class Kernel:
     async def subshell(self) -> str | None:
         """Return the id of our own subshell, made when first requested; None for a kernel without subshells."""
         async with self._making_subshell:
-            if self.own_subshell is None and not self._has_no_subshell:
-                self._has_no_subshell = not self.info.quirks.keeps_subshells
+            if self.subshell_id is None and not self._has_no_subshell:
+                self._has_no_subshell = not self.info.quirks.has_subshells
                 if not self._has_no_subshell:
-                    self.own_subshell = await self.make_subshell()
-            return self.own_subshell
+                    self.subshell_id = await self.make_subshell()
+            return self.subshell_id
 
     async def make_subshell(self) -> str | None:
         """Return the id of a new subshell; None for a kernel without subshells."""
         try:
-            reply = await self.ask("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
+            reply = await self.request("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
         except OpTimedOutError:
             return None  # the kernel's control thread may be held up: asked again next time
         made = reply.text("subshell_id") or None
@@ -425,32 +425,32 @@ class Kernel:
         """
         exchanges: list[Exchange] = []
         answered: list[Message] = []
-        is_heard = anyio.Event()
+        is_received = anyio.Event()
 
-        def take(message: Message) -> None:
+        def receive(message: Message) -> None:
             if message.type == "kernel_info_reply":
                 answered.append(message)
             if message.socket == "iopub":
-                is_heard.set()
+                is_received.set()
 
         try:
             with anyio.move_on_after(timeout_s):
-                while not (answered and is_heard.is_set()) and self.cause is None:
+                while not (answered and is_received.is_set()) and self.cause is None:
                     sockets: tuple[Socket, ...] = ("shell", "control") if not exchanges else ("control", "shell")
-                    exchanges += [self.post(to, "kernel_info_request", {}, Exchange(take)) for to in sockets]
-                    with anyio.move_on_after(ASK_AGAIN_S):
+                    exchanges += [self.post(to, "kernel_info_request", {}, Exchange(receive)) for to in sockets]
+                    with anyio.move_on_after(RETRY_S):
                         await exchanges[-2].replied.wait()
-                        await is_heard.wait()
+                        await is_received.wait()
             if not answered:
                 self.check_open()
-                raise NotAnReplError(self.channel.place, await self.channel.silence(), protocol="Jupyter kernel")
+                raise NotAnReplError(self.channel.address, await self.channel.silence(), protocol="Jupyter kernel")
         except ReplDisconnectedError as error:
-            raise NotAnReplError(self.channel.place, error.cause, protocol="Jupyter kernel") from error
+            raise NotAnReplError(self.channel.address, error.cause, protocol="Jupyter kernel") from error
         finally:
             for exchange in exchanges:
                 self.finish(exchange)
         session = answered[-1].session
-        self.session = "" if session == self.our_session else session
+        self.session = "" if session == self.client_session else session
         self.info = read_kernel_info(answered[-1].content)
 
     async def follow(self) -> None:
@@ -484,23 +484,23 @@ class Kernel:
 class Exchange:
     """A request of ours and the signs of its end: its reply, and the kernel's `idle`, in any order."""
 
-    __slots__ = ("ending", "heard", "id", "idle", "on_message", "replied", "reply")
+    __slots__ = ("ending", "id", "idle", "on_message", "received", "replied", "reply")
 
     def __init__(self, on_message: OnMessage | None = None) -> None:
         """`on_message` gets every message about the request, its reply included."""
         self.id = ""
         self.on_message = on_message
         self.reply: Message | None = None
-        self.heard = 0
+        self.received = 0
         """Messages so far."""
         self.ending = anyio.Event()
         """The first of the two signs, whichever it is."""
         self.replied = anyio.Event()
         self.idle = anyio.Event()
 
-    def take(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """Take a message about the request."""
-        self.heard += 1
+        self.received += 1
         if self.on_message is not None:
             self.on_message(message)
         if message.socket in ("shell", "control"):
@@ -517,10 +517,10 @@ class Exchange:
         A growing `progress` shows an incomplete message on its way.
         """
         while not sign.is_set():
-            before = (self.heard, progress())
+            before = (self.received, progress())
             with anyio.move_on_after(silence_s):
                 await sign.wait()
-            if before == (self.heard, progress()):
+            if before == (self.received, progress()):
                 break
         return sign.is_set()
 

@@ -38,12 +38,12 @@ from codriver.repls.jupyter.connection_files import (
     ConnectionFile,
     Contents,
     NotebookServer,
-    RuntimeFolder,
+    RuntimeDirectory,
     key_of_kernel,
     key_of_notebook,
-    runtime_folder,
+    runtime_directory,
 )
-from codriver.repls.jupyter.kernel_processes import folders_of_processes
+from codriver.repls.jupyter.kernel_processes import directories_of_processes
 from codriver.repls.kinds import split_address
 from codriver.systems.other_processes import is_running
 
@@ -121,12 +121,12 @@ def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
         if not (notebook.is_relative_to(server.root.resolve()) and is_alive(server)):
             continue
         try:
-            open_there = any(session.path.resolve() == notebook for session in sessions_of(server))
+            is_open = any(session.path.resolve() == notebook for session in sessions_of(server))
         except NotebookServerError as error:
             if isinstance(error.__cause__, ConnectionRefusedError):
                 continue  # the server is gone, and its process id is another's
             return f"the Jupyter Server at {server.url}, perhaps ({error})"
-        if open_there:
+        if is_open:
             return f"the Jupyter Server at {server.url}"
     return None
 
@@ -159,7 +159,7 @@ def _read(server: NotebookServer, row: object) -> NotebookSession | None:
 
 
 MOST_BYTES: Final = 16 * 2**20
-PIECE_BYTES: Final = 64 * 1024
+CHUNK_BYTES: Final = 64 * 1024
 
 
 class HttpExchange:
@@ -215,20 +215,20 @@ class HttpExchange:
     def _read(self, answer: HTTPResponse, ends: float) -> bytes:
         from http.client import HTTPException  # noqa: PLC0415  # as above
 
-        pieces, size = [], 0
-        while piece := answer.read1(PIECE_BYTES):
-            pieces.append(piece)
-            size += len(piece)
+        chunks, size = [], 0
+        while chunk := answer.read1(CHUNK_BYTES):
+            chunks.append(chunk)
+            size += len(chunk)
             if size > self._max_bytes:
                 raise HTTPException(f"an answer of more than {self._max_bytes:,} bytes")
             if time.monotonic() > ends:
                 raise TimeoutError(f"an answer that takes longer than {self._timeout_s:g} s")
-        return b"".join(pieces)
+        return b"".join(chunks)
 
 
-LOOK_S: Final = 2 * PORT_FILES_S
-ASK_SERVERS_S: Final = 30.0
-ASK_AGAIN_S: Final = 3.0
+POLL_S: Final = 2 * PORT_FILES_S
+QUERY_SERVERS_S: Final = 30.0
+RETRY_S: Final = 3.0
 """After a change: a server writes the kernel's file first, and has the session when the kernel is up."""
 YOUNG_S: Final = 60.0
 """The time for a kernel to listen after its file was written."""
@@ -258,7 +258,7 @@ class Found:
     """All kernels of the workspace at one time, and the problems with files without a kernel."""
 
     kernels: tuple[FoundKernel, ...] = ()
-    problems: tuple[tuple[str, str], ...] = ()
+    errors: tuple[tuple[str, str], ...] = ()
     """Sentences on problems, by their cause."""
 
 
@@ -271,59 +271,59 @@ class KernelSearch:
     def __init__(
         self,
         workspace: Path,
-        folder: Path,
+        directory: Path,
         *,
         clock: Callable[[], float] = time.monotonic,
-        folders_of: Callable[[Iterable[Path]], Mapping[Path, Path]] | None = None,
+        directories_of: Callable[[Iterable[Path]], Mapping[Path, Path]] | None = None,
     ) -> None:
         self._workspace = workspace
-        self._folder = RuntimeFolder(folder)
+        self._directory = RuntimeDirectory(directory)
         self._clock = clock
-        self._folders_of = folders_of or folders_of_processes
+        self._directories_of = directories_of or directories_of_processes
         self._contents: Contents | None = None
         self._found = Found()
         """The result of the last look."""
         self._sessions: tuple[NotebookSession, ...] = ()
-        self._server_problems: dict[str, str] = {}
-        self._ask_at = 0.0
+        self._server_errors: dict[str, str] = {}
+        self._query_at = 0.0
         self._verdicts: dict[ConnectionFile, tuple[bool, str | None]] = {}
         """Whether a kernel is the workspace's, and its notebook, once both are known."""
         self._alive: set[ConnectionFile] = set()
         self._doubted: frozenset[str] = frozenset()
         self._probe_at: dict[ConnectionFile, float] = {}
 
-    def look(self) -> Found:
+    def find(self) -> Found:
         """Return the present kernels."""
-        contents, now = self._folder.look(), self._clock()
-        if contents is self._contents and not contents.kernels and now < self._ask_at:
+        contents, now = self._directory.contents(), self._clock()
+        if contents is self._contents and not contents.kernels and now < self._query_at:
             return self._found
         self._found = self._search(contents, now)
         return self._found
 
     def _search(self, contents: Contents, now: float) -> Found:
         if contents is not self._contents:
-            self._ask_at = now if self._contents is None else min(self._ask_at, now)
+            self._query_at = now if self._contents is None else min(self._query_at, now)
             self._contents = contents
             known = set(contents.kernels)
             self._verdicts = {file: verdict for file, verdict in self._verdicts.items() if file in known}
             self._probe_at = {file: due for file, due in self._probe_at.items() if file in known}
             self._alive &= known
-        if now >= self._ask_at:
-            self._ask(contents.servers, now)
-        self._judge(contents.kernels)
+        if now >= self._query_at:
+            self._query_servers(contents.servers, now)
+        self._assign(contents.kernels)
         self._probe(contents.kernels, now)
-        self._judge(contents.kernels)  # the working folders of kernels found to run
-        problems = [(str(path), f"the file {path} cannot be used: {why}") for path, why in contents.problems]
-        problems += list(self._server_problems.items())
+        self._assign(contents.kernels)  # the working folders of kernels found to run
+        errors = [(str(path), f"the file {path} cannot be used: {why}") for path, why in contents.errors]
+        errors += list(self._server_errors.items())
         kernels = []
         for file in contents.kernels:
-            is_ours, notebook = self._verdict(file)
-            if is_ours and file in self._alive:
+            is_of_workspace, notebook = self._verdict(file)
+            if is_of_workspace and file in self._alive:
                 kernels.append(_of_file(file, notebook))
-            elif is_ours and not self._is_young(file):
-                problems.append((str(file.path), _left_over(file, notebook)))
+            elif is_of_workspace and not self._is_young(file):
+                errors.append((str(file.path), _left_over(file, notebook)))
         kernels += self._without_file({file.kernel_id for file in contents.kernels})
-        return Found(tuple(kernels), tuple(problems))
+        return Found(tuple(kernels), tuple(errors))
 
     def may_wait(self) -> bool:
         """True if a look may wait for more than the disk: for servers, or for listeners at a kernel's ports."""
@@ -333,20 +333,20 @@ class KernelSearch:
         """Find out again, only for kernels that were given up, whether anybody listens."""
         self._doubted = frozenset(paths)
 
-    def _ask(self, servers: Iterable[NotebookServer], now: float) -> None:
+    def _query_servers(self, servers: Iterable[NotebookServer], now: float) -> None:
         """Ask the servers for their sessions, and plan when to ask again."""
         concerned = [one for one in servers if one.concerns(self._workspace) and is_alive(one)]
         sessions: list[NotebookSession] = []
-        self._server_problems = {}
+        self._server_errors = {}
         for server in concerned:
             try:
                 sessions += sessions_of(server)
             except NotebookServerError as error:
-                self._server_problems[str(server.path)] = f"the Jupyter server of {server.root} is not used: {error}"
+                self._server_errors[str(server.path)] = f"the Jupyter server of {server.root} is not used: {error}"
         has_more = self._sessions != tuple(sessions)
         self._sessions = tuple(sessions)
         is_awaited = any(file not in self._verdicts and self._is_young(file) for file in self._known())
-        self._ask_at = now + (ASK_AGAIN_S if concerned and (is_awaited or has_more) else ASK_SERVERS_S)
+        self._query_at = now + (RETRY_S if concerned and (is_awaited or has_more) else QUERY_SERVERS_S)
 
     def _known(self) -> tuple[ConnectionFile, ...]:
         return self._contents.kernels if self._contents is not None else ()
@@ -370,30 +370,30 @@ class KernelSearch:
             return 0.0
         return PROBE_S if file in self._verdicts else STRANGE_PROBE_S
 
-    def _judge(self, kernels: Iterable[ConnectionFile]) -> None:
+    def _assign(self, kernels: Iterable[ConnectionFile]) -> None:
         """Find out the working directory of each living kernel that tells no notebook, once a kernel."""
         by_id = {session.kernel_id: session for session in self._sessions}
         unknown = []
         for file in kernels:
-            told, session = Path(file.session), by_id.get(file.kernel_id)
+            reported, session = Path(file.session), by_id.get(file.kernel_id)
             if file in self._verdicts and session is None:
                 continue
             if session is not None:
                 self._verdicts[file] = (self._is_within(session.path), _notebook(str(session.path)))
-            elif told.is_absolute():
-                self._verdicts[file] = (self._is_within(told), _notebook(file.session))
+            elif reported.is_absolute():
+                self._verdicts[file] = (self._is_within(reported), _notebook(file.session))
             elif file in self._alive:
                 unknown.append(file)
         if unknown:
-            folders = self._folders_of([file.path for file in unknown])
+            directories = self._directories_of([file.path for file in unknown])
             for file in unknown:
-                folder = folders.get(file.path)
-                self._verdicts[file] = (folder is not None and self._is_within(folder), None)
+                directory = directories.get(file.path)
+                self._verdicts[file] = (directory is not None and self._is_within(directory), None)
 
     def _without_file(self, known: set[str]) -> list[FoundKernel]:
         """Return the kernels of the workspace that only a server tells, without a file that we may read."""
-        ours = [one for one in self._sessions if one.kernel_id not in known and self._is_within(one.path)]
-        return [_of_session(session) for session in {one.kernel_id: one for one in ours}.values()]
+        of_workspace = [one for one in self._sessions if one.kernel_id not in known and self._is_within(one.path)]
+        return [_of_session(session) for session in {one.kernel_id: one for one in of_workspace}.values()]
 
     def _verdict(self, file: ConnectionFile) -> tuple[bool, str | None]:
         return self._verdicts.get(file, (False, None))
@@ -442,22 +442,22 @@ class KernelDiscovery:
         """`protocols`: the protocols of connectable addresses. `named_ids`: kernels that are REPLs already."""
         self._core = core
         self._named_ids = named_ids
-        self._search = KernelSearch(workspace, runtime_folder(environ))
+        self._search = KernelSearch(workspace, runtime_directory(environ))
         self._protocols = protocols
         self._written: dict[str, int] = {}
-        self._told: Mapping[str, str] = {}
+        self._reported: Mapping[str, str] = {}
         self._seen: Found | None = None
 
     async def run(self) -> None:
         """Search for kernels until cancelled."""
-        poller = Poller(self._search.look, interval_s=LOOK_S, may_wait=self._search.may_wait)
+        poller = Poller(self._search.find, interval_s=POLL_S, may_wait=self._search.may_wait)
         while True:
             try:
-                self._reconcile(await poller.next(self._is_news))
+                self._reconcile(await poller.next(self._is_changed))
             except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                self._tell({"": f"kernels could not be looked for: {error!r}"})
+                self._report({"": f"kernels could not be looked for: {error!r}"})
 
-    def _is_news(self, found: Found) -> bool:
+    def _is_changed(self, found: Found) -> bool:
         """Return true if the finding differs from the last, or has kernels, whose fate the state decides.
 
         In a thread.
@@ -470,41 +470,41 @@ class KernelDiscovery:
         """Give the core the present kernels that it does not know by another way as its found kernels."""
         repls = self._core.state.repls.values()
         known = {repl.id: repl for repl in repls if repl.origin.is_discovered_only}
-        taken = {
+        used = {
             _kernel_id(repl.address): repl.id
             for repl in repls
             if repl.address and (repl.id not in known or repl.phase == "connected")
         }
-        taken |= dict.fromkeys(self._named_ids(), "")
-        wanted = {
+        used |= dict.fromkeys(self._named_ids(), "")
+        expected = {
             one.identity: one
             for one in found.kernels
             # One kernel may be known by its file and by its server.
-            if taken.get(one.kernel_id, one.identity) == one.identity
+            if used.get(one.kernel_id, one.identity) == one.identity
             and split_address(one.address)[0] in self._protocols
         }
         actions: list[Action] = [
             _as_found(one, rewritten=is_rewritten)
-            for one in wanted.values()
+            for one in expected.values()
             if (is_rewritten := self._written.get(one.identity, one.written_ns) != one.written_ns)
             or one.identity not in known
             or one.notebook not in (None, known[one.identity].notebook)
         ]
         actions += [
-            ReplForgotten(repl.id) for repl in known.values() if repl.id not in wanted and repl.phase != "connected"
+            ReplForgotten(repl.id) for repl in known.values() if repl.id not in expected and repl.phase != "connected"
         ]
-        self._written = {one.identity: one.written_ns for one in wanted.values()}
+        self._written = {one.identity: one.written_ns for one in expected.values()}
         if actions:
             self._core.report(*actions)
-        self._tell(dict(found.problems))
+        self._report(dict(found.errors))
         self._search.doubt(repl.origin.text for repl in known.values() if repl.phase == "stopped")
 
-    def _tell(self, problems: Mapping[str, str]) -> None:
+    def _report(self, errors: Mapping[str, str]) -> None:
         """Tell each problem, once while it lasts."""
-        says = [AddServerLine(sentence) for what, sentence in problems.items() if self._told.get(what) != sentence]
-        self._told = problems
-        if says:
-            self._core.report(*says)
+        lines = [AddServerLine(sentence) for what, sentence in errors.items() if self._reported.get(what) != sentence]
+        self._reported = errors
+        if lines:
+            self._core.report(*lines)
 
 
 def _kernel_id(address: str) -> str:
@@ -514,8 +514,8 @@ def _kernel_id(address: str) -> str:
 
 
 def _as_found(found: FoundKernel, *, rewritten: bool) -> ReplFound:
-    problem = MISSING if find_spec("jupyter_client") is None else None
+    missing = MISSING if find_spec("jupyter_client") is None else None
     return ReplFound(
         found.identity, found.key, found.origin, found.address, rewritten=rewritten, notebook=found.notebook,
-        error=problem,
+        error=missing,
     )  # fmt: skip

@@ -47,7 +47,7 @@ class KernelProcess:
     """Whether the process group is the kernel's alone: its leader is the kernel, or started only the kernel."""
 
     @property
-    def folder(self) -> str | None:
+    def directory(self) -> str | None:
         """Return the kernel's current directory; None if the system does not show it."""
         try:
             return str((PROCESSES / str(self.id) / "cwd").readlink())
@@ -86,11 +86,11 @@ def find_process(connection_file: str) -> KernelProcess | None:
     return processes_of([Path(connection_file)]).get(Path(connection_file))
 
 
-def folders_of_processes(connection_files: Iterable[Path]) -> dict[Path, Path]:
+def directories_of_processes(connection_files: Iterable[Path]) -> dict[Path, Path]:
     """Return the working directories of the kernels with these connection files, as far as the system shows them."""
     found = processes_of(connection_files)
-    folders = {path: process.folder for path, process in found.items()}
-    return {path: Path(folder) for path, folder in folders.items() if folder is not None}
+    directories = {path: process.directory for path, process in found.items()}
+    return {path: Path(directory) for path, directory in directories.items() if directory is not None}
 
 
 def processes_of(connection_files: Iterable[Path]) -> dict[Path, KernelProcess]:
@@ -107,7 +107,7 @@ def _files_of(process_id: int, words: Sequence[str], expected: Mapping[str, Path
     """Return which of the expected files the command of a process names. Keys of `expected` are real paths."""
     names = {os.path.basename(path) for path in expected}  # noqa: PTH119  # compared with words, hundreds of times
     found: set[Path] = set()
-    folder = ""
+    directory = ""
     for spelling in paths_in_command(words):
         name = os.path.basename(spelling)  # noqa: PTH119  # see above
         if name not in names:
@@ -115,23 +115,23 @@ def _files_of(process_id: int, words: Sequence[str], expected: Mapping[str, Path
         if name == spelling:
             found |= _with_bare_name(process_id, name, expected)
         else:
-            folder = folder or _folder_of(process_id)
-            path = os.path.realpath(os.path.join(folder, spelling))  # noqa: PTH118  # see above
+            directory = directory or _directory_of(process_id)
+            path = os.path.realpath(os.path.join(directory, spelling))  # noqa: PTH118  # see above
             found |= {expected[path]} if path in expected else set()
     return found
 
 
 def _with_bare_name(process_id: int, name: str, expected: Mapping[str, Path]) -> set[Path]:
     """Return the expected file that a bare name means: that in the process's directory, else the only one so named."""
-    there = os.path.join(_folder_of(process_id), name)  # noqa: PTH118  # as above
-    if os.path.exists(there):  # noqa: PTH110  # as above
-        path = os.path.realpath(there)
+    beside_parent = os.path.join(_directory_of(process_id), name)  # noqa: PTH118  # as above
+    if os.path.exists(beside_parent):  # noqa: PTH110  # as above
+        path = os.path.realpath(beside_parent)
         return {expected[path]} if path in expected else set()
     named = {path for real, path in expected.items() if real.endswith(f"{os.sep}{name}")}
     return named if len(named) == 1 else set()
 
 
-def _folder_of(process_id: int) -> str:
+def _directory_of(process_id: int) -> str:
     with suppress(OSError):
         return str((PROCESSES / str(process_id) / "cwd").readlink())
     return os.sep
@@ -173,7 +173,7 @@ def _listeners_among(processes: Iterable[int]) -> set[int]:
 
 def _commands() -> Iterator[tuple[int, list[str]]]:
     """Yield the id of each process and the words of its command."""
-    for folder in PROCESSES.glob("[0-9]*"):
+    for directory in PROCESSES.glob("[0-9]*"):
         with suppress(OSError):
-            words = files.read_head(folder / "cmdline", COMMAND_RULES).split(b"\0")
-            yield int(folder.name), [os.fsdecode(word) for word in words]
+            words = files.read_head(directory / "cmdline", COMMAND_RULES).split(b"\0")
+            yield int(directory.name), [os.fsdecode(word) for word in words]

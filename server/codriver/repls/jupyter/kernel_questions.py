@@ -24,7 +24,7 @@ import anyio
 from codriver.core.values import Capability, Failure, Request
 from codriver.errors import CodriverError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
-from codriver.repls.contract.adapter_values import AppEvents, Listener, SeamShown, SyntaxFault
+from codriver.repls.contract.adapter_values import AppEvents, Listener, SeamFound, SyntaxIssue
 from codriver.repls.dialects import seam_providers
 from codriver.repls.dialects.seam_providers import FrameReader, learn_sensitive
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.jupyter.messages import Message
 
-    Told = Mapping[str, object]
+    Fields = Mapping[str, object]
 
     """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
 
@@ -65,7 +65,7 @@ NO_CODE: Final = "the code ends before it is complete"
 NOT_READ: Final = "the kernel cannot read it"
 
 
-class Questions:
+class KernelQueries:
     """The questions to one kernel, for the life of its connection."""
 
     def __init__(self, kernel: Kernel, *, op_timeout_s: float) -> None:
@@ -74,40 +74,40 @@ class Questions:
         self._completing = anyio.Lock()
         """A lock: asked for two completions at once, IPython gives none, or never answers one of them."""
 
-    async def complete(self, prefix: str) -> Told:
+    async def complete(self, prefix: str) -> Fields:
         """Return the completions of `prefix` in the user's namespace, as `Complete` reads them."""
         async with self._completing:
-            reply = await self._ask("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
+            reply = await self._request("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
         return {"completions": read_completions(prefix, reply.content)}
 
-    async def inspect(self, symbol: str) -> Told:
+    async def inspect(self, symbol: str) -> Fields:
         """Return the kernel's words on `symbol`, as `Lookup` reads them."""
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
-        reply = await self._ask("inspect_request", content)
+        reply = await self._request("inspect_request", content)
         if reply.content.get("found") is not True:
             return NOTHING
         return read_symbol(symbol, text_of(reply.mapping("data"), "text/plain"))
 
-    async def fault_of(self, code: str) -> SyntaxFault | None:
+    async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """The reason why the kernel could not read `code`, if its word is reliable; None for readable code.
 
         A busy kernel without a subshell is not asked: running the code will tell.
         """
         worth = self._kernel.info.quirks.gate
-        is_asked = worth in ("complete", "incomplete") and code.strip() and len(code) <= MOST_CHECKED
-        if not is_asked or not await self._is_free_within(GATE_S):
+        is_worth_checking = worth in ("complete", "incomplete") and code.strip() and len(code) <= MOST_CHECKED
+        if not is_worth_checking or not await self._is_free_within(GATE_S):
             return None
         try:
             # A block at the end is over: nobody goes on typing.
-            reply = await self._ask("is_complete_request", {"code": f"{code}\n\n"})
+            reply = await self._request("is_complete_request", {"code": f"{code}\n\n"})
         except OpTimedOutError:
             return None
         status = reply.text("status")
         if status == "incomplete":
-            return SyntaxFault(NO_CODE)
-        return SyntaxFault(NOT_READ) if status == "invalid" and worth == "complete" else None
+            return SyntaxIssue(NO_CODE)
+        return SyntaxIssue(NOT_READ) if status == "invalid" and worth == "complete" else None
 
-    async def can_ask(self) -> bool:
+    async def can_query(self) -> bool:
         """Return whether the kernel would answer a question now."""
         return not self._kernel.is_busy or await self._kernel.subshell() is not None
 
@@ -130,25 +130,25 @@ class Questions:
 
     async def _is_free_within(self, timeout_s: float) -> bool:
         """Return whether questions are answered, now or within a time."""
-        if await self.can_ask():
+        if await self.can_query():
             return True
         with anyio.move_on_after(timeout_s):
             async with self._kernel.turn():
                 return True
         return False
 
-    async def _ask(self, type: str, content: Mapping[str, object]) -> Message:  # noqa: A002  # the protocol's word
+    async def _request(self, type: str, content: Mapping[str, object]) -> Message:  # noqa: A002  # the protocol's word
         await self.wait_free()
-        return await self._kernel.ask(type, content, timeout_s=self._op_timeout_s, while_busy=True)
+        return await self._kernel.request(type, content, timeout_s=self._op_timeout_s, while_busy=True)
 
 
 def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[str, str | None]]:
     """The completions of a `complete_reply` as whole names; some kernels give only the part behind the dot."""
     start = content.get("cursor_start")
     before = prefix[:start] if isinstance(start, int) else ""
-    told = mapping_of(content, "metadata").get(TYPES)
+    types = mapping_of(content, "metadata").get(TYPES)
     kinds = {}
-    for one in told if isinstance(told, list) else ():
+    for one in types if isinstance(types, list) else ():
         if isinstance(one, dict):
             kinds[text_of(one, "text")] = text_of(one, "type")
     found: dict[str, dict[str, str | None]] = {}
@@ -160,7 +160,7 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
     return list(found.values())[:MOST_COMPLETIONS]
 
 
-def read_symbol(symbol: str, text: str) -> Told:
+def read_symbol(symbol: str, text: str) -> Fields:
     """The parts of the symbol that the text of an `inspect_reply` describes; none if the text says nothing."""
     plain = _STRUCK.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
     if not plain or _NO_HELP.match(plain):
@@ -201,14 +201,14 @@ LEAVE_S: Final = 0.5
 """The time for a kernel to end a subshell: code that holds the interpreter's lock delays that too."""
 
 
-async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
+async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
     """The value of an expression; in a subshell while the kernel is busy, if there is one, else in its turn.
 
     Raises:
         OpTimedOutError: the expression was not answered, or did not get its turn, in time.
         ReplDisconnectedError: the connection is over.
     """
-    return told_by(await kernel.ask(EXECUTE, silently(code), timeout_s=timeout_s, while_busy=True))
+    return expression_value(await kernel.request(EXECUTE, silently(code), timeout_s=timeout_s, while_busy=True))
 
 
 async def leave_subshell(kernel: Kernel, subshell: str | None) -> None:
@@ -217,10 +217,10 @@ async def leave_subshell(kernel: Kernel, subshell: str | None) -> None:
         return
     content = {"subshell_id": subshell}
     with anyio.CancelScope(shield=True), suppress(CodriverError):
-        await kernel.ask("delete_subshell_request", content, socket="control", timeout_s=LEAVE_S)
+        await kernel.request("delete_subshell_request", content, socket="control", timeout_s=LEAVE_S)
 
 
-async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Told:
+async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
     """Return the value of an expression, on the main shell in a turn that the caller has.
 
     Raises:
@@ -232,7 +232,7 @@ async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Told
         with anyio.move_on_after(timeout_s):
             await exchange.replied.wait()
             kernel.check_open()
-            return told_by(exchange.reply)
+            return expression_value(exchange.reply)
     finally:
         kernel.finish(exchange)
     raise OpTimedOutError(EXECUTE, timeout_s)
@@ -250,24 +250,24 @@ def silently(code: str) -> dict[str, object]:
     }
 
 
-def told_by(reply: Message | None) -> Told:
+def expression_value(reply: Message | None) -> Fields:
     """Return the value of the expression that a reply tells."""
     return mapping_of(reply.mapping("user_expressions"), "it") if reply is not None else {}
 
 
 PYTHON: Final = "python"
-LOOK_S: Final = 0.5
+SEARCH_S: Final = 0.5
 """The time for the look for an application."""
-ASK_S: Final = 10.0
+ANSWER_S: Final = 10.0
 SEAM: Final = "the application's seam"
 
 
 class KernelSeam:
     """The questions to the seam of the application in one Python kernel, for the life of its connection."""
 
-    def __init__(self, kernel: Kernel, questions: Questions, listener: Listener) -> None:
+    def __init__(self, kernel: Kernel, queries: KernelQueries, listener: Listener) -> None:
         self._kernel = kernel
-        self._questions = questions
+        self._queries = queries
         self._listener = listener
         self._found: seam_providers.Found | None = None
         self._streams: dict[str, Exchange] = {}
@@ -280,7 +280,7 @@ class KernelSeam:
         return replace(request, code=code, file=None, kind="evaluate") if code else request
 
     @property
-    def takes_origin(self) -> bool:
+    def accepts_origin(self) -> bool:
         """Return true for an application whose seam reads the messages of its kernel."""
         return self._found is not None
 
@@ -292,7 +292,7 @@ class KernelSeam:
     async def before(self) -> None:
         """Learn the texts at sensitive paths, before code that may show them. Never raises."""
         if self.is_first and not self._kernel.is_busy:
-            await learn_sensitive(self.ask, self._listener)
+            await learn_sensitive(self.call, self._listener)
 
     def is_last(self, request: Request) -> bool:
         """True if an application is looked for after a request: none is known yet, and its code may have brought one.
@@ -304,51 +304,51 @@ class KernelSeam:
 
     async def after(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""
-        await self.look()
+        await self.look_for_application()
 
-    async def look(self) -> None:
+    async def look_for_application(self) -> None:
         """Ask whether an application shows itself, unless the kernel is busy. Never raises."""
         if self._kernel.is_busy:
             return
-        question = f"__import__('json').dumps({seam_providers.question(PYTHON)})"
-        with suppress(CodriverError, ValueError), anyio.move_on_after(LOOK_S):
-            told = await self._evaluate(question, Exchange())
-            self._found = seam_providers.found(PYTHON, json.loads(told))
+        expression = f"__import__('json').dumps({seam_providers.search_expression(PYTHON)})"
+        with suppress(CodriverError, ValueError), anyio.move_on_after(SEARCH_S):
+            answer = await self._evaluate(expression, Exchange())
+            self._found = seam_providers.found(PYTHON, json.loads(answer))
         if self._found is not None:
-            self._listener(None, SeamShown(self._found.session_id, self._found.provider.name))
+            self._listener(None, SeamFound(self._found.session_id, self._found.provider.name))
 
-    def shown(self) -> tuple[str, Capability] | None:
+    def capability(self) -> tuple[str, Capability] | None:
         """Return the session id of the found seam, and the capability that the seam gives."""
         found = self._found
         return (found.session_id, Capability(found.provider.name, adapted=True)) if found else None
 
-    async def ask(self, accessor: str, arguments: str) -> str:
+    async def call(self, accessor: str, arguments: str) -> str:
         """Return the answer to an accessor, as JSON."""
         if self._found is None:
-            await self.look()
+            await self.look_for_application()
         if self._found is None:
             raise CapabilityMissingError("seam", seam_providers.WAYS[PYTHON])
-        await self._questions.wait_free()
-        provider, asked = self._found.provider, json.loads(arguments)
-        code = seam_providers.form(provider, PYTHON, accessor, asked)
+        await self._queries.wait_free()
+        provider, parsed = self._found.provider, json.loads(arguments)
+        code = seam_providers.form(provider, PYTHON, accessor, parsed)
         if accessor == "subscribe":
             return await self._subscribe(code)
-        told = await self._evaluate(code, Exchange())
-        for identity in seam_providers.over(accessor, asked, json.loads(told), self._streams):
-            del self._kernel.kept[self._streams.pop(identity).id]
-        return told
+        answer = await self._evaluate(code, Exchange())
+        for identity in seam_providers.ended_subscriptions(accessor, parsed, json.loads(answer), self._streams):
+            del self._kernel.retained[self._streams.pop(identity).id]
+        return answer
 
     async def _subscribe(self, code: str) -> str:
         frames = FrameReader()
-        exchange = Exchange(lambda message: self._take(message, frames))
-        told = await self._evaluate(code, exchange)
-        frames.subscription = identity = json.loads(told).get("subId")
+        exchange = Exchange(lambda message: self._receive(message, frames))
+        answer = await self._evaluate(code, exchange)
+        frames.subscription = identity = json.loads(answer).get("subId")
         if identity is not None:
-            self._kernel.kept[exchange.id] = exchange
+            self._kernel.retained[exchange.id] = exchange
             self._streams[identity] = exchange
-        return told
+        return answer
 
-    def _take(self, message: Message, frames: FrameReader) -> None:
+    def _receive(self, message: Message, frames: FrameReader) -> None:
         if message.type != "stream":
             return
         for found in frames.feed(text_of(message.content, "text")):
@@ -361,13 +361,15 @@ class KernelSeam:
         Raises:
             EvaluationFailedError: the expression failed, or gives no text.
         """
-        reply = await self._kernel.ask(EXECUTE, silently(code), timeout_s=ASK_S, while_busy=True, exchange=exchange)
-        told = told_by(reply)
-        if text_of(told, "status") == "error":
-            raise EvaluationFailedError(SEAM, Failure(text_of(told, "ename"), text_of(told, "evalue")))
-        printed = text_of(mapping_of(told, "data"), "text/plain")
+        reply = await self._kernel.request(
+            EXECUTE, silently(code), timeout_s=ANSWER_S, while_busy=True, exchange=exchange
+        )
+        value = expression_value(reply)
+        if text_of(value, "status") == "error":
+            raise EvaluationFailedError(SEAM, Failure(text_of(value, "ename"), text_of(value, "evalue")))
+        printed = text_of(mapping_of(value, "data"), "text/plain")
         try:
             return str(ast.literal_eval(printed))
         except (ValueError, SyntaxError) as error:
-            fault = Failure("unreadable", f"it answered {printed[:200]!r}")
-            raise EvaluationFailedError(SEAM, fault) from error
+            failure = Failure("unreadable", f"it answered {printed[:200]!r}")
+            raise EvaluationFailedError(SEAM, failure) from error

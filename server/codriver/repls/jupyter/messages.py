@@ -74,7 +74,7 @@ class Message:
     """The subshell of the parent; empty for the main shell."""
     left_out: int = 0
     """The number of its bytes, or of the bytes in its place, that were not read."""
-    problem: str = ""
+    read_error: str = ""
     """The reason in words why its content is not read; empty for a content that is."""
 
     def text(self, key: str) -> str:
@@ -119,7 +119,7 @@ def new_header(type: str, session: str, subshell: str | None = None) -> dict[str
 
 OnMessage = Callable[["Message"], None]
 """Called on the event loop with each message. It must return quickly and not raise."""
-KeepUp = Callable[[], Awaitable[None]]
+CatchUp = Callable[[], Awaitable[None]]
 """Waits until earlier messages are kept, if they come faster than they are kept."""
 
 
@@ -132,7 +132,7 @@ class Channel(Protocol):
         ...
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Return the kernel's place, for people: the path of its connection file, or its URL without a token."""
         ...
 
@@ -220,7 +220,7 @@ Raises:
 
 SHORT_BYTES: Final = 32 * 1024
 """The length of a text that is read at once, and of a content that cannot be too deep."""
-PIECE_BYTES: Final = 32 * 1024
+CHUNK_BYTES: Final = 32 * 1024
 MAX_ELEMENTS: Final = 300_000
 """Values and containers in one content, as in a notebook: figures are long lists, and more would fill the memory."""
 MAX_DEPTH: Final = 100
@@ -242,16 +242,16 @@ no other backslash. The second half of a surrogate pair does not count.
 class UnreadableError(Exception):
     """A content is no JSON object, or too heavy to be read; `problem` says in which way."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(problem)
-        self.problem = problem
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
 
 
 class TooHeavyError(UnreadableError):
     """A content has too many elements or levels to be read."""
 
 
-def mended(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple[bytes, ...]:
+def repaired(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple[bytes, ...]:
     """A content made of its beginning and its end, with a mark between them: good JSON if both lie in one text.
 
     All texts are in pieces.
@@ -267,25 +267,25 @@ def mended(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple
     return (*head[: len(head) - len(last)], before[:end], mark.encode(), behind[start:], *tail[len(first) :])
 
 
-def _near(pieces: Iterable[bytes]) -> list[bytes]:
+def _near(chunks: Iterable[bytes]) -> list[bytes]:
     """Return the first chunks, as many as the search for a place needs."""
     near: list[bytes] = []
-    held = 0
-    for piece in pieces:
-        if held >= 2 * SEAM_BYTES:
+    size = 0
+    for chunk in chunks:
+        if size >= 2 * SEAM_BYTES:
             break
-        near.append(piece)
-        held += len(piece)
+        near.append(chunk)
+        size += len(chunk)
     return near
 
 
-def joined(pieces: Sequence[bytes]) -> Generator[None, None, bytearray]:
+def joined(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
     """Yield the chunks as one. The generator yields at each point where it can pause: filling new memory takes time."""
-    whole = bytearray(sum(map(len, pieces)))
-    place = 0
-    for piece in pieces:
-        whole[place : place + len(piece)] = piece
-        place += len(piece)
+    whole = bytearray(sum(map(len, chunks)))
+    address = 0
+    for chunk in chunks:
+        whole[address : address + len(chunk)] = chunk
+        address += len(chunk)
         yield
     return whole
 
@@ -299,11 +299,11 @@ def reading(content: bytes | bytearray, token: str) -> Generator[None, None, Map
     """
     if len(content) <= SHORT_BYTES and content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
         return _object(content)
-    texts: dict[str, str] = {}
-    short = yield from _without_long_texts(content, texts, token)
+    strings: dict[str, str] = {}
+    short = yield from _without_long_strings(content, strings, token)
     whole = _object(short)
-    if texts:
-        whole = cast("Mapping[str, object]", _with_texts(whole, texts))
+    if strings:
+        whole = cast("Mapping[str, object]", _with_strings(whole, strings))
     return whole
 
 
@@ -321,26 +321,28 @@ def _loaded(text: bytes | bytearray) -> object:
         raise UnreadableError(f"it is no JSON: {error}") from None
 
 
-def _without_long_texts(content: bytes | bytearray, texts: dict[str, str], token: str) -> Generator[None, None, bytes]:
+def _without_long_strings(
+    content: bytes | bytearray, strings: dict[str, str], token: str
+) -> Generator[None, None, bytes]:
     """The content with a name in the place of each long text, which `texts` gets; elements and levels are counted."""
-    kept: list[bytes | bytearray] = []
-    copied = place = elements = depth = marks = 0
-    while place < len(content):
-        mark = _MARK.search(content, place, place + PIECE_BYTES)
+    parts: list[bytes | bytearray] = []
+    copied = address = elements = depth = marks = 0
+    while address < len(content):
+        mark = _MARK.search(content, address, address + CHUNK_BYTES)
         marks += 1
         if mark is None or marks % MARKS_AT_ONCE == 0:
             yield
         if mark is None:
-            place += PIECE_BYTES
+            address += CHUNK_BYTES
             continue
-        place, kind = mark.end(), mark[0]
+        address, kind = mark.end(), mark[0]
         if kind == b'"':
-            start, place = place, (yield from _end_of_text(content, place))
-            if place - start > SHORT_BYTES:
-                name = f"{token}-{len(texts)}"
-                texts[name] = yield from _text(content, start, place - 1)
-                kept += (content[copied:start], name.encode(), b'"')
-                copied = place
+            start, address = address, (yield from _end_of_text(content, address))
+            if address - start > SHORT_BYTES:
+                name = f"{token}-{len(strings)}"
+                strings[name] = yield from _text(content, start, address - 1)
+                parts += (content[copied:start], name.encode(), b'"')
+                copied = address
         elif kind in b"]}":
             depth -= 1
         else:
@@ -350,51 +352,51 @@ def _without_long_texts(content: bytes | bytearray, texts: dict[str, str], token
             raise TooHeavyError(f"it holds arrays and objects more than {MAX_DEPTH} deep in one another")
         if elements > MAX_ELEMENTS or marks > 4 * MAX_ELEMENTS:
             raise TooHeavyError(f"it holds more than {MAX_ELEMENTS:,} elements")
-    return b"".join((*kept, content[copied:]))
+    return b"".join((*parts, content[copied:]))
 
 
-def _end_of_text(content: bytes | bytearray, place: int) -> Generator[None, None, int]:
+def _end_of_text(content: bytes | bytearray, address: int) -> Generator[None, None, int]:
     """Yield the place after the quote that ends the text read from `place` on."""
-    while place < len(content):
-        stop = min(place + PIECE_BYTES, len(content))
-        quote = content.find(b'"', place, stop)
-        if content.find(b"\\", place, stop if quote < 0 else quote) < 0:
+    while address < len(content):
+        stop = min(address + CHUNK_BYTES, len(content))
+        quote = content.find(b'"', address, stop)
+        if content.find(b"\\", address, stop if quote < 0 else quote) < 0:
             if quote >= 0:
                 return quote + 1
-            place = stop
+            address = stop
         else:
-            found = _TEXT.match(content, place, stop)
-            place = found.end() if found else stop
-            if content[place : place + 1] == b'"':
-                return place + 1
-            if place < stop:  # a backslash, whose escaped character is beyond the piece
-                place += 2
+            found = _TEXT.match(content, address, stop)
+            address = found.end() if found else stop
+            if content[address : address + 1] == b'"':
+                return address + 1
+            if address < stop:  # a backslash, whose escaped character is beyond the piece
+                address += 2
         yield
     raise UnreadableError("it ends within a text")
 
 
 def _text(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:
     """Yield the text between two places, read in chunks."""
-    pieces: list[str] = []
+    chunks: list[str] = []
     while start < end:
         cut = end
-        stop = start + PIECE_BYTES
+        stop = start + CHUNK_BYTES
         while cut == end and stop < end:
             seam = _SEAM.search(content, max(start + 1, stop - SEAM_BYTES), stop)
             cut = seam.start() if seam else end
             stop += SEAM_BYTES
-        pieces.append(str(_loaded(b'"' + content[start:cut] + b'"')))
+        chunks.append(str(_loaded(b'"' + content[start:cut] + b'"')))
         start = cut
         yield
-    return "".join(pieces)
+    return "".join(chunks)
 
 
-def _with_texts(read: object, texts: Mapping[str, str]) -> object:
+def _with_strings(read: object, strings: Mapping[str, str]) -> object:
     """Return the value with its long texts in their places."""
     if isinstance(read, str):
-        return texts.get(read, read)
+        return strings.get(read, read)
     if isinstance(read, dict):
-        return {texts.get(key, key): _with_texts(value, texts) for key, value in read.items()}
+        return {strings.get(key, key): _with_strings(value, strings) for key, value in read.items()}
     if isinstance(read, list):
-        return [_with_texts(value, texts) for value in read]
+        return [_with_strings(value, strings) for value in read]
     return read

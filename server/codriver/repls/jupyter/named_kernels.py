@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
 """The variable with the token for a server named only on the command line."""
-TOKEN_RULES: Final = Rules(Links.OWN, 16 * files.KIBIBYTE, is_secret=True)
+TOKEN_RULES: Final = Rules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
 IN_THE_OPEN: Final = (
     "{base} is not connected to, as http is not encrypted and it is another machine: whoever is on the way could read "
     "the token, the code and its results. Name it with https://, or the near end of a tunnel (ssh -L) on 127.0.0.1; "
@@ -103,9 +103,9 @@ class TokenSource:
             raise self._unreadable("what it holds is no token, which is one word of plain characters")
         return token
 
-    def _unreadable(self, problem: str) -> RefusedError:
+    def _unreadable(self, cause: str) -> RefusedError:
         """Return the refusal where the token cannot be read from its place."""
-        message = f"the token of the Jupyter Server cannot be read from {self}: {problem}"
+        message = f"the token of the Jupyter Server cannot be read from {self}: {cause}"
         return refused("repl-unreachable", message, hint=self.hint)
 
 
@@ -125,9 +125,9 @@ class KernelUrl:
         """Return the URL as the user writes it."""
         if self.kernel:
             return f"{self.base}/api/kernels/{self.kernel}"
-        asked = {"notebook": self.notebook} if self.notebook else {"kernel": self.spec or ""}
+        query = {"notebook": self.notebook} if self.notebook else {"kernel": self.spec or ""}
         name = f"#{self.name}" if self.name else ""
-        return f"{self.base}/?{urlencode(asked, quote_via=quote, safe='/')}{name}"
+        return f"{self.base}/?{urlencode(query, quote_via=quote, safe='/')}{name}"
 
     @property
     def address(self) -> str:
@@ -150,7 +150,7 @@ class KernelUrl:
 class NamedKernel:
     """A kernel that the user names, with all data needed to reach it."""
 
-    place: KernelUrl | Path
+    location: KernelUrl | Path
     """The URL, or the path of a connection file."""
     key: str | None = None
     token: TokenSource = field(default_factory=TokenSource)
@@ -168,8 +168,8 @@ def _token_in(text: str, file: str) -> str:
     """
     if not file.endswith(".json"):
         return text.strip()
-    told = json.loads(text)
-    token = told.get("token") if isinstance(told, dict) else None
+    data = json.loads(text)
+    token = data.get("token") if isinstance(data, dict) else None
     return token if isinstance(token, str) else ""
 
 
@@ -180,7 +180,7 @@ def split_key(text: str) -> tuple[str | None, str]:
     return found[1], found[2]
 
 
-def read_place(text: str) -> KernelUrl | Path:
+def read_location(text: str) -> KernelUrl | Path:
     """Return the kernel that a text names.
 
     Raises:
@@ -205,8 +205,8 @@ def read_url(text: str) -> KernelUrl:
         host, _port = parts.hostname, parts.port
     except ValueError:
         raise KernelNameError("it is no URL that can be read") from None
-    asked = dict(parse_qsl(parts.query, keep_blank_values=True))
-    if parts.username is not None or parts.password is not None or "token" in asked or "token=" in parts.fragment:
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.username is not None or parts.password is not None or "token" in query or "token=" in parts.fragment:
         raise KernelNameError(
             "a URL with a token or a password is not taken, as lists of processes and logs show it: take it out, and "
             f"name its place by tokenFile or tokenEnv in [[kernels]] of your own settings, or put it into {CLI_TOKEN}"
@@ -217,8 +217,8 @@ def read_url(text: str) -> KernelUrl:
     if found := _KERNEL.fullmatch(parts.path):
         return KernelUrl(origin + found[1], kernel=found[2])
     base = origin + _NO_PART_OF_A_BASE.sub("", parts.path.rstrip("/"))
-    if notebook := asked.get("notebook"):
+    if notebook := query.get("notebook"):
         return KernelUrl(base, notebook=notebook.lstrip("/"))
-    if "kernel" in asked:
-        return KernelUrl(base, spec=asked["kernel"], name=parts.fragment)
+    if "kernel" in query:
+        return KernelUrl(base, spec=query["kernel"], name=parts.fragment)
     raise KernelNameError(f"it names a server and no kernel of it; the forms are {FORMS}")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codriver.repls.jupyter.kernel import KernelInfo
     from codriver.repls.jupyter.messages import Message
 
-KEPT: Final = 200
+MAX_PAST: Final = 200
 """The number of past executions whose late output is still told as theirs."""
 
 
@@ -28,9 +28,9 @@ class OthersEvaluations:
     def __init__(self, listener: Listener, info: KernelInfo) -> None:
         self._listener = listener
         self._info = info
-        self._executions: Recent[str, Execution] = Recent(KEPT)
+        self._executions: Recent[str, Execution] = Recent(MAX_PAST)
 
-    def take(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """Take a message on iopub without a request of ours."""
         execution = self._executions.get(message.parent_id)
         if message.type == "execute_input" and execution is None:
@@ -38,30 +38,30 @@ class OthersEvaluations:
         elif execution is None:
             self._stray(message)
         else:
-            execution.take(message)
+            execution.receive(message)
             if message.state == "idle" and not execution.is_over:
                 self._end(message.parent_id, execution)
 
     def _begin(self, message: Message) -> None:
-        told_as = message.parent_id
+        event_id = message.parent_id
 
-        def tell(event: Event) -> None:
-            self._listener(told_as, event)
+        def notify(event: Event) -> None:
+            self._listener(event_id, event)
 
-        execution = self._executions[told_as] = Execution(tell, self._info.quirks)
-        tell(OthersCode(message.text("code")))
-        execution.take(message)
+        execution = self._executions[event_id] = Execution(notify, self._info.quirks)
+        notify(OthersCode(message.text("code")))
+        execution.receive(message)
 
-    def _end(self, told_as: str, execution: Execution) -> None:
+    def _end(self, event_id: str, execution: Execution) -> None:
         execution.is_over = True
         ending = OthersEnding("done")
         if execution.is_interrupted:
             ending = OthersEnding("interrupted")
         elif execution.error is not None:
             failure = failure_of(execution.error, language=self._info.language, cell=execution.count)
-            self._listener(told_as, Output("err", report_of(failure, language=self._info.language)))
+            self._listener(event_id, Output("err", report_of(failure, language=self._info.language)))
             ending = OthersEnding("failed", failure)
-        self._listener(told_as, ending)
+        self._listener(event_id, ending)
 
     def _stray(self, message: Message) -> None:
         """Tell output without an owner: from a kernel's start, or an execution that started before we came."""

@@ -33,30 +33,30 @@ from codriver.repls.contract.adapter import EvaluationFailedError, namespace_mis
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
     Display,
-    Ended,
     Event,
     Interruption,
     Listener,
+    OnEnd,
     Output,
     Reported,
-    SyntaxFault,
+    SyntaxIssue,
     TestResult,
     TestRun,
     ThreadDump,
 )
-from codriver.repls.contract.questions import Complete, LastError, Question
+from codriver.repls.contract.questions import Complete, LastError, Query
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.server_dialect import dump_of, read_python
-from codriver.repls.jupyter.execution import OUR_FOLDER, Execution, stop
+from codriver.repls.jupyter.execution import WORKER_DIRECTORY, Execution, stop
 from codriver.repls.jupyter.kernel import EXECUTE, Exchange, Kernel
 from codriver.repls.jupyter.kernel_questions import (
     MOST_CHECKED,
-    Questions,
+    KernelQueries,
     expression,
     expression_now,
+    expression_value,
     silently,
-    told_by,
 )
 from codriver.repls.programs import python_text
 from codriver.repls.stack_traces import frames_of, marked, read_trace, with_locals
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import Extra
 
 
-class AskExpression(Protocol):
+class EvaluateExpression(Protocol):
     """A way to have the kernel evaluate an expression of ours."""
 
     async def __call__(self, kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
@@ -87,12 +87,12 @@ HOMES: Final = frozenset({None, "", "user", "__main__"})
 """The names of a kernel's only namespace."""
 
 
-class PythonQuestions:
+class PythonQueries:
     """The questions to one Python kernel, for the life of its connection."""
 
-    def __init__(self, kernel: Kernel, questions: Questions, *, op_timeout_s: float, workspace: Path | None) -> None:
+    def __init__(self, kernel: Kernel, queries: KernelQueries, *, op_timeout_s: float, workspace: Path | None) -> None:
         self._kernel = kernel
-        self._questions = questions
+        self._queries = queries
         self._op_timeout_s = op_timeout_s
         self.workspace = workspace
         self._is_brought_in = False
@@ -107,7 +107,7 @@ class PythonQuestions:
         """
         async with self._bringing_in:
             if not self._is_brought_in:
-                await self._questions.wait_free()
+                await self._queries.wait_free()
                 await self._send_modules(expression)
 
     async def bring_in_now(self) -> None:
@@ -129,12 +129,12 @@ class PythonQuestions:
         seen: list[object] = []
         with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error is told without locals then
             await self.bring_in_now()
-            asking = put("locals", cell=cell)
-            told = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
-            seen = cast("list[object]", read_answer("locals", read_told("locals", told)))
+            code = put("locals", cell=cell)
+            value = await expression_now(self._kernel, code, timeout_s=self._op_timeout_s)
+            seen = cast("list[object]", read_answer("locals", answer_from_program("locals", value)))
         return tuple(text for text in seen if isinstance(text, str))
 
-    def asking_edited(self, code: str) -> Mapping[str, str]:
+    def edited_names_code(self, code: str) -> Mapping[str, str]:
         """The expression sent with a cell that tells the edited modules it used; none without our modules."""
         if not self._is_brought_in or len(code) > MOST_CHECKED:
             return {}
@@ -148,49 +148,51 @@ class PythonQuestions:
         """
         await self.bring_in_now()
         operation, arguments = extra.begin(str(self.workspace or ""))
-        asking = put(operation, **arguments)
-        read_told(operation, await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s))
+        code = put(operation, **arguments)
+        answer_from_program(operation, await expression_now(self._kernel, code, timeout_s=self._op_timeout_s))
 
     async def end(self, extra: Extra) -> str | None:
         """End it, in the caller's turn; the report, as JSON, or None without one."""
-        asking = put(extra.end)
-        reply = await expression_now(self._kernel, asking, timeout_s=self._op_timeout_s)
-        answer = read_answer(extra.end, read_told(extra.end, reply))
+        code = put(extra.end)
+        reply = await expression_now(self._kernel, code, timeout_s=self._op_timeout_s)
+        answer = read_answer(extra.end, answer_from_program(extra.end, reply))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
         """The expression that evaluates our code for a test run, in the project's folder, if the kernel has that."""
         return put("test", code=code, folder=str(self.workspace or ""))
 
-    async def _send_modules(self, ask: AskExpression) -> None:
+    async def _send_modules(self, evaluate: EvaluateExpression) -> None:
         code = await anyio.to_thread.run_sync(install)  # the first call reads files
-        read_told("what kernels are asked by", await ask(self._kernel, code, timeout_s=self._op_timeout_s))
+        answer_from_program(
+            "what kernels are asked by", await evaluate(self._kernel, code, timeout_s=self._op_timeout_s)
+        )
         self._is_brought_in = True
 
-    async def told(self, question: Question[Any]) -> Mapping[str, object]:
+    async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
         """The kernel's answer to a question of the contract; completions of other than dotted names are IPython's own.
 
         IPython's completions take seconds the first time, and fail when a human's notebook asks at the same moment.
         """
-        is_home = question.namespace in HOMES
-        if isinstance(question, Complete) and is_home and not _NAME.fullmatch(question.prefix):
-            return await self._questions.complete(question.prefix)
-        if isinstance(question, LastError):
-            return await self._last_error(question)
-        return as_map(await self._ask(question.name, **question.asked(question.namespace or "")))
+        is_home = query.namespace in HOMES
+        if isinstance(query, Complete) and is_home and not _NAME.fullmatch(query.prefix):
+            return await self._queries.complete(query.prefix)
+        if isinstance(query, LastError):
+            return await self._last_error(query)
+        return as_map(await self._call(query.name, **query.request_fields(query.namespace or "")))
 
-    async def fault_of(self, code: str) -> SyntaxFault | None:
+    async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """The reason and the place why IPython cannot read `code`; None if it can, or cannot be asked."""
         if is_plain(code):
             return None  # an evaluation must not take longer for it
-        if await self._questions.fault_of(code) is None:
+        if await self._queries.check_syntax(code) is None:
             return None
         # If the two differ, the parser is right, as it reads the code for the run.
-        fields = as_map(await self._ask("syntax", code=code))
+        fields = as_map(await self._call("syntax", code=code))
         if not (message := as_text(fields.get("message"))):
             return None
         line, column = fields.get("line"), fields.get("column")
-        return SyntaxFault(
+        return SyntaxIssue(
             message,
             as_text(fields.get("class")) or "SyntaxError",
             line if isinstance(line, int) else None,
@@ -200,23 +202,23 @@ class PythonQuestions:
     async def stacks(self) -> ThreadDump | None:
         """The stacks of the kernel's threads that run user code."""
         try:
-            if not await self._questions.can_ask():
+            if not await self._queries.can_query():
                 return None
-            text = await self._ask("stacks")
+            text = await self._call("stacks")
         except CodriverError:
             return None  # this is asked before an interrupt, and must never delay it
         return dump_of(read_python(str(text)), WORKER_PYTHON.tooling)
 
-    async def _last_error(self, question: LastError) -> Mapping[str, object]:
-        told = as_map(await self._ask(question.name, **question.asked("")))
-        parts = as_map(told.get("error"))
+    async def _last_error(self, query: LastError) -> Mapping[str, object]:
+        answer = as_map(await self._call(query.name, **query.request_fields("")))
+        parts = as_map(answer.get("error"))
         if not parts:
             return NOTHING
-        trace = with_locals(read_trace(parts, WORKER_PYTHON), as_list(told.get("locals")))
+        trace = with_locals(read_trace(parts, WORKER_PYTHON), as_list(answer.get("locals")))
         chain = tuple(replace(link, frames=marked(link.frames, self.workspace)) for link in trace.chain)
         return {"trace": replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)}
 
-    async def _ask(self, question: str, **fields: object) -> object:
+    async def _call(self, query: str, **fields: object) -> object:
         """The answer to a question, by the modules in the kernel, which are loaded first if missing.
 
         Raises:
@@ -224,10 +226,10 @@ class PythonQuestions:
             EvaluationFailedError: the kernel failed in answering.
         """
         await self.bring_in()
-        await self._questions.wait_free()
-        code = put(question, **fields)
-        told = await expression(self._kernel, code, timeout_s=self._op_timeout_s)
-        return read_answer(question, read_told(question, told))
+        await self._queries.wait_free()
+        code = put(query, **fields)
+        answer = await expression(self._kernel, code, timeout_s=self._op_timeout_s)
+        return read_answer(query, answer_from_program(query, answer))
 
 
 def is_plain(code: str) -> bool:
@@ -243,34 +245,36 @@ def is_plain(code: str) -> bool:
     return True
 
 
-def read_told(question: str, told: Mapping[str, object]) -> object:
+def answer_from_program(query: str, answer: Mapping[str, object]) -> object:
     """The data that an expression of ours printed as JSON; None if it is Python's `None`.
 
     Raises:
         EvaluationFailedError: the expression failed, or printed something else.
     """
-    if text_of(told, "status") == "error" or not told:
-        failure = Failure(text_of(told, "ename") or "unreadable", text_of(told, "evalue") or "the kernel told nothing")
-        raise EvaluationFailedError(question, failure)
-    text = text_of(mapping_of(told, "data"), "text/plain")
+    if text_of(answer, "status") == "error" or not answer:
+        failure = Failure(
+            text_of(answer, "ename") or "unreadable", text_of(answer, "evalue") or "the kernel told nothing"
+        )
+        raise EvaluationFailedError(query, failure)
+    text = text_of(mapping_of(answer, "data"), "text/plain")
     if text == "None":
         return None
     try:
         return cast("object", json.loads(text))
     except (ValueError, RecursionError) as error:  # nested too deep
-        fault = Failure("unreadable", f"the kernel printed {text[:200]!r} where JSON was expected")
-        raise EvaluationFailedError(question, fault) from error
+        failure = Failure("unreadable", f"the kernel printed {text[:200]!r} where JSON was expected")
+        raise EvaluationFailedError(query, failure) from error
 
 
-def edited_in(told: Mapping[str, object]) -> tuple[str, ...]:
+def edited_in(answer: Mapping[str, object]) -> tuple[str, ...]:
     """The modules that a cell used and whose files were edited since, from the cell's expressions."""
     found: object = ()
     with suppress(EvaluationFailedError):
-        found = read_answer(EDITED, read_told(EDITED, mapping_of(told, EDITED)))
+        found = read_answer(EDITED, answer_from_program(EDITED, mapping_of(answer, EDITED)))
     return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
-def read_answer(question: str, answer: object) -> object:
+def read_answer(query: str, answer: object) -> object:
     """The data of an answer.
 
     Raises:
@@ -278,35 +282,35 @@ def read_answer(question: str, answer: object) -> object:
     """
     fields = answer if isinstance(answer, dict) else {}
     if failed := mapping_of(fields, "failed"):
-        raise EvaluationFailedError(question, Failure(text_of(failed, "type"), text_of(failed, "message")))
+        raise EvaluationFailedError(query, Failure(text_of(failed, "type"), text_of(failed, "message")))
     return fields.get("data")
 
 
 WORKER: Final = Path(__file__).parents[1] / "worker"
 TEXT: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
-DOOR: Final = "python.kernel_answers"
+ENTRY_MODULE: Final = "python.kernel_answers"
 """The module whose answers a kernel gives."""
 _IMPORT: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
 """An import of a module of the same folder, or of another one."""
 
 
 @cache
-def _texts() -> tuple[tuple[str, str], ...]:
+def _module_sources() -> tuple[tuple[str, str], ...]:
     """The modules to load, by their dotted names, each after the modules that it needs."""
     needs: dict[str, set[str]] = {}
-    texts: dict[str, str] = {}
+    sources: dict[str, str] = {}
     features = {f"features.{path.stem}" for path in (WORKER / "features").glob("*.py") if path.stem != "__init__"}
-    waiting = [DOOR, *features]
+    waiting = [ENTRY_MODULE, *features]
     while waiting:
         name = waiting.pop()
-        if name in texts:
+        if name in sources:
             continue
-        folder, _, module = name.partition(".")
-        texts[name] = files.read_text(WORKER / folder / f"{module}.py", TEXT)
-        needs[name] = {found["far"] or f"{folder}.{found['near']}" for found in _IMPORT.finditer(texts[name])}
+        package, _, module = name.partition(".")
+        sources[name] = files.read_text(WORKER / package / f"{module}.py", TEXT)
+        needs[name] = {found["far"] or f"{package}.{found['near']}" for found in _IMPORT.finditer(sources[name])}
         waiting += needs[name]
-    needs[DOOR] |= features
-    return tuple((name, texts[name]) for name in TopologicalSorter(needs).static_order())
+    needs[ENTRY_MODULE] |= features
+    return tuple((name, sources[name]) for name in TopologicalSorter(needs).static_order())
 
 
 @cache
@@ -317,16 +321,16 @@ def _bring_in() -> str:
 @cache
 def package() -> str:
     """The name of the private package: each text has a name of its own, as kernels outlive servers."""
-    digest = blake2b(json.dumps([_bring_in(), *_texts()]).encode(), digest_size=4).hexdigest()
+    digest = blake2b(json.dumps([_bring_in(), *_module_sources()]).encode(), digest_size=4).hexdigest()
     return f"_codriver_{digest}"
 
 
 @cache
 def _install() -> str:
     """The expression that loads the modules and gives their answers, whatever names the user has redefined."""
-    packed = base64.b85encode(zlib.compress(json.dumps(_texts()).encode(), 9)).decode()
+    packed = base64.b85encode(zlib.compress(json.dumps(_module_sources()).encode(), 9)).decode()
     return (
-        "[space['install'](" + repr(package()) + ", " + repr(OUR_FOLDER) + ", texts)"
+        "[space['install'](" + repr(package()) + ", " + repr(WORKER_DIRECTORY) + ", texts)"
         " for builtins in [__import__('builtins')] for space in [{'__name__': " + repr(package()) + "}]"
         " for _ in [builtins.exec(" + repr(_bring_in()) + ", space)]"
         " for texts in [__import__('json').loads(__import__('zlib').decompress("
@@ -336,25 +340,26 @@ def _install() -> str:
 
 def install() -> str:
     """The expression that loads missing modules; its value has no meaning."""
-    return f"None if {_here()} else {_install()} and None"
+    return f"None if {_answers()} else {_install()} and None"
 
 
-def _here() -> str:
+def _answers() -> str:
     return f"getattr(__import__('sys').modules.get({package()!r}), 'answers', None)"
 
 
-def put(asked: str, /, **fields: object) -> str:
+def put(function: str, /, **fields: object) -> str:
     """The expression that asks a question; its value prints as JSON, `null` without the modules."""
-    said = ", ".join(f"{key}={_literal(value)}" for key, value in fields.items())
+    arguments = ", ".join(f"{key}={_literal(value)}" for key, value in fields.items())
     # A question that raises would become the last error of the user.
-    return f"(lambda answers: answers and answers.ask({', '.join(filter(None, [repr(asked), said]))}))({_here()})"
+    call = ", ".join(filter(None, [repr(function), arguments]))
+    return f"(lambda answers: answers and answers.ask({call}))({_answers()})"
 
 
-def load(path: str, text: str, lines: tuple[int, ...] | None, hold: str, how: str = "") -> str:
+def load(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str, how: str = "") -> str:
     """The code that loads a file, in a kernel with the modules."""
-    has_more = lines is not None or hold or how
-    said = [path, text, *([list(lines) if lines is not None else None, hold, how] if has_more else [])]
-    return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, said))})"
+    has_more = lines is not None or undo_id or how
+    arguments = [path, text, *([list(lines) if lines is not None else None, undo_id, how] if has_more else [])]
+    return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, arguments))})"
 
 
 def in_frame(code: str, frame: int) -> str:
@@ -379,7 +384,7 @@ class KernelTestRunner:
     __test__ = False  # for pytest, which would take it for a test
 
     def __init__(
-        self, kernel: Kernel, python: PythonQuestions, listener: Listener, interrupt: Callable[[], Awaitable[str]]
+        self, kernel: Kernel, python: PythonQueries, listener: Listener, interrupt: Callable[[], Awaitable[str]]
     ) -> None:
         self._kernel = kernel
         self._python = python
@@ -390,10 +395,10 @@ class KernelTestRunner:
         self.run_tests = self._evaluations.run_tests
         self.end = self._evaluations.end
 
-    def start(self, request: Request, ended: Ended) -> None:
+    def start(self, request: Request, on_end: OnEnd) -> None:
         """Run tests as an evaluation."""
         self._kernel.check_open()
-        self._evaluations.start(request, ended)
+        self._evaluations.start(request, on_end)
 
     def so_far(self, evaluation: str) -> TestRun | None:
         """The ended tests of a run under way."""
@@ -407,7 +412,7 @@ class KernelTestRunner:
         run = self._under_way[0]
         return await stop(run.waiting, run.over, self._interrupt_kernel)
 
-    async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+    async def _run(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         del session  # a kernel has only one namespace
         run = _Run(evaluation, self._listener, self._kernel)
         self._under_way.append(run)
@@ -417,14 +422,14 @@ class KernelTestRunner:
                 async with self._kernel.turn():
                     run.waiting = None
                     await self._python.bring_in_now()
-                    for extra in asked.extras:
+                    for extra in selection.extras:
                         await self._python.begin(extra)
                     try:
-                        reply = await run.send(self._python.test_expression(code_of(asked)))
+                        reply = await run.send(self._python.test_expression(code_of(selection)))
                     finally:
                         if evaluation is not None:
-                            await self._end_extras(evaluation, asked.extras)
-                return self._marked(run_of(reply, asked, "".join(run.printed)))
+                            await self._end_extras(evaluation, selection.extras)
+                return self._marked(run_of(reply, selection, "".join(run.printed)))
             return STOPPED
         finally:
             self._under_way.remove(run)
@@ -458,8 +463,8 @@ class _Run:
 
     async def send(self, expression: str) -> Mapping[str, object]:
         """Send the expression, and wait for its end; the kernel's answer."""
-        execution = Execution(self._heard, self._kernel.info.quirks)
-        exchange = self._kernel.post("shell", EXECUTE, silently(expression), Exchange(execution.take))
+        execution = Execution(self._receive, self._kernel.info.quirks)
+        exchange = self._kernel.post("shell", EXECUTE, silently(expression), Exchange(execution.receive))
         try:
             await exchange.replied.wait()
             with anyio.move_on_after(IDLE_S):
@@ -467,10 +472,10 @@ class _Run:
         finally:
             self._kernel.finish(exchange)
         self._kernel.check_open()
-        return told_by(exchange.reply)
+        return expression_value(exchange.reply)
 
-    def _heard(self, event: Event) -> None:
-        if isinstance(event, Output) and (text := self.progress.take(event.text)):
+    def _receive(self, event: Event) -> None:
+        if isinstance(event, Output) and (text := self.progress.feed(event.text)):
             self.printed.append(text)
             if self.evaluation is not None:
                 self._listener(self.evaluation, Output("out", text))
@@ -478,34 +483,34 @@ class _Run:
             self._listener(self.evaluation, event)
 
 
-def code_of(asked: TestSelection) -> str:
+def code_of(selection: TestSelection) -> str:
     """The expression that runs the tests in a new process of the kernel's Python."""
     return WORKER_PYTHON.expression(
         "test-fresh",
-        ns=asked.namespace or "",
-        name=asked.test or "",
-        match=asked.match or "",
-        words=alternatives(asked.match or ""),
-        only=asked.only,
+        ns=selection.namespace or "",
+        name=selection.test or "",
+        match=selection.match or "",
+        words=alternatives(selection.match or ""),
+        only=selection.only,
         root="",
     )
 
 
-def run_of(told: Mapping[str, object], asked: TestSelection, printed: str) -> TestRun:
+def run_of(reply: Mapping[str, object], selection: TestSelection, printed: str) -> TestRun:
     """The run that the kernel's answer reports.
 
     Raises:
         RefusedError: there is no such module or file.
         EvaluationFailedError: no such test exists, or its module does not load.
     """
-    if text_of(told, "ename") == "KeyboardInterrupt":
+    if text_of(reply, "ename") == "KeyboardInterrupt":
         return STOPPED
-    answer = read_told(WHAT, told)
+    answer = answer_from_program(WHAT, reply)
     if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
         return STOPPED
     data = as_map(read_answer(WHAT, answer))
     if not data:
         raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
     if data.get("missing"):
-        raise namespace_missing(asked.namespace or "")
+        raise namespace_missing(selection.namespace or "")
     return tests_of(data, WORKER_PYTHON, output=printed)

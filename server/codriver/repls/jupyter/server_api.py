@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 CALL_S: Final = 10.0
 START_S: Final = 120.0
 """A gateway answers once its kernel runs, and a cluster may first have to find room for it."""
-SHOWN_CHARACTERS: Final = 200
+EXCERPT_CHARACTERS: Final = 200
 """The characters shown of a server's refusal."""
-OK, REDIRECTS, SERVER_FAULTS = range(200, 300), range(300, 400), range(500, 600)
+OK, REDIRECTS, SERVER_ERRORS = range(200, 300), range(300, 400), range(500, 600)
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
 NOT_RUNNING: Final = (424, 503)
 """The answers of a Hub for a user whose server does not run."""
@@ -45,8 +45,8 @@ class ServerAnswerError(RefusedError):
 
     reason = "repl-unreachable"
 
-    def __init__(self, base: str, status: int, problem: str, *, hint: str) -> None:
-        super().__init__(f"the Jupyter Server at {base} {problem}", hint=hint, details={"endpoint": base})
+    def __init__(self, base: str, status: int, cause: str, *, hint: str) -> None:
+        super().__init__(f"the Jupyter Server at {base} {cause}", hint=hint, details={"endpoint": base})
         self.status = status
 
 
@@ -90,14 +90,14 @@ class ServerApi:
         environ: Mapping[str, str],
         *,
         timeout_s: float = CALL_S,
-        keep_secret: Callable[[str, str], None] | None = None,
+        add_secret: Callable[[str, str], None] | None = None,
     ) -> None:
         """`timeout_s`: for calls that start no process. `keep_secret` gets the token before the token is shown."""
         self.base = base
         self._timeout_s = timeout_s
         self._token = token
         self._environ = environ
-        self._keep_secret = keep_secret
+        self._add_secret = add_secret
         self._limiter = anyio.CapacityLimiter(4)
         self._tls: ssl.SSLContext | None = None
 
@@ -123,8 +123,8 @@ class ServerApi:
 
         A gateway takes only the variables `KERNEL_…` of `env`, and a Jupyter Server none.
         """
-        wanted = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
-        return _kernel(as_map(await self._call("POST", "/api/kernels", wanted, timeout_s=START_S)))
+        body = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
+        return _kernel(as_map(await self._call("POST", "/api/kernels", body, timeout_s=START_S)))
 
     async def interrupt(self, kernel: str) -> None:
         """Interrupt what a kernel runs.
@@ -143,7 +143,7 @@ class ServerApi:
         try:
             await self._call("POST", f"{_path(kernel)}/restart", {}, timeout_s=START_S)
         except ServerAnswerError as error:
-            if error.status in SERVER_FAULTS:  # a Jupyter Server answers 500 for a missing kernel
+            if error.status in SERVER_ERRORS:  # a Jupyter Server answers 500 for a missing kernel
                 await self.kernel(kernel)
             raise
 
@@ -155,8 +155,8 @@ class ServerApi:
     def headers(self) -> dict[str, str]:
         """Return the header that shows the token. Waits for a disk."""
         token = self._token.read(self._environ)
-        if token and self._keep_secret is not None:
-            self._keep_secret(self._token.name, token)
+        if token and self._add_secret is not None:
+            self._add_secret(self._token.name, token)
         return {"Authorization": f"token {token}"} if token else {}
 
     def tls(self) -> ssl.SSLContext | None:
@@ -165,22 +165,22 @@ class ServerApi:
             self._tls = ssl.create_default_context()
         return self._tls
 
-    def refusal(self, status: int, said: str, path: str) -> ServerAnswerError:
+    def refusal(self, status: int, detail: str, path: str) -> ServerAnswerError:
         """Return the error for an answer that refuses."""
-        said = f" ({one_line(said[:SHOWN_CHARACTERS])})" if said else ""
+        detail = f" ({one_line(detail[:EXCERPT_CHARACTERS])})" if detail else ""
         if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
-                problem = f"does not list its kernels, or wants another token: HTTP {status}{said}"
+                cause = f"does not list its kernels, or wants another token: HTTP {status}{detail}"
                 hint = f"a Kernel Gateway lists none unless told to: name the kernel's id; else {self._token.hint}"
             else:
-                problem = f"wants a token, or another one than it was shown: HTTP {status}{said}"
+                cause = f"wants a token, or another one than it was shown: HTTP {status}{detail}"
                 hint = self._token.hint
-            return TokenRefusedError(self.base, status, problem, hint=hint)
+            return TokenRefusedError(self.base, status, cause, hint=hint)
         if status == NOT_FOUND and path != "/api/kernels":
             return KernelGoneError(
                 self.base,
                 status,
-                f"knows no such kernel: HTTP {status}{said}",
+                f"knows no such kernel: HTTP {status}{detail}",
                 hint="it was deleted, or the server started anew: name one that runs there, or one to be started",
             )
         if status in REDIRECTS:
@@ -193,7 +193,7 @@ class ServerApi:
         hint = "check the URL: it is the server's own, as far as its path ends before /lab or /tree"
         if status in NOT_RUNNING:
             hint = "a Hub answers so when the user's server does not run: start it there, and it is tried again"
-        return ServerAnswerError(self.base, status, f"refuses: HTTP {status}{said}", hint=hint)
+        return ServerAnswerError(self.base, status, f"refuses: HTTP {status}{detail}", hint=hint)
 
     async def _call(
         self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_s: float | None = None
@@ -211,7 +211,7 @@ class ServerApi:
             cause = f"it did not answer {method} {path} within {timeout_s:g} s"
             raise ReplUnreachableError(self.base, cause) from None
         except (OSError, HTTPException) as error:
-            raise ReplUnreachableError(self.base, say(error)) from None
+            raise ReplUnreachableError(self.base, describe(error)) from None
         finally:
             exchange.abort()
         if status not in OK:
@@ -222,11 +222,11 @@ class ServerApi:
         self, exchange: HttpExchange, method: str, path: str, body: Mapping[str, object] | None
     ) -> tuple[int, bytes]:
         headers = {**self.headers(), "Accept": "application/json", "Content-Type": "application/json"}
-        said = None if body is None else json.dumps(body).encode()
-        return exchange.run(method, path, headers=headers, body=said, tls=self.tls())
+        detail = None if body is None else json.dumps(body).encode()
+        return exchange.run(method, path, headers=headers, body=detail, tls=self.tls())
 
 
-def say(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """Return the reason in words why a server was not reached."""
     from http.client import HTTPException  # noqa: PLC0415  # as above
 
@@ -253,30 +253,30 @@ def _path(kernel: str) -> str:
 def _message(answer: bytes) -> str:
     """Return the reason that a refusal gives: its `message` in JSON."""
     try:
-        told = json.loads(answer)
+        data = json.loads(answer)
     except (ValueError, RecursionError):
         return ""
-    said = told.get("message") or told.get("reason") if isinstance(told, dict) else None
-    return said if isinstance(said, str) else ""
+    detail = data.get("message") or data.get("reason") if isinstance(data, dict) else None
+    return detail if isinstance(detail, str) else ""
 
 
 def _json(answer: bytes, base: str) -> object:
     if not answer.strip():
         return None
     try:
-        told: object = json.loads(answer)
+        data: object = json.loads(answer)
     except (ValueError, RecursionError):
         raise ServerAnswerError(
             base, 200, "answers with something else than JSON", hint="check the URL: it is not that of the server"
         ) from None
-    return told
+    return data
 
 
-def _kernel(told: Mapping[str, Any]) -> KernelModel:
-    connections = told.get("connections")
+def _kernel(data: Mapping[str, Any]) -> KernelModel:
+    connections = data.get("connections")
     return KernelModel(
-        str(told.get("id", "")),
-        str(told.get("name", "")),
-        str(told.get("execution_state", "")),
+        str(data.get("id", "")),
+        str(data.get("name", "")),
+        str(data.get("execution_state", "")),
         connections if isinstance(connections, int) else 0,
     )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FIRST_S: Final = 90.0
 """The time until a kernel's first message: a server opens the WebSocket of a kernel that is just starting."""
-ASK_AGAIN_S: Final = 2.0
+RETRY_S: Final = 2.0
 AWAY_S: Final = 30.0
 AWAY_BUSY_S: Final = 600.0
 """The time for attempts to come back, and the longer time while our code runs: the server may keep its messages."""
@@ -51,7 +51,7 @@ EXECUTE: Final = "execute_request"
 class _Sent:
     """Code that was sent, until its reply comes."""
 
-    has_begun: bool = False
+    has_started: bool = False
     """Whether a message about the code came."""
 
 
@@ -91,7 +91,7 @@ class ServerChannel(Channel):
         self._has_outgoing = anyio.Event()
         self._sent: dict[str, _Sent] = {}
         """Code sent to the main shell and not answered yet."""
-        self._own: set[str] = set()
+        self._sent_ids: set[str] = set()
         """The ids of our own questions, whose answers nobody else asked for."""
         self._probe = ""
         """The question that was asked after the last return."""
@@ -99,7 +99,7 @@ class ServerChannel(Channel):
         """The sent code that was under way at the last loss."""
         self._loss = ""
         """The last loss, in words."""
-        self._heard = anyio.Event()
+        self._received = anyio.Event()
         self._doubt = anyio.Event()
         """Set when the kernel may be gone."""
         self._cause: str | None = None
@@ -111,7 +111,7 @@ class ServerChannel(Channel):
         return self._session
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Return the kernel's URL."""
         return f"{self._api.base}/api/kernels/{self._kernel}"
 
@@ -172,12 +172,12 @@ class ServerChannel(Channel):
             NotAnReplError: the kernel is silent, or the connection ended.
         """
         with anyio.move_on_after(within_s):
-            while not self._heard.is_set() and self._cause is None:
-                self._ask("control")
-                with anyio.move_on_after(ASK_AGAIN_S):
-                    await self._heard.wait()
-        if self._cause is not None or not self._heard.is_set():
-            raise NotAnReplError(self.place, self._cause or await self.silence(), protocol="Jupyter")
+            while not self._received.is_set() and self._cause is None:
+                self._query("control")
+                with anyio.move_on_after(RETRY_S):
+                    await self._received.wait()
+        if self._cause is not None or not self._received.is_set():
+            raise NotAnReplError(self.address, self._cause or await self.silence(), protocol="Jupyter")
 
     async def run(self, opened: ServerSocket) -> None:
         """Read and write until the channel has finished, coming back after each loss."""
@@ -190,7 +190,7 @@ class ServerChannel(Channel):
                 return
             finally:
                 await current.close()
-            current = await self._come_back(lost)
+            current = await self._reconnect(lost)
 
     async def _use(self, current: ServerSocket) -> SocketLostError:
         """Read and write over one WebSocket until its loss; the cause of the loss.
@@ -203,7 +203,7 @@ class ServerChannel(Channel):
             tasks.start_soon(current.watch)
             try:
                 while True:
-                    self._take(await current.receive())
+                    self._receive(await current.receive())
                     # Messages that are there already come without a turn of the loop, which others need.
                     await anyio.lowlevel.checkpoint()
             except SocketLostError as lost:
@@ -221,7 +221,7 @@ class ServerChannel(Channel):
                     self._has_outgoing = anyio.Event()
                     await self._has_outgoing.wait()
 
-    async def _come_back(self, lost: SocketLostError) -> ServerSocket | None:
+    async def _reconnect(self, lost: SocketLostError) -> ServerSocket | None:
         """Another WebSocket for the same session; None after giving up, or without a kernel to come back to."""
         since, delay_s = anyio.current_time(), FIRST_RETRY_S
         self._probe, self._doubtful = "", self._sent.copy()
@@ -239,8 +239,8 @@ class ServerChannel(Channel):
             else:
                 self._loss = f"{lost.cause} for {anyio.current_time() - since:.1f} s"
                 if self._doubtful and (lost.is_stalled or await self._has_company()):
-                    self._tell_gap()
-                self._probe = self._ask("shell")
+                    self._report_gap()
+                self._probe = self._query("shell")
                 return opened
         return None
 
@@ -250,12 +250,12 @@ class ServerChannel(Channel):
             return (await self._api.kernel(self._kernel)).connections > 1
         return False
 
-    def _tell_gap(self) -> None:
+    def _report_gap(self) -> None:
         """Say in the output of running code that a part may be missing."""
         text = f"[{self._loss}: what the code printed meanwhile may be missing here]\n"
         for id_ in self._doubtful:
-            told = Message("iopub", "stream", content={"name": "stderr", "text": text})
-            self._on_message(replace(told, parent_id=id_, parent_type=EXECUTE, parent_session=self._session))
+            message = Message("iopub", "stream", content={"name": "stderr", "text": text})
+            self._on_message(replace(message, parent_id=id_, parent_type=EXECUTE, parent_session=self._session))
 
     async def poll(self) -> None:
         """Notice that the kernel was deleted: its WebSocket stays open."""
@@ -271,41 +271,41 @@ class ServerChannel(Channel):
             except RefusedError:
                 continue  # the WebSocket shows whether the server can be reached
 
-    def _take(self, frame: Frame) -> None:
+    def _receive(self, frame: Frame) -> None:
         if frame.channel not in SOCKETS:
             return
-        message = replace(read_message(frame.channel, _raw(frame)), problem=frame.problem)
-        self._heard.set()
+        message = replace(read_message(frame.channel, _raw(frame)), read_error=frame.read_error)
+        self._received.set()
         if message.session == self._session:
             message = _of_server(message)
         if sent := self._sent.get(message.parent_id):
-            sent.has_begun = True
+            sent.has_started = True
             if message.socket == "shell":
                 del self._sent[message.parent_id]
         if message.type == "shutdown_reply":
             self._doubt.set()
-        if message.parent_id in self._own and message.socket != "iopub":
+        if message.parent_id in self._sent_ids and message.socket != "iopub":
             if message.parent_id == self._probe:
-                self._judge()
+                self._check_sent()
             return
         self._on_message(message)
 
-    def _judge(self) -> None:
+    def _check_sent(self) -> None:
         """Look for code sent before the loss and still unanswered while a later question is answered: it never is."""
         self._probe = ""
         unanswered = [sent for id_, sent in self._doubtful.items() if id_ in self._sent]
         if not unanswered:
             return
-        if any(sent.has_begun for sent in unanswered):
+        if any(sent.has_started for sent in unanswered):
             known = "the code is over, and its outcome is not known: the server keeps it only where no other client is"
         else:
             known = "whether the code reached the kernel is not known"
         self.end(f"{self._loss}; {known}. The kernel is idle now, and what is defined in it is there")
 
-    def _ask(self, socket: Socket) -> str:
+    def _query(self, socket: Socket) -> str:
         """Ask the kernel's name, before all waiting messages; the question's id."""
         frame = self._frame(socket, "kernel_info_request", {}, {}, None)
-        self._own.add(frame.header["msg_id"])
+        self._sent_ids.add(frame.header["msg_id"])
         self._outgoing.appendleft(frame)
         self._has_outgoing.set()
         return cast("str", frame.header["msg_id"])
@@ -330,10 +330,10 @@ def _raw(frame: Frame) -> Mapping[str, object]:
 
 def _of_server(message: Message) -> Message:
     """A message that the server itself made in our name: without a kernel's session, told in one line."""
-    said = message.text("text")
-    if message.type != "stream" or not said.startswith(RATE_LIMIT):
+    message_text = message.text("text")
+    if message.type != "stream" or not message_text.startswith(RATE_LIMIT):
         return replace(message, session="")
-    limit = re.search(r"iopub_\w+_limit=\S+ \(\w+/sec\)", said)
-    told = f" ({limit[0]})" if limit else ""
-    text = f"{said.partition('.')[0]}: the Jupyter Server left out output here{told}\n"
+    limit = re.search(r"iopub_\w+_limit=\S+ \(\w+/sec\)", message_text)
+    notice = f" ({limit[0]})" if limit else ""
+    text = f"{message_text.partition('.')[0]}: the Jupyter Server left out output here{notice}\n"
     return replace(message, session="", content={"name": "stderr", "text": text})

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from codriver.errors import CodriverError, refused
-from codriver.repls.jupyter.connection_files import LOOPBACK, OWN_PREFIX, RuntimeFolder, runtime_folder
+from codriver.repls.jupyter.connection_files import CODRIVER_PREFIX, LOOPBACK, RuntimeDirectory, runtime_directory
 from codriver.repls.jupyter.kernel_discovery import is_alive
 from codriver.repls.jupyter.named_kernels import (
     IN_THE_OPEN,
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
-    from codriver.repls.jupyter.messages import Channel, KeepUp, OnMessage
+    from codriver.repls.jupyter.messages import CatchUp, Channel, OnMessage
 
 PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """The protocols of Jupyter Servers' kernels, in the address of a REPL."""
 FILES: Final = "jupyter"
 """The protocol of kernels reached by their connection file."""
 FAREWELL_S: Final = 5.0
-OWN_SERVER_S: Final = 2.0
+LOCAL_SERVER_S: Final = 2.0
 """The time for a server on this machine to tell whether a kernel is its own."""
 
 logger = logging.getLogger(__name__)
@@ -52,14 +52,14 @@ logger = logging.getLogger(__name__)
 class ServerKernels:
     """The kernels of Jupyter Servers that our server may use. Lives as long as that."""
 
-    def __init__(self, environ: Mapping[str, str], keep_secret: Callable[[str, str], None], keep_up: KeepUp) -> None:
+    def __init__(self, environ: Mapping[str, str], add_secret: Callable[[str, str], None], catch_up: CatchUp) -> None:
         """`keep_secret` gets each token, with a name for it, before a server sees the token.
 
         `keep_up` waits until a kernel's messages are kept, if they come faster than they are kept.
         """
         self._environ = environ
-        self._keep_up = keep_up
-        self._keep_secret = keep_secret
+        self._catch_up = catch_up
+        self._add_secret = add_secret
         self._named: dict[str, NamedKernel] = {}
         self._started: dict[str, tuple[ServerApi, str]] = {}
         """The kernels started for us, by address."""
@@ -68,7 +68,7 @@ class ServerKernels:
 
     def name(self, kernels: Iterable[NamedKernel]) -> None:
         """Learn the kernels that the user names: their tokens, and the variables for their start."""
-        self._named |= {one.place.address: one for one in kernels if isinstance(one.place, KernelUrl)}
+        self._named |= {one.location.address: one for one in kernels if isinstance(one.location, KernelUrl)}
 
     def ids(self) -> frozenset[str]:
         """Return the ids of kernels named without them: by a notebook, or as kernels to start."""
@@ -86,18 +86,18 @@ class ServerKernels:
                 tasks.start_soon(_delete, api, kernel)
 
     def _connect_by_file(
-        self, place: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
+        self, address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
         from codriver.repls.jupyter.jupyter_adapter import connect  # noqa: PLC0415  # many workspaces have no kernel
 
         del is_remote  # the connection file tells the kernel's place
-        return connect(partial(self._open_file, Path(place), found_by), listener=listener, workspace=workspace)
+        return connect(partial(self._open_file, Path(address), found_by), listener=listener, workspace=workspace)
 
     @asynccontextmanager
     async def _open_file(self, file: Path, found_by: Path | None, on_message: OnMessage) -> AsyncIterator[Channel]:
         from codriver.repls.jupyter.zmq_channel import open_zmq  # noqa: PLC0415  # as above
 
-        async with open_zmq(str(file), on_message, found_by=found_by, keep_up=self._keep_up) as channel:
+        async with open_zmq(str(file), on_message, found_by=found_by, catch_up=self._catch_up) as channel:
             kernel = file.stem.removeprefix("kernel-")
             if (api := await self._server_of(file, kernel)) is not None:
                 channel.restarted_by = partial(api.restart, kernel)
@@ -105,10 +105,10 @@ class ServerKernels:
 
     async def _server_of(self, file: Path, kernel: str) -> ServerApi | None:
         """Return the server of this user on this machine that started the kernel of a connection file."""
-        if file.name.startswith(OWN_PREFIX) or not file.name.startswith("kernel-"):
+        if file.name.startswith(CODRIVER_PREFIX) or not file.name.startswith("kernel-"):
             return None
-        for base, token in await anyio.to_thread.run_sync(_own_servers, self._environ):
-            api = ServerApi(base, token, self._environ, timeout_s=OWN_SERVER_S, keep_secret=self._keep_secret)
+        for base, token in await anyio.to_thread.run_sync(_local_servers, self._environ):
+            api = ServerApi(base, token, self._environ, timeout_s=LOCAL_SERVER_S, add_secret=self._add_secret)
             with suppress(CodriverError):
                 await api.kernel(kernel)
                 return api
@@ -117,7 +117,7 @@ class ServerKernels:
     def _connect(
         self,
         protocol: str,
-        place: str,
+        address: str,
         *,
         listener: Listener,
         workspace: Path | None,
@@ -125,7 +125,7 @@ class ServerKernels:
         found_by: Path | None = None,
     ) -> AbstractAsyncContextManager[Adapter]:
         del workspace, is_remote, found_by  # the kernel's server is asked for the kernel in any case
-        return self._connected(f"{protocol.removeprefix('jupyter+')}://{place}", listener)
+        return self._connected(f"{protocol.removeprefix('jupyter+')}://{address}", listener)
 
     @asynccontextmanager
     async def _connected(self, text: str, listener: Listener) -> AsyncIterator[Adapter]:
@@ -138,9 +138,9 @@ class ServerKernels:
             raise CodriverError(str(error)) from None
         named = self._named.get(url.address) or NamedKernel(url)
         if url.is_in_the_open and not named.is_plain_allowed:
-            said, _, hint = IN_THE_OPEN.format(base=url.base).partition(". ")
-            raise refused("repl-unreachable", said, hint=hint, details={"endpoint": url.base})
-        api = ServerApi(url.base, await self._token(url, named), self._environ, keep_secret=self._keep_secret)
+            warning, _, hint = IN_THE_OPEN.format(base=url.base).partition(". ")
+            raise refused("repl-unreachable", warning, hint=hint, details={"endpoint": url.base})
+        api = ServerApi(url.base, await self._token(url, named), self._environ, add_secret=self._add_secret)
         kernel = await self._find(url, named, api)
         if not url.kernel:
             self._led_to[url.address] = kernel
@@ -151,7 +151,7 @@ class ServerKernels:
         """Return the place of the token: as named, else in the file of a server of this user on this machine."""
         if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK:
             return named.token
-        return await anyio.to_thread.run_sync(_token_of_own, url.base, self._environ)
+        return await anyio.to_thread.run_sync(_token_of_local, url.base, self._environ)
 
     async def _find(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
         """Return the id of the kernel; a kernel named for a start is started."""
@@ -186,9 +186,9 @@ async def _delete(api: ServerApi, kernel: str) -> None:
         logger.warning("the kernel %s at %s may run on, as it could not be deleted: %s", kernel, api.base, error)
 
 
-def _own_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
+def _local_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
     """Return the servers of this user on this machine: their URLs, and the places of their tokens."""
-    servers = [one for one in RuntimeFolder(runtime_folder(environ)).look().servers if is_alive(one)]
+    servers = [one for one in RuntimeDirectory(runtime_directory(environ)).contents().servers if is_alive(one)]
     return [
         (one.url.rstrip("/"), TokenSource(str(one.path)) if one.token else TokenSource())
         for one in servers
@@ -196,8 +196,8 @@ def _own_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
     ]
 
 
-def _token_of_own(base: str, environ: Mapping[str, str]) -> TokenSource:
+def _token_of_local(base: str, environ: Mapping[str, str]) -> TokenSource:
     """Return the file with the token of a server of this user, by its port."""
     port = urlsplit(base).port
-    own = (token for url, token in _own_servers(environ) if urlsplit(url).port == port)
-    return next((token for token in own if token.file), TokenSource())
+    token_sources = (token for url, token in _local_servers(environ) if urlsplit(url).port == port)
+    return next((token for token in token_sources if token.file), TokenSource())

@@ -33,7 +33,7 @@ from codriver.net.cooperative_turns import in_turns
 from codriver.net.tcp_transport import probe_when_silent
 from codriver.repls.contract.adapter import NotAnReplError, PackageMissingError, ReplUnreachableError
 from codriver.repls.jupyter.messages import SHORT_BYTES, TooHeavyError, UnreadableError, reading
-from codriver.repls.jupyter.server_api import ServerApi, say
+from codriver.repls.jupyter.server_api import ServerApi, describe
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -63,11 +63,11 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FrameError(PeerError):
-    """A frame from a Jupyter Server is invalid; `problem` says in which way."""
+    """A frame from a Jupyter Server is invalid; `cause` says why."""
 
-    def __init__(self, problem: str) -> None:
-        super().__init__(f"the Jupyter Server sent a frame that is no message: {problem}")
-        self.problem = problem
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"the Jupyter Server sent a frame that is no message: {cause}")
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Frame:
     metadata: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     buffers: tuple[bytes, ...] = ()
-    problem: str = ""
+    read_error: str = ""
     """The reason in words why its content is not read: too many elements."""
 
 
@@ -123,7 +123,7 @@ def decoding(data: bytes, token: str) -> Generator[None, None, Frame]:
     try:
         read = yield from _reading(content, token)
     except TooHeavyError as error:
-        return Frame(*before, problem=error.problem)
+        return Frame(*before, read_error=error.cause)
     return Frame(*before, read, tuple(buffers))
 
 
@@ -194,7 +194,7 @@ def _of_json(text: bytes, buffers: tuple[bytes, ...], token: str) -> Generator[N
     try:
         whole = yield from _reading(text, token)
     except TooHeavyError as error:
-        raise FrameError(f"a part of it is no JSON that is read: {error.problem}") from None
+        raise FrameError(f"a part of it is no JSON that is read: {error.cause}") from None
     channel = whole.get("channel")
     if not isinstance(channel, str):
         raise FrameError("it names no channel")
@@ -220,7 +220,7 @@ def _reading(text: bytes, token: str) -> Generator[None, None, Mapping[str, Any]
     except TooHeavyError:
         raise
     except UnreadableError as error:
-        raise FrameError(f"a part of it is no JSON object: {error.problem}") from None
+        raise FrameError(f"a part of it is no JSON object: {error.cause}") from None
 
 
 def _checked(value: object) -> Mapping[str, Any]:
@@ -256,7 +256,7 @@ MOST_WAITING: Final = 2
 """Frames that wait to be read; the rest waits in the system, and then in the server."""
 MOST_PINGS: Final = 100
 """Pings of a server in a second, and in one received piece, before it is given up: servers send one in 30 s."""
-PIECE_BYTES: Final = 4096
+CHUNK_BYTES: Final = 4096
 """The bytes read at once, if they may hold more pings than that: each takes some 10 µs, and has two bytes."""
 PING_HEAD: Final = b"\x89"
 """The first byte of a ping. Source: RFC 6455, "Base framing protocol"."""
@@ -341,12 +341,12 @@ class ServerSocket:
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         with suppress(ConnectionClosed):
-            while await self._is_there(PONG_S if self._is_answering else FIRST_PONG_S):
+            while await self._is_alive(PONG_S if self._is_answering else FIRST_PONG_S):
                 await anyio.sleep(PING_S)
             self._is_stalled = True
         self._connection.transport.abort()
 
-    async def _is_there(self, within_s: float) -> bool:
+    async def _is_alive(self, within_s: float) -> bool:
         with anyio.move_on_after(within_s):
             pong = asyncio.ensure_future(await self._connection.ping())
             pong.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio complains of it
@@ -370,8 +370,8 @@ class ServerSocket:
             return SocketLostError(f"{TOO_LONG}, and was cut for that", is_stalled=True)
         if received is None:
             return SocketLostError("the connection to the Jupyter Server was cut")
-        said = f": {received.reason}" if received.reason else ""
-        return SocketLostError(f"the Jupyter Server closed the connection with {received.code}{said}")
+        reason = f": {received.reason}" if received.reason else ""
+        return SocketLostError(f"the Jupyter Server closed the connection with {received.code}{reason}")
 
 
 async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket:
@@ -403,7 +403,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
         cause = f"it does not open a WebSocket ({type(error).__name__})"
         raise NotAnReplError(api.base, cause, protocol="Jupyter") from None
     except (OSError, EOFError) as error:
-        raise ReplUnreachableError(api.base, say(error)) from None
+        raise ReplUnreachableError(api.base, describe(error)) from None
 
 
 @cache
@@ -447,7 +447,7 @@ def _connection() -> type[ClientConnection]:
 
         def data_received(self, data: bytes) -> None:
             _acknowledge_at_once(self.transport)
-            step = PIECE_BYTES if data.count(PING_HEAD) > MOST_PINGS else len(data)
+            step = CHUNK_BYTES if data.count(PING_HEAD) > MOST_PINGS else len(data)
             for start in range(0, len(data), step):
                 if self.is_flooded:
                     return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from codriver.core.values import Failure, Request
-    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter_values import Listener, OnEnd
     from codriver.repls.contract.extras import Extra
     from codriver.repls.jupyter.kernel import Kernel
 
@@ -52,7 +52,7 @@ and blocking code takes none. Source: Python documentation, `PyThreadState_SetAs
 
 def has_subshells(kernel: Kernel) -> bool:
     """Return true for a kernel that claims subshells, if its claims count."""
-    return kernel.info.quirks.keeps_subshells and FEATURE in kernel.info.features
+    return kernel.info.quirks.has_subshells and FEATURE in kernel.info.features
 
 
 class SubshellEvaluations:
@@ -67,7 +67,7 @@ class SubshellEvaluations:
     def __contains__(self, session: str) -> bool:
         return session in self._running
 
-    def start(self, request: Request, ended: Ended) -> None:
+    def start(self, request: Request, on_end: OnEnd) -> None:
         """Send code to be run, form by form, on a new subshell."""
         evaluator = _SubshellEvaluator(self._kernel, self._listener)
         self._running[request.session] = evaluator
@@ -75,7 +75,7 @@ class SubshellEvaluations:
         def over(how: Ending | Exception) -> None:
             if self._running.get(request.session) is evaluator:
                 del self._running[request.session]
-                ended(how)
+                on_end(how)
 
         evaluator.give_up = lambda words: over(Ending("interrupted", notes=(words,)))
         evaluator.start(replace(request, session=MAIN_SESSION), over)
@@ -102,12 +102,12 @@ class _NoPrograms:
     async def prepare_load(self) -> None:
         """Nothing is loaded there."""
 
-    def asking_edited(self, code: str) -> Mapping[str, str]:
+    def edited_names_code(self, code: str) -> Mapping[str, str]:
         del code
         return {}
 
-    def edited_in(self, told: Mapping[str, object]) -> tuple[str, ...]:
-        del told
+    def edited_in(self, values: Mapping[str, object]) -> tuple[str, ...]:
+        del values
         return ()
 
     async def begin(self, extra: Extra) -> None:

@@ -44,10 +44,10 @@ from codriver.repls.jupyter.messages import (
     Channel,
     UnreadableError,
     joined,
-    mended,
     new_header,
     read_message,
     reading,
+    repaired,
 )
 from codriver.repls.jupyter.zmq_socket import CLOSED, Dropped, Numbers, Received, Signer, ZmqSocket, open_socket
 from codriver.wire.head_and_tail import left_out_mark
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-    from codriver.repls.jupyter.messages import KeepUp, Message, OnMessage, Socket
+    from codriver.repls.jupyter.messages import CatchUp, Message, OnMessage, Socket
 
 KERNEL: Final = "Jupyter kernel"
-EXPOSED_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE, is_granting=True)
-SHELTERED_RULES: Final = Rules(Links.OWN, 64 * files.KIBIBYTE)
+EXPOSED_RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE, is_granting=True)
+SHELTERED_RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE)
 """Rules for a connection file that no other user can reach, whatever its mode."""
 """A connection file decides where code is sent, so nobody else may write the file."""
 
@@ -85,7 +85,7 @@ WRONG_KEY: Final = (
 
 @asynccontextmanager
 async def open_zmq(
-    place: str, on_message: OnMessage, *, found_by: Path | None = None, keep_up: KeepUp = anyio.lowlevel.checkpoint
+    address: str, on_message: OnMessage, *, found_by: Path | None = None, catch_up: CatchUp = anyio.lowlevel.checkpoint
 ) -> AsyncIterator[ZmqChannel]:
     """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.messages.Carrier`.
 
@@ -98,19 +98,19 @@ async def open_zmq(
         NotAnReplError: the listener does not speak ZeroMQ.
         PackageMissingError: jupyter_client is not installed.
     """
-    information = await anyio.to_thread.run_sync(_read, place)
+    information = await anyio.to_thread.run_sync(_read, address)
     if find_spec("jupyter_client") is None:
-        raise PackageMissingError(place, "jupyter", "jupyter_client")
-    signer = _signer(place, information)
-    await _probe(place, information, found_by)
-    process = await anyio.to_thread.run_sync(find_process, place) if _is_loopback(information) else None
-    channel = ZmqChannel(place, information, signer, on_message, process, keep_up)
+        raise PackageMissingError(address, "jupyter", "jupyter_client")
+    signer = _signer(address, information)
+    await _probe(address, information, found_by)
+    process = await anyio.to_thread.run_sync(find_process, address) if _is_loopback(information) else None
+    channel = ZmqChannel(address, information, signer, on_message, process, catch_up)
     try:
         await channel.open()
         async with cancelled_on_exit() as tasks:
             for name in SOCKETS:
                 tasks.start_soon(channel.read, name)
-                tasks.start_soon(channel.tell, name)
+                tasks.start_soon(channel.deliver, name)
             if not _is_loopback(information):
                 tasks.start_soon(channel.watch_beat)
             yield channel
@@ -124,19 +124,19 @@ class ZmqChannel(Channel):
 
     def __init__(
         self,
-        place: str,
+        address: str,
         information: Mapping[str, object],
         signer: Signer,
         on_message: OnMessage,
         process: KernelProcess | None,
-        keep_up: KeepUp,
+        catch_up: CatchUp,
     ) -> None:
-        self._place = place
+        self._address = address
         self._information = information
         self._signer = signer
         self._on_message = on_message
         self._process = process
-        self._keep_up = keep_up
+        self._catch_up = catch_up
         self._numbers = Numbers()
         self._session = uuid4().hex
         self._sockets: dict[Socket, ZmqSocket] = {}
@@ -158,7 +158,7 @@ class ZmqChannel(Channel):
                 kind = "SUB" if name == "iopub" else "DEALER"
                 self._sockets[name] = await self._open_socket(name, kind, self._session)
         except OSError as error:
-            raise ReplUnreachableError(self._place, f"its socket {name} cannot be connected: {error}") from error
+            raise ReplUnreachableError(self._address, f"its socket {name} cannot be connected: {error}") from error
 
     async def _open_socket(self, name: str, kind: str, identity: str) -> ZmqSocket:
         return await open_socket(self._information, name, kind, identity, self._signer, self._numbers)
@@ -169,9 +169,9 @@ class ZmqChannel(Channel):
         return self._session
 
     @property
-    def place(self) -> str:
+    def address(self) -> str:
         """Return the path of the connection file."""
-        return self._place
+        return self._address
 
     @property
     def is_local(self) -> bool:
@@ -239,24 +239,24 @@ class ZmqChannel(Channel):
         is_closed = cause == CLOSED
         self._end("the kernel's process ended, or was restarted" if is_closed else cause)
 
-    async def tell(self, socket: Socket) -> None:
+    async def deliver(self, socket: Socket) -> None:
         """Tell the messages of one socket, until cancelled. Long messages are read, and told, in turns."""
         turns = Turns()
         while True:
-            await self._tell_next(socket, turns)
+            await self._deliver_next(socket, turns)
 
-    async def _tell_next(self, socket: Socket, turns: Turns) -> None:
-        await self._keep_up()
-        taken = await self._sockets[socket].take()
-        if isinstance(taken, Dropped):
-            message = _told_as_dropped(socket, taken)
+    async def _deliver_next(self, socket: Socket, turns: Turns) -> None:
+        await self._catch_up()
+        item = await self._sockets[socket].receive_next()
+        if isinstance(item, Dropped):
+            message = _dropped_message(socket, item)
         else:
-            message = await _read_received(socket, taken)
-        del taken
+            message = await _read_received(socket, item)
+        del item
         if message.state:
             self._is_idle = message.state == "idle"
-        for piece in _pieces_of(message):
-            self._on_message(piece)
+        for part in _parts_of(message):
+            self._on_message(part)
             if turns.is_over:
                 await turns.leave_off()
 
@@ -295,10 +295,10 @@ class ZmqChannel(Channel):
                     await beat.close()
 
     async def _await_silence(self, beat: ZmqSocket | None) -> None:
-        heard, missed_s = 0, 0.0
+        received, missed_s = 0, 0.0
         while True:
-            if beat is not None and beat.received_bytes > heard:
-                heard, missed_s = beat.received_bytes, 0.0
+            if beat is not None and beat.received_bytes > received:
+                received, missed_s = beat.received_bytes, 0.0
                 beat.send((b"", b"ping"))
             if missed_s >= BEAT_S and (self._is_idle or await _greeting(self._information) is None):
                 self._end(f"the kernel has had no heartbeat for {missed_s:g} s")
@@ -329,26 +329,26 @@ async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
 
 async def _content(received: Received) -> Mapping[str, object]:
     """Return the content of a message as an object, put together and read in turns."""
-    if received.held_bytes <= SHORT_BYTES and not received.left_out:
+    if received.size_bytes <= SHORT_BYTES and not received.left_out:
         return await _read_object(b"".join(received.head))
-    pieces = mended(received.head, received.tail, received.left_out)
-    return await _read_object(await in_turns(joined(pieces)))
+    frames = repaired(received.head, received.tail, received.left_out)
+    return await _read_object(await in_turns(joined(frames)))
 
 
 async def _read_received(socket: Socket, received: Received) -> Message:
     """Return the received message. A message with an unreadable content has none, and says why."""
-    left_out, problem = received.left_out, ""
+    left_out, cause = received.left_out, ""
     metadata = content = NOTHING
     try:
         content = await _content(received)
         metadata = await _read_object(received.metadata) if received.metadata else NOTHING
     except UnreadableError as error:
-        problem, left_out = error.problem, left_out + received.held_bytes
+        cause, left_out = error.cause, left_out + received.size_bytes
     parts = {"header": received.header, "parent_header": received.parent, "content": content, "metadata": metadata}
-    return replace(read_message(socket, parts), left_out=left_out, problem=problem)
+    return replace(read_message(socket, parts), left_out=left_out, read_error=cause)
 
 
-def _told_as_dropped(socket: Socket, dropped: Dropped) -> Message:
+def _dropped_message(socket: Socket, dropped: Dropped) -> Message:
     """A message in the place of dropped ones: for a stream a mark in its text, as if the program had printed it."""
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
     kind = "stream" if dropped.stream else LEFT_OUT
@@ -356,7 +356,7 @@ def _told_as_dropped(socket: Socket, dropped: Dropped) -> Message:
     return replace(read_message(socket, parts), left_out=dropped.size)
 
 
-def _pieces_of(message: Message) -> Iterator[Message]:
+def _parts_of(message: Message) -> Iterator[Message]:
     """Yield the message; of a long text that a program printed chunk after chunk."""
     text = message.text("text") if message.type == "stream" else ""
     if len(text) <= STREAM_CHARACTERS:
@@ -367,32 +367,32 @@ def _pieces_of(message: Message) -> Iterator[Message]:
         yield replace(message, content=content, left_out=0 if start else message.left_out)
 
 
-def _read(place: str) -> Mapping[str, object]:
+def _read(address: str) -> Mapping[str, object]:
     """Return the contents of the connection file."""
     try:
-        path = Path(place)
+        path = Path(address)
         found = json.loads(files.read(path, SHELTERED_RULES if is_sheltered(path) else EXPOSED_RULES))
     except FileNotFoundError as error:
-        raise ReplUnreachableError(place, "there is no such connection file: its kernel ended") from error
+        raise ReplUnreachableError(address, "there is no such connection file: its kernel ended") from error
     except (OSError, ValueError, RecursionError) as error:
-        raise ReplUnreachableError(place, f"its connection file cannot be read: {error}") from error
+        raise ReplUnreachableError(address, f"its connection file cannot be read: {error}") from error
     ports = [found.get(f"{name}_port") for name in ("shell", "control", "stdin", "iopub", "hb")] if found else []
     if not isinstance(found, dict) or not all(isinstance(port, int) for port in ports) or not text_of(found, "ip"):
-        raise ReplUnreachableError(place, "it is no connection file: it lacks `ip` or one of five ports")
+        raise ReplUnreachableError(address, "it is no connection file: it lacks `ip` or one of five ports")
     return found
 
 
-async def _probe(place: str, information: Mapping[str, object], found_by: Path | None) -> None:
+async def _probe(address: str, information: Mapping[str, object], found_by: Path | None) -> None:
     """Raise unless ZeroMQ listens at the kernel's port, and, for a file `found_by` us, for this user."""
     try:
         greeting = await _greeting(information, found_by)
     except OSError as error:
-        raise ReplUnreachableError(place, f"its address cannot be used: {error}") from error
+        raise ReplUnreachableError(address, f"its address cannot be used: {error}") from error
     if greeting is None:
-        raise ReplUnreachableError(place, "nothing listens there: the connection file is left over from a kernel")
+        raise ReplUnreachableError(address, "nothing listens there: the connection file is left over from a kernel")
     if not is_greeting(greeting):
         cause = "what listens at its port does not speak ZeroMQ: the connection file is left over from a kernel"
-        raise NotAnReplError(place, cause, protocol=KERNEL)
+        raise NotAnReplError(address, cause, protocol=KERNEL)
 
 
 async def _greeting(information: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
@@ -402,7 +402,7 @@ async def _greeting(information: Mapping[str, object], found_by: Path | None = N
         StrangeListenerError: the file was `found_by` us, and somebody else listens at a port in it, or nobody can tell.
     """
     host, port = text_of(information, "ip"), cast("int", information["shell_port"])
-    said = b""
+    greeting = b""
     with anyio.move_on_after(PROBE_S):
         try:
             if text_of(information, "transport") == "ipc":
@@ -416,18 +416,18 @@ async def _greeting(information: Mapping[str, object], found_by: Path | None = N
                 raw = stream.extra(SocketAttribute.raw_socket)
                 await anyio.to_thread.run_sync(_check_listeners, raw, information, found_by)
             try:
-                while len(said) < SIGNATURE_BYTES:
-                    said += await stream.receive(SIGNATURE_BYTES)
+                while len(greeting) < SIGNATURE_BYTES:
+                    greeting += await stream.receive(SIGNATURE_BYTES)
             except (anyio.EndOfStream, anyio.BrokenResourceError):
                 pass
-    return said
+    return greeting
 
 
 def _check_listeners(shell: socket.socket, information: Mapping[str, object], file: Path) -> None:
     """Raise if something speaks against the listeners at the ports in the file, the shell's first."""
-    here, *_ = plain(shell.getpeername())
-    others = ((here, cast("int", information[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb"))
-    objections = chain([objection_to(shell, file)], (objection_at(place, file) for place in others))
+    local_address, *_ = plain(shell.getpeername())
+    others = ((local_address, cast("int", information[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb"))
+    objections = chain([objection_to(shell, file)], (objection_at(address, file) for address in others))
     if why := next(filter(None, objections), None):
         raise StrangeListenerError("that kernel's ports", file, why, way=f"--kernel {file}")
 
@@ -437,12 +437,14 @@ def _is_loopback(information: Mapping[str, object]) -> bool:
     return text_of(information, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
 
 
-def _signer(place: str, information: Mapping[str, object]) -> Signer:
+def _signer(address: str, information: Mapping[str, object]) -> Signer:
     """Return the key with which the kernel signs."""
     if text_of(information, "curve_publickey"):
-        raise ReplUnreachableError(place, "its connections are encrypted (CURVE): start it without that")
+        raise ReplUnreachableError(address, "its connections are encrypted (CURVE): start it without that")
     scheme = text_of(information, "signature_scheme") or "hmac-sha256"
     try:
         return Signer(text_of(information, "key").encode(), scheme)
     except ValueError as error:
-        raise ReplUnreachableError(place, f"its messages are signed by {scheme!r}, which is not known here") from error
+        raise ReplUnreachableError(
+            address, f"its messages are signed by {scheme!r}, which is not known here"
+        ) from error

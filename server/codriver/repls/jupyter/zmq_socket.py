@@ -48,7 +48,7 @@ BACKLOG_BYTES: Final = 16 * 1024
 """The bytes that wait to be decoded, and one more read; the rest waits in the system, and then in the kernel."""
 PUBLISHED_BACKLOG_BYTES: Final = 16 * 2**20
 """The published bytes that wait to be decoded, as nothing else holds them for long: some 20,000 prints of a line."""
-ROOM_BYTES: Final = 4 * 2**20
+BUFFER_BYTES: Final = 4 * 2**20
 """The system's buffer for published bytes, as far as the system allows, while this process gets no turn: with ten times
 as many processes as processors that takes seconds. By itself Linux begins with a thirtieth of this."""
 CHUNK_BYTES: Final = 64 * 1024
@@ -72,18 +72,18 @@ class ZmqSocket:
         self._most_backlog = PUBLISHED_BACKLOG_BYTES if kind == "SUB" else BACKLOG_BYTES
         self._end: str | None = None
         """The reason why nothing more comes."""
-        self._news = anyio.Event()
+        self._arrived = anyio.Event()
         """Set when something came."""
         self._mail = anyio.Event()
         """Set when something is in the inbox."""
-        self._room = anyio.Event()
+        self._freed = anyio.Event()
         """Set when the inbox got room, or more bytes came than may wait to be taken apart."""
         self.received_bytes = 0
         """All bytes received so far."""
         transport.waits_for_acks = False  # Messages of ZeroMQ are sent at once
         self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if kind == "SUB" else []
         """Frames that wait for the end of the handshake: libzmq hangs up on a peer that sends them earlier."""
-        transport.hand_to(self._heard, self._lost)
+        transport.hand_to(self._receive, self._lost)
         transport.write(GREETING + ready(kind, identity))
 
     @property
@@ -99,14 +99,14 @@ class ZmqSocket:
         else:
             self._unsent.append(data)
 
-    async def take(self) -> Received | Dropped:
+    async def receive_next(self) -> Received | Dropped:
         """Return the next message, or the number of messages dropped there. Waits forever when the connection ended."""
         while not len(self._inbox):
             self._mail = anyio.Event()
             await self._mail.wait()
-        taken = self._inbox.take()
-        self._room.set()
-        return taken
+        item = self._inbox.receive_next()
+        self._freed.set()
+        return item
 
     async def read(self) -> str:
         """Decode received bytes until the connection ends, and return the cause in words."""
@@ -115,20 +115,20 @@ class ZmqSocket:
             while self._backlog or self._end is None:
                 if self._backlog:
                     data = bytes(self._backlog.popleft())
-                    await self._take_apart(data, turns)
+                    await self._decode(data, turns)
                     self._backlog_bytes -= len(data)
                     del data
                     if self._backlog_bytes <= self._most_backlog:
                         self._transport.resume_reading()
                 else:
-                    self._news = anyio.Event()
-                    await self._news.wait()
+                    self._arrived = anyio.Event()
+                    await self._arrived.wait()
                     turns = Turns()
         except ZmtpError as error:
             return str(error)
         return self._end or "it was closed by us"
 
-    def _heard(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         self.received_bytes += len(data)
         if self._backlog and len(self._backlog[-1]) + len(data) <= CHUNK_BYTES:
             self._backlog[-1] += data
@@ -137,24 +137,24 @@ class ZmqSocket:
         self._backlog_bytes += len(data)
         if self._backlog_bytes > self._most_backlog:
             self._transport.pause_reading()
-            self._room.set()
-        self._news.set()
+            self._freed.set()
+        self._arrived.set()
 
     def _lost(self, error: Exception | None) -> None:
         self._end = f"the connection broke ({error})" if error else CLOSED
-        self._news.set()
+        self._arrived.set()
 
-    async def _take_apart(self, data: bytes, turns: Turns) -> None:
+    async def _decode(self, data: bytes, turns: Turns) -> None:
         """Put the messages that the bytes complete into the inbox, in turns; each waits until there is room for it."""
         start = 0
         while start < len(data):
             if turns.is_over:
                 await turns.leave_off()
             end = start + min(max(SLICE_BYTES, self._decoder.missing_bytes), LONG_SLICE_BYTES)
-            for piece in self._decoder.feed(data[start:end]):
-                message = self._assembler.take(piece)
+            for chunk in self._decoder.feed(data[start:end]):
+                message = self._assembler.receive_next(chunk)
                 if message is not None:
-                    self._numbers.came(message)
+                    self._numbers.received(message)
                     await self._put(message)
             self._answer()
             start = end
@@ -168,9 +168,9 @@ class ZmqSocket:
             self._unsent = None
 
     async def _put(self, message: Received) -> None:
-        while not self._inbox.has_room or (self._inbox.is_begun and self._backlog_bytes <= self._most_backlog):
-            self._room = anyio.Event()
-            await self._room.wait()
+        while not self._inbox.has_space or (self._inbox.is_started and self._backlog_bytes <= self._most_backlog):
+            self._freed = anyio.Event()
+            await self._freed.wait()
         self._inbox.put(message)
         self._mail.set()
 
@@ -214,8 +214,8 @@ async def _connect(information: Mapping[str, object], name: str, *, is_wide: boo
     connected = socket.socket(family, kind, protocol)
     try:
         connected.setblocking(False)  # noqa: FBT003  # the library's own way
-        if is_wide and _has_wide_rooms(family):
-            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
+        if is_wide and _has_wide_buffers(family):
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         await loop.sock_connect(connected, address)
         _, transport = await loop.create_connection(TcpTransport, sock=connected)
     except BaseException:
@@ -224,11 +224,11 @@ async def _connect(information: Mapping[str, object], name: str, *, is_wide: boo
     return transport
 
 
-def _has_wide_rooms(family: int) -> bool:
+def _has_wide_buffers(family: int) -> bool:
     """Return true if the system gives a socket the wanted buffer: it may give less, and never more later."""
     with socket.socket(family, socket.SOCK_STREAM) as tried, suppress(OSError):
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, ROOM_BYTES)
-        return tried.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= ROOM_BYTES
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        return tried.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) >= BUFFER_BYTES
     return False
 
 
@@ -271,12 +271,12 @@ class Inbox:
         return len(self._first) + len(self._last)
 
     @property
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Return true if another message may be put in without exceeding the bounds."""
         return self._first_bytes + self._last_bytes <= self._most_first + self._most_last
 
     @property
-    def is_begun(self) -> bool:
+    def is_started(self) -> bool:
         """Return true if so much waits that the next message may push another out."""
         return self._first_bytes + self._last_bytes > self._most_first
 
@@ -305,7 +305,7 @@ class Inbox:
             self._first_bytes += _weight(oldest)
             return
         self._droppable -= 1
-        stream, size = _stream(oldest), oldest.held_bytes + oldest.left_out
+        stream, size = _stream(oldest), oldest.size_bytes + oldest.left_out
         before = self._first[-1] if self._first else None
         if isinstance(before, Dropped) and (_id(before.parent), before.stream) == (_id(oldest.parent), stream):
             self._first.pop()
@@ -314,7 +314,7 @@ class Inbox:
         self._first.append(Dropped(oldest.parent, stream, size))
         self._first_bytes += MESSAGE_BYTES
 
-    def take(self) -> Received | Dropped:
+    def receive_next(self) -> Received | Dropped:
         """Return the oldest message; the inbox must not be empty."""
         if not self._first:
             self._first, self._last = deque(self._last), deque()
@@ -326,7 +326,7 @@ class Inbox:
 
 
 def _weight(message: Received) -> int:
-    return MESSAGE_BYTES + message.held_bytes
+    return MESSAGE_BYTES + message.size_bytes
 
 
 def _stream(message: Received) -> str:
@@ -348,11 +348,11 @@ MOST_TAIL: Final = 2**20
 """The most bytes held at the end of a longer content, which nobody reads whole."""
 MOST_HEADER: Final = 64 * 1024
 MOST_METADATA: Final = 2**20
-KEPT_SIGNATURES: Final = 8192
+MAX_SIGNATURES: Final = 8192
 """The signatures of the newest messages: a second message with the same signature was recorded and replayed."""
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
-KEPT_SERIES: Final = 64
+MAX_SERIES: Final = 64
 """The number series of a kernel, and of processes that it forks."""
 MOST_DIGITS: Final = 18
 MOST_OF_OTHERS: Final = 50
@@ -381,11 +381,11 @@ class Received:
     """The content's end, where something before it is left out."""
     left_out: int = 0
     """Bytes between the two."""
-    held_bytes: int = field(init=False)
+    size_bytes: int = field(init=False)
     """Bytes that the message takes, as far as they may be many."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "held_bytes", sum(map(len, (self.metadata, *self.head, *self.tail))))
+        object.__setattr__(self, "size_bytes", sum(map(len, (self.metadata, *self.head, *self.tail))))
 
     @property
     def type(self) -> str:
@@ -394,12 +394,12 @@ class Received:
 
     def begins(self, count: int) -> bytes:
         """Return the first bytes of the content."""
-        begun = b""
-        for piece in self.head:
-            begun += piece[: count - len(begun)]
-            if len(begun) == count:
+        partial = b""
+        for chunk in self.head:
+            partial += chunk[: count - len(partial)]
+            if len(partial) == count:
                 break
-        return begun
+        return partial
 
 
 class Signer:
@@ -412,11 +412,11 @@ class Signer:
             ValueError: this Python knows no such scheme.
         """
         algorithm = scheme.removeprefix("hmac-")
-        self._begun = hmac.new(key, digestmod=algorithm) if key else None
+        self._prepared = hmac.new(key, digestmod=algorithm) if key else None
 
     def begin(self) -> hmac.HMAC | None:
         """Return a signature before its first part."""
-        return self._begun.copy() if self._begun else None
+        return self._prepared.copy() if self._prepared else None
 
     def parts(self, *objects: Mapping[str, object]) -> list[bytes]:
         """Return the parts of a message: header, parent, metadata and content."""
@@ -441,23 +441,23 @@ class Numbers:
     def __init__(self) -> None:
         self.lost = 0
         """The messages lost so far, counted whenever the kernel is idle."""
-        self._counted: Recent[str, _Counted] = Recent(KEPT_SERIES)
+        self._counted: Recent[str, _Counted] = Recent(MAX_SERIES)
 
-    def came(self, message: Received) -> None:
+    def received(self, message: Received) -> None:
         """Count a signed message of any socket."""
         series, _, number = text_of(message.header, "msg_id").rpartition("_")
         if not series or not number.isdecimal() or len(number) > MOST_DIGITS:
             return
-        counted, place = self._counted.get(series), int(number)
+        counted, numbered = self._counted.get(series), int(number)
         if counted is None:
-            counted = self._counted[series] = _Counted(place)
-        elif place > counted.since:
-            counted.came += 1
-            counted.newest = max(counted.newest, place)
+            counted = self._counted[series] = _Counted(numbered)
+        elif numbered > counted.since:
+            counted.received += 1
+            counted.newest = max(counted.newest, numbered)
         if message.type == "status" and IDLE in message.begins(STATUS_BYTES):
-            missing = counted.newest - counted.since - counted.came
+            missing = counted.newest - counted.since - counted.received
             self.lost += missing if missing > MOST_OF_OTHERS else 0
-            counted.since, counted.came = counted.newest, 0
+            counted.since, counted.received = counted.newest, 0
 
 
 @dataclass(slots=True)
@@ -466,7 +466,7 @@ class _Counted:
 
     since: int
     newest: int = 0
-    came: int = 0
+    received: int = 0
 
     def __post_init__(self) -> None:
         self.newest = self.since
@@ -477,26 +477,26 @@ class Assembler:
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
-        self._seen: Recent[bytes, None] = Recent(KEPT_SIGNATURES)
+        self._seen: Recent[bytes, None] = Recent(MAX_SIGNATURES)
         self.unsigned = 0
         """The number of messages so far that are not signed with the kernel's key, or invalid."""
         self._begin()
 
     def _begin(self) -> None:
-        self._place = -1
+        self._next = -1
         """The number of the next part, from the signature on; negative before the delimiter."""
         self._part = HeadAndTail(len(DELIMITER) + 1, 0)
         self._parts: list[HeadAndTail] = []
         self._signature = self._signer.begin()
 
-    def take(self, piece: Chunk) -> Received | None:
+    def receive_next(self, chunk: Chunk) -> Received | None:
         """Return the message that the chunk completes, if it is signed."""
-        data, ends_part, ends_message, part_bytes = piece
-        if self._place <= _CONTENT:
-            if part_bytes > WHOLE_BYTES and self._place == _CONTENT and not self._part.size:
+        data, ends_part, ends_message, part_bytes = chunk
+        if self._next <= _CONTENT:
+            if part_bytes > WHOLE_BYTES and self._next == _CONTENT and not self._part.size:
                 self._part = HeadAndTail(MOST_HEAD, MOST_TAIL)
             self._part.add(data)
-            if self._place > _SIGNATURE and self._signature is not None:
+            if self._next > _SIGNATURE and self._signature is not None:
                 self._signature.update(data)
             if ends_part:
                 self._end_part()
@@ -508,12 +508,12 @@ class Assembler:
             self._begin()
 
     def _end_part(self) -> None:
-        if self._place >= 0:
+        if self._next >= 0:
             self._parts.append(self._part)
-            self._place += 1
+            self._next += 1
         elif self._part.head == DELIMITER:
-            self._place = _SIGNATURE
-        self._part = HeadAndTail(*_LIMITS.get(self._place, (len(DELIMITER) + 1, 0)))
+            self._next = _SIGNATURE
+        self._part = HeadAndTail(*_LIMITS.get(self._next, (len(DELIMITER) + 1, 0)))
 
     def _message(self) -> Received | None:
         if len(self._parts) <= _CONTENT or not self._is_signed(self._parts[_SIGNATURE].head):
@@ -532,12 +532,12 @@ class Assembler:
             content.left_out,
         )
 
-    def _is_signed(self, told: bytes) -> bool:
+    def _is_signed(self, signature: bytes) -> bool:
         if self._signature is None:
             return True
-        if not hmac.compare_digest(self._signature.hexdigest().encode(), told) or told in self._seen:
+        if not hmac.compare_digest(self._signature.hexdigest().encode(), signature) or signature in self._seen:
             return False
-        self._seen[told] = None
+        self._seen[signature] = None
         return True
 
 

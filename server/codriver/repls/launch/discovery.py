@@ -68,45 +68,45 @@ class Discovery:
         self._recipe_of = recipe_of
         self._port_files = (*kinds.port_files(), *port_files)
         self._found: tuple[Found, ...] = ()
-        self._news = anyio.Event()
-        self._problems: dict[str, str] = {}
+        self._found_event = anyio.Event()
+        self._errors: dict[str, str] = {}
         self._written: dict[str, int] = {}
         """The time of each port file's write at the last look, by REPL id."""
 
     def begin(self) -> None:
         """Tell the core all requested REPLs; without any, that a search decides."""
-        if not self._is_asked:
+        if not self._is_configured:
             self._dispatch(Searching(is_under_way=True))
-        self.ask(self._addresses, self._commands, self._kernels)
+        self.configure(self._addresses, self._commands, self._kernels)
 
-    def ask(self, addresses: Sequence[str], commands: Sequence[str], kernels: Sequence[NamedKernel] = ()) -> None:
+    def configure(self, addresses: Sequence[str], commands: Sequence[str], kernels: Sequence[NamedKernel] = ()) -> None:
         """Tell the core requested REPLs that it does not know yet."""
-        found = [_asked_address(text) for text in addresses]
-        found += [_asked_command(text) for text in commands if text != kinds.NO_REPL]
-        found += map(_asked_kernel, kernels)
+        found = [_configured_address(text) for text in addresses]
+        found += [_configured_command(text) for text in commands if text != kinds.NO_REPL]
+        found += map(_configured_kernel, kernels)
         self._dispatch(*found)
 
     async def run(self) -> None:
         """Watch the port files; start a REPL of our own if none is found or requested."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch)
-            await self._news.wait()
-            if not self._is_asked:
+            await self._found_event.wait()
+            if not self._is_configured:
                 await self._choose()
                 self._dispatch(Searching(is_under_way=False))
             while True:
-                self._news = anyio.Event()
+                self._found_event = anyio.Event()
                 # A port file may belong to a process just being started: such a file is looked at again.
                 is_settled = self._reconcile()
                 with anyio.move_on_after(SETTLED_RECHECK_S if is_settled else RECHECK_S):
-                    await self._news.wait()
+                    await self._found_event.wait()
 
-    def look_once(self) -> None:
+    def search_once(self) -> None:
         """Tell the core of all that `begin` and `run` would find now, and watch nothing. Blocks."""
         self.begin()
         self._found = find(self._workspace, self._port_files)
-        if not self._is_asked:
-            self._tell(None if _lead_on(self._found) else choose(self._workspace, self._recipe_of))
+        if not self._is_configured:
+            self._report(None if _lead_on(self._found) else choose(self._workspace, self._recipe_of))
             self._dispatch(Searching(is_under_way=False))
         self._reconcile()
 
@@ -114,10 +114,10 @@ class Discovery:
         async for found in watch(self._workspace, self._port_files):
             self._found = found
             self._reconcile()
-            self._news.set()
+            self._found_event.set()
 
     @property
-    def _is_asked(self) -> bool:
+    def _is_configured(self) -> bool:
         return bool(self._addresses or self._commands or self._kernels)
 
     async def choose_again(self) -> None:
@@ -125,7 +125,7 @@ class Discovery:
 
         The stand-in gives way by itself.
         """
-        if not self._is_asked:
+        if not self._is_configured:
             await self._choose()
 
     async def _choose(self) -> None:
@@ -142,17 +142,19 @@ class Discovery:
                 AddServerLine(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True)
             )
             return
-        self._tell(choice)
+        self._report(choice)
 
-    def _tell(self, choice: Choice | None) -> None:
+    def _report(self, choice: Choice | None) -> None:
         """Tell the core the chosen REPL, unless the core knows it already."""
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
-        found = _asked_command(choice.repl)
+        found = _configured_command(choice.repl)
         found = replace(
-            found, error=choice.problem, origin=replace(found.origin, stand_in_note=choice.stands_in, is_unasked=True)
+            found,
+            error=choice.error,
+            origin=replace(found.origin, stand_in_note=choice.stand_in_note, is_unasked=True),
         )
-        does = "codriver starts its own" if choice.problem is None else "codriver would start, and cannot,"
+        does = "codriver starts its own" if choice.error is None else "codriver would start, and cannot,"
         words = f"no REPL was found and none asked for, so {does} {choice.title} REPL (key {found.key})"
         self._dispatch(AddServerLine(words), found)
 
@@ -162,25 +164,25 @@ class Discovery:
         True if the result depends on the files alone: no REPL of ours is starting, and none outlives its file.
         """
         state = self._core.state
-        ours = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
+        connected = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
         starting = any(repl.owned and repl.phase == "starting" for repl in state.repls.values())
-        wanted: dict[str, ReplFound] = {}
-        problems: dict[str, str] = {}
+        expected: dict[str, ReplFound] = {}
+        errors: dict[str, str] = {}
         are_unread = False
         for found in self._found:
             path = str(found.path)
             if found.port is None:
-                problems[path] = found.problem or "it holds no port"
+                errors[path] = found.error or "it holds no port"
                 continue
             address = found.address
             identity = f"file:{path}"
             before = state.repls.get(identity)
-            if address in ours:
+            if address in connected:
                 continue
             if starting and (before is None or before.address != address):
                 are_unread = True
                 continue
-            wanted[identity] = ReplFound(
+            expected[identity] = ReplFound(
                 identity,
                 found.key,
                 Origin("port-file", path),
@@ -191,25 +193,25 @@ class Discovery:
         known = {repl.id: repl for repl in state.repls.values() if repl.origin.kind == "port-file"}
         actions: list[Action] = [
             found
-            for identity, found in wanted.items()
+            for identity, found in expected.items()
             if identity not in known or known[identity].address != found.address or found.rewritten
         ]
         actions += [
             ReplForgotten(identity)
             for identity, repl in known.items()
-            if identity not in wanted and repl.phase != "connected"
+            if identity not in expected and repl.phase != "connected"
         ]
         actions += [
-            AddServerLine(f"the port file {path} cannot be used: {problem}", error=True)
-            for path, problem in problems.items()
-            if self._problems.get(path) != problem
+            AddServerLine(f"the port file {path} cannot be used: {error}", error=True)
+            for path, error in errors.items()
+            if self._errors.get(path) != error
         ]
         if are_unread != state.lifecycle.has_unread_port_files:
             actions.append(PortFilesSeen(are_unread))
-        self._problems = problems
+        self._errors = errors
         self._written = {f"file:{found.path}": found.written_ns for found in self._found}
         self._dispatch(*actions)
-        return not starting and all(identity in wanted for identity in known)
+        return not starting and all(identity in expected for identity in known)
 
     def _dispatch(self, *actions: Action) -> None:
         if actions:
@@ -221,9 +223,9 @@ class Choice:
     """The REPL to start if none was requested. `repl`: the text for the setting."""
 
     repl: str
-    problem: str | None = None
+    error: str | None = None
     """The reason why the REPL cannot be started."""
-    stands_in: str = ""
+    stand_in_note: str = ""
     """For a stand-in, in words: its nature, and why the project's own REPL is not started."""
 
     @property
@@ -245,20 +247,20 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
         try:
             recipe_of(repl)
         except RecipeError as error:
-            first = first or Choice(repl, error.said)
+            first = first or Choice(repl, error.report)
             continue
         if first is None:
             return Choice(repl)
-        return Choice(repl, stands_in=f"this is {kinds.title_of(repl)} instead, as {first.problem}")
+        return Choice(repl, stand_in_note=f"this is {kinds.title_of(repl)} instead, as {first.error}")
     return first
 
 
 def _lead_on(found: Sequence[Found]) -> bool:
     """Return true if any of the port files leads to a listener, or to something other than a TCP listener. Blocks."""
-    held = [one for one in found if one.port is not None]
-    if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in held):
+    running = [one for one in found if one.port is not None]
+    if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in running):
         return True
-    for port in {one.port for one in held}:
+    for port in {one.port for one in running}:
         try:
             socket.create_connection(("127.0.0.1", port), CONNECT_S).close()
         except ConnectionRefusedError:
@@ -269,7 +271,7 @@ def _lead_on(found: Sequence[Found]) -> bool:
     return False
 
 
-def _asked_address(text: str) -> ReplFound:
+def _configured_address(text: str) -> ReplFound:
     """`[KEY=][HOST:]PORT` as a REPL to connect to."""
     key, equals, address = text.rpartition("=")
     if ":" not in address:
@@ -278,7 +280,7 @@ def _asked_address(text: str) -> ReplFound:
     return ReplFound(f"address:{address}", key or f"nrepl-{address.rpartition(':')[2]}", origin, address, bool(equals))
 
 
-def _asked_command(text: str) -> ReplFound:
+def _configured_command(text: str) -> ReplFound:
     """Return a word such as `python`, or a command line, as a REPL to start."""
     kind = kinds.kind_of(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
@@ -288,17 +290,17 @@ def _asked_command(text: str) -> ReplFound:
     return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
 
 
-def _asked_kernel(kernel: NamedKernel) -> ReplFound:
+def _configured_kernel(kernel: NamedKernel) -> ReplFound:
     """Return a Jupyter kernel named by its connection file or its URL, as a REPL to connect to."""
-    place = kernel.place
-    if isinstance(place, Path):
-        address, key = f"jupyter://{place}", "jup"
-        return ReplFound(f"kernel:{place}", kernel.key or key, Origin("kernel", str(place)), address)
-    address = place.address
-    return ReplFound(f"server:{address}", kernel.key or place.key, Origin("server", str(place)), address)
+    location = kernel.location
+    if isinstance(location, Path):
+        address, key = f"jupyter://{location}", "jup"
+        return ReplFound(f"kernel:{location}", kernel.key or key, Origin("kernel", str(location)), address)
+    address = location.address
+    return ReplFound(f"server:{address}", kernel.key or location.key, Origin("server", str(location)), address)
 
 
-LOOK_S: Final = 8 * PORT_FILES_S
+SEARCH_S: Final = 8 * PORT_FILES_S
 """The rest between questions to the kernel about listeners; processes are looked at only after a new socket."""
 REST_TIMES: Final = 2000
 """Looks take no more than this part of the time."""
@@ -316,7 +318,7 @@ class ListeningPrograms:
         self._sockets: Mapping[int, str] = {}
         self._found: tuple[ListeningProgram, ...] = ()
 
-    def look(self) -> tuple[ListeningProgram, ...]:
+    def search(self) -> tuple[ListeningProgram, ...]:
         """Return the programs that listen now, a row for each port. Blocks; none if the system does not tell."""
         try:
             sockets = listening_sockets()
@@ -332,42 +334,42 @@ class ListeningPrograms:
 
     def _search(self, sockets: Mapping[int, str]) -> Iterator[ListeningProgram]:
         seen: set[str] = set()
-        own = os.getpid()
-        for folder in map(PROCESSES.joinpath, self._here()):
+        own_pid = os.getpid()
+        for directory in map(PROCESSES.joinpath, self._process_ids()):
             try:
-                if not self._is_program(folder, own):
+                if not self._is_program(directory, own_pid):
                     continue
-                links = [str(entry.readlink()) for entry in (folder / "fd").iterdir()]
+                links = [str(entry.readlink()) for entry in (directory / "fd").iterdir()]
             except OSError:  # it is gone, or another user's
                 continue
             inodes = [int(link[8:-1]) for link in links if link.startswith("socket:[")]
             for address in sorted({sockets[inode] for inode in inodes if inode in sockets} - seen):
                 seen.add(address)
-                yield ListeningProgram(int(folder.name), address)
+                yield ListeningProgram(int(directory.name), address)
 
-    def _here(self) -> Iterator[str]:
+    def _process_ids(self) -> Iterator[str]:
         """Yield the numbers of the processes that work in the workspace.
 
         No `Path` is made for the hundreds elsewhere.
         """
         for name in filter(str.isdecimal, os.listdir(PROCESSES)):  # noqa: PTH208  # see above
             with suppress(OSError):  # it is gone, or another user's
-                folder = os.readlink(f"{PROCESSES}/{name}/cwd")  # noqa: PTH115  # see above
-                if folder.startswith(str(self._workspace)) and Path(folder).is_relative_to(self._workspace):
+                directory = os.readlink(f"{PROCESSES}/{name}/cwd")  # noqa: PTH115  # see above
+                if directory.startswith(str(self._workspace)) and Path(directory).is_relative_to(self._workspace):
                     yield name
 
-    def _is_program(self, folder: Path, own: int) -> bool:
+    def _is_program(self, directory: Path, codriver_pid: int) -> bool:
         """Return true if a process is Python, and neither this server nor started by it."""
-        if int(folder.name) == own:
+        if int(directory.name) == codriver_pid:
             return False
-        if not (folder / "exe").readlink().name.startswith(INTERPRETER):
+        if not (directory / "exe").readlink().name.startswith(INTERPRETER):
             return False
-        words = (folder / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+        words = (directory / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
         if any(part.startswith(OF_TOOLS) for word in words[1:4] for part in Path(word).parts[-4:]):
             return False
         # After the name in parentheses, which may hold any character. Source: proc(5).
-        parent = (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
-        return int(parent) != own
+        parent = (directory / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
+        return int(parent) != codriver_pid
 
 
 async def watch_programs(core: Core, workspace: Path) -> None:
@@ -375,10 +377,10 @@ async def watch_programs(core: Core, workspace: Path) -> None:
     programs = ListeningPrograms(workspace)
     seen: tuple[ListeningProgram, ...] = ()
 
-    def is_news(found: tuple[ListeningProgram, ...]) -> bool:
+    def is_changed(found: tuple[ListeningProgram, ...]) -> bool:
         return found != seen
 
-    poller = Poller(programs.look, interval_s=LOOK_S, rest_times=REST_TIMES)
+    poller = Poller(programs.search, interval_s=SEARCH_S, rest_times=REST_TIMES)
     while True:
-        seen = await poller.next(is_news)
+        seen = await poller.next(is_changed)
         core.report(ProgramsSeen(seen))

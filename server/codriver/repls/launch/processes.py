@@ -37,7 +37,7 @@ from codriver.net.server_record import LARGEST_PORT
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import Endpoint
-from codriver.systems.other_processes import HAS_GROUPS, OWN_CONSOLE, ProcessTree
+from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree
 from codriver.systems.terminals import never_block
 
 if TYPE_CHECKING:
@@ -128,17 +128,17 @@ class ReplProcess:
                     await self.over.wait()
         words = " ".join(self._command)
         if self.over.is_set():
-            raise StartError(f"the REPL started by `{words}` is gone before it listened: {self._say_exit()}")
+            raise StartError(f"the REPL started by `{words}` is gone before it listened: {self._exit_text()}")
         where = f" and wrote no port to {self._port_file}" if self._port_file else ""
         raise StartError(
             f"the REPL started by `{words}` did not say within {self._start_timeout_s:g} s where it listens{where}"
-            f"{self._say_tail()}"
+            f"{self._tail_text()}"
         )
 
     async def wait(self) -> str:
         """Wait for the end of the process and describe it in words."""
         await self.over.wait()
-        return self._say_exit()
+        return self._exit_text()
 
     def kill(self) -> None:
         """End the whole process tree at once. Twice is harmless."""
@@ -178,7 +178,7 @@ class ReplProcess:
         elif word == "failed":
             self._exit = f"it could not be started: {rest}"
         elif word == "exit" and self._exit is None:
-            self._exit = _say_status(int(rest))
+            self._exit = _status_text(int(rest))
 
     async def stop(self) -> None:
         """End the tree: by a farewell, SIGTERM, SIGKILL, with 2 s after each; return when it is gone."""
@@ -209,10 +209,10 @@ class ReplProcess:
             return None
         return Endpoint("127.0.0.1", int(stamp[1]))
 
-    def _say_exit(self) -> str:
-        return f"{self._exit or 'its watchdog was killed'}{self._say_tail()}"
+    def _exit_text(self) -> str:
+        return f"{self._exit or 'its watchdog was killed'}{self._tail_text()}"
 
-    def _say_tail(self) -> str:
+    def _tail_text(self) -> str:
         if self._crash:
             return f"; {_crash_words(self._crash)}"
         lines = [line for line in self._tail if line]
@@ -257,7 +257,7 @@ async def start(
             open_process = _open_watched if HAS_GROUPS else _open_alone
             process, reading = await open_process(command, cwd, dict(env))
     except OSError as error:
-        raise StartError(_say_fault(command, cwd, error)) from error
+        raise StartError(_start_error_text(command, cwd, error)) from error
     running = ReplProcess(
         process, command, port_file=port_file, stale=stale, start_timeout_s=start_timeout_s, farewell=farewell
     )
@@ -305,7 +305,7 @@ async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) 
 async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
     """Return the REPL itself."""
     stdin = subprocess.PIPE if SUPERVISED in command else subprocess.DEVNULL
-    return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env, creationflags=OWN_CONSOLE), None
+    return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env, creationflags=NEW_CONSOLE), None
 
 
 async def _await_end(process: Process, running: ReplProcess) -> None:
@@ -336,12 +336,12 @@ async def _drain(
 async def _read_reports(reading: int, running: ReplProcess) -> None:
     """Follow the watchdog until it is gone, together with the REPL."""
     never_block(reading)
-    held = b""
+    pending = b""
     try:
         while True:
             await anyio.wait_readable(reading)
             data = os.read(reading, 4096)
-            *lines, held = (held + data).split(b"\n")
+            *lines, pending = (pending + data).split(b"\n")
             for line in lines:
                 running.report(line.decode("utf-8", "replace"))
             if not data:
@@ -370,14 +370,14 @@ def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
         return None
 
 
-def _say_fault(command: Sequence[str], cwd: Path, error: OSError) -> str:
+def _start_error_text(command: Sequence[str], cwd: Path, error: OSError) -> str:
     why = error.strerror or str(error)
     if not cwd.is_dir():
         why = "that folder is not there any more; make it again, then call restart_repl if the REPL stays away"
     return f"`{' '.join(command)}` could not be started in {cwd}: {why}"
 
 
-def _say_status(status: int) -> str:
+def _status_text(status: int) -> str:
     if status >= 0:
         return f"it ended with status {status}"
     try:
@@ -389,7 +389,7 @@ def _say_status(status: int) -> str:
 MAX_DEPTH: Final = 3
 """The depth below the workspace to which projects of a monorepo are looked for."""
 
-MAX_FOLDERS: Final = 2000
+MAX_DIRECTORIES: Final = 2000
 """Folders looked at in one search: above this the workspace is no project, and a search would take seconds."""
 
 MAX_PROJECTS: Final = 200
@@ -412,7 +412,7 @@ class Found:
 
     path: Path
     port: int | None
-    problem: str | None = None
+    error: str | None = None
     key: str = "nrepl"
     """A session key to suggest: `cljs` for shadow-cljs, with the folder's name before it for a project below the
     workspace.
@@ -434,60 +434,60 @@ async def watch(
     `names` are paths relative to each searched directory.
     """
     before: tuple[Found, ...] | None = None
-    places: Mapping[str, Sequence[Path]] = {}
-    looks = itertools.count()
+    candidates: Mapping[str, Sequence[Path]] = {}
+    rounds = itertools.count()
     known: ReadCache[Found | None] = ReadCache()
 
-    def look() -> tuple[Found, ...]:
-        nonlocal places
-        if next(looks) % RESCAN_INTERVALS == 0:
-            places = _places(workspace, names)
-        return _read_all(workspace, places, known)
+    def read_all() -> tuple[Found, ...]:
+        nonlocal candidates
+        if next(rounds) % RESCAN_INTERVALS == 0:
+            candidates = _candidates(workspace, names)
+        return _read_all(workspace, candidates, known)
 
-    def is_news(found: tuple[Found, ...]) -> bool:
+    def is_changed(found: tuple[Found, ...]) -> bool:
         return found != before
 
-    poller = Poller(look, interval_s=interval_s)
+    poller = Poller(read_all, interval_s=interval_s)
     while True:
-        before = await poller.next(is_news)
+        before = await poller.next(is_changed)
         yield before
 
 
 def find(workspace: Path, names: Sequence[str]) -> tuple[Found, ...]:
     """Return the present port files in `workspace`; `names` as for `watch`."""
-    return _read_all(workspace, _places(workspace, names), ReadCache())
+    return _read_all(workspace, _candidates(workspace, names), ReadCache())
 
 
-def _places(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path]]:
+def _candidates(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path]]:
     """Return the places where a port file may appear, by their directories.
 
     The directories are the workspace, its projects, and any other directory with a port file now.
     """
     deadline = time.monotonic() + SEARCH_S
-    places = [workspace / name for name in names]
+    candidates = [workspace / name for name in names]
     marks = kinds.project_marks()
     projects = 0
-    for path, depth, files_there in itertools.islice(walk(workspace, max_depth=MAX_DEPTH), MAX_FOLDERS):
-        is_watched = projects < MAX_PROJECTS and any(file.name in marks for file in files_there)
+    for directory, depth, entries in itertools.islice(walk(workspace, max_depth=MAX_DEPTH), MAX_DIRECTORIES):
+        is_watched = projects < MAX_PROJECTS and any(file.name in marks for file in entries)
         projects += is_watched
         if depth:
             # Path.exists would raise for an inaccessible folder.
-            here = [Path(path, name) for name in names]
-            places += here if is_watched else [place for place in here if os.path.exists(place)]  # noqa: PTH110  # see above
+            expected = [Path(directory, name) for name in names]
+            candidates += expected if is_watched else [path for path in expected if os.path.exists(path)]  # noqa: PTH110  # see above
         if time.monotonic() > deadline:
             break
-    by_folder: dict[str, list[Path]] = {}
-    for place in places:
-        by_folder.setdefault(str(place.parent), []).append(place)
-    return by_folder
+    by_directory: dict[str, list[Path]] = {}
+    for path in candidates:
+        by_directory.setdefault(str(path.parent), []).append(path)
+    return by_directory
 
 
 def _read_all(
-    workspace: Path, places: Mapping[str, Sequence[Path]], known: ReadCache[Found | None]
+    workspace: Path, candidates: Mapping[str, Sequence[Path]], known: ReadCache[Found | None]
 ) -> tuple[Found, ...]:
     all_found: list[Found] = []
-    for folder, paths in places.items():
-        if len(paths) > 1 and not os.path.exists(folder):  # noqa: PTH110  # as in `_places`
+    for directory, paths in candidates.items():
+        if len(paths) > 1 and not os.path.exists(directory):  # noqa: PTH110  # as in `_places`
             continue
         for path in paths:
             with suppress(FileNotFoundError, NotADirectoryError):
@@ -509,8 +509,8 @@ def _read(workspace: Path, path: Path) -> Found | None:
     if not text:
         return Found(path, None, "it is empty; a REPL that is starting writes it in a moment", key, written_ns)
     if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= LARGEST_PORT):
-        problem = f"it should hold a port number, and begins with {text[:PORT_CHARS]!r}"
-        return Found(path, None, problem, key, written_ns)
+        why = f"it should hold a port number, and begins with {text[:PORT_CHARS]!r}"
+        return Found(path, None, why, key, written_ns)
     return Found(path, int(text), None, key, written_ns)
 
 
@@ -532,5 +532,5 @@ def _known_name(path: Path) -> str:
 
 def _suggest_key(workspace: Path, path: Path) -> str:
     name = _known_name(path)
-    folder, key = path.parents[len(Path(name).parts) - 1], kinds.key_of_port_file(name)
-    return key if folder == workspace else f"{folder.name}-{key}"
+    directory, key = path.parents[len(Path(name).parts) - 1], kinds.key_of_port_file(name)
+    return key if directory == workspace else f"{directory.name}-{key}"

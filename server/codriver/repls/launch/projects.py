@@ -40,7 +40,7 @@ NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.m
 CLOJURE: Final = "clojure"
 """The dialect to whose family Basilisp belongs."""
 BASILISP: Final = "lisp"
-FOLDERS_BELOW: Final = 2
+DIRECTORY_LEVELS: Final = 2
 """The depth in a workspace to which separate projects are looked for."""
 SOURCES_SEEN: Final = 2000
 """The files that are looked at to find the language of a folder without a project file."""
@@ -79,11 +79,11 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
     A REPL of the workspace is not started there: such a directory is a workspace of its own.
     """
     of_marks = {mark: kind for kind in reversed(kinds.KINDS) for mark in kind.marks}
-    here = {kind.repl for kind in kinds.KINDS for _ in _by_marks(kind, workspace)}
+    at_root = {kind.repl for kind in kinds.KINDS for _ in _by_marks(kind, workspace)}
     found: dict[str, Project] = {}
-    for file in files_of(workspace, tuple(of_marks), max_entries=SOURCES_SEEN, max_depth=FOLDERS_BELOW):
+    for file in files_of(workspace, tuple(of_marks), max_entries=SOURCES_SEEN, max_depth=DIRECTORY_LEVELS):
         kind = of_marks.get(file.name)
-        if kind is not None and file.parent != workspace and kind.repl not in here:
+        if kind is not None and file.parent != workspace and kind.repl not in at_root:
             found.setdefault(kind.repl, _project(kind, file.relative_to(workspace).as_posix()))
     return tuple(found.values())
 
@@ -210,8 +210,10 @@ def _by_needs(some: Iterable[kinds.Kind], workspace: Path, *, is_required: bool 
 
 
 def _by_source(kind: kinds.Kind, workspace: Path, *, max_depth: int = sys.maxsize) -> Iterator[Project]:
-    if kind.telling_suffixes:
-        found = next(files_of(workspace, kind.telling_suffixes, max_entries=SOURCES_SEEN, max_depth=max_depth), None)
+    if kind.distinctive_suffixes:
+        found = next(
+            files_of(workspace, kind.distinctive_suffixes, max_entries=SOURCES_SEEN, max_depth=max_depth), None
+        )
         if found is not None:
             yield _project(kind, found.relative_to(workspace).as_posix())
 
@@ -259,7 +261,9 @@ def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[st
         if isinstance(text, str) and (found := re.match(r"[A-Za-z0-9._-]+", text))
     }
     by_poetry = _table(poetry.get("dependencies"))
-    extras = {name for name, wanted in by_poetry.items() if is_required and _table(wanted).get("optional")}
+    extras = {
+        name for name, specification in by_poetry.items() if is_required and _table(specification).get("optional")
+    }
     return frozenset(names | {name.lower() for name in by_poetry.keys() - extras})
 
 
@@ -292,11 +296,11 @@ NO_CHECKOUT: Final = os.sep
 """The folder in which a program of PATH is asked for its interpreter: the shims of version managers read files of their
 current folder, and of the folders above it.
 """
-ASK: Final = "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"
+PYTHON_PROBE: Final = "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"
 """The version is the worker's oldest."""
-ASK_S: Final = 10.0
+PROBE_S: Final = 10.0
 """Far above the 10 ms of an interpreter and the 100 ms of a shim, on a disk that is busy."""
-OF_FOLDER: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
+DIRECTORY_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
 """The variables that tell a shim of the folder that a client runs in."""
 
 
@@ -329,9 +333,9 @@ class Acceptance:
     directories: tuple[str, ...] | None = None
     lapsed: str | None = None
 
-    def lapse_for(self, program: str, folder: Path) -> str | None:
+    def lapse_for(self, program: str, directory: Path) -> str | None:
         """Return why a given acceptance of `folder` does not cover a program in it; None if it does."""
-        if self.directories is None or any(lies_in(program, folder / one, folder) for one in self.directories):
+        if self.directories is None or any(is_inside(program, directory / one, directory) for one in self.directories):
             return None
         return f"{program} is in none of the accepted environments ({', '.join(self.directories)})"
 
@@ -359,10 +363,10 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO)
         if main and (python := _python_of(main / name)):
             whose = f"{name} of the main checkout {main}, as this working tree has none"
             caution = f"Python code runs in {whose}: make an environment here where they need other packages"
-            return _in_place_of(broken, Interpreter(python, whose, caution))
+            return _as_replacement_for(broken, Interpreter(python, whose, caution))
     if found := python_in_path(environ.get("PATH")):
-        return _in_place_of(broken, Interpreter(found, OF_PATH, remark=_remark(workspace, found)))
-    return _in_place_of(broken, _own(workspace))
+        return _as_replacement_for(broken, Interpreter(found, OF_PATH, remark=_remark(workspace, found)))
+    return _as_replacement_for(broken, _codrivers_python(workspace))
 
 
 def find_safe_python(
@@ -376,15 +380,15 @@ def find_safe_python(
     found = find_python(workspace, environ, chosen)
     inside = checkouts(workspace)
     if found.path != sys.executable:
-        for folder in inside:
-            if lies_in(found.path, folder, workspace):
-                acceptance = acceptance_of(folder)
-                lapsed = acceptance.lapse_for(found.path, folder) if acceptance.is_given else acceptance.lapsed
+        for directory in inside:
+            if is_inside(found.path, directory, workspace):
+                acceptance = acceptance_of(directory)
+                lapsed = acceptance.lapse_for(found.path, directory) if acceptance.is_given else acceptance.lapsed
                 if lapsed is not None or not acceptance.is_given:
-                    return replace(_outside(workspace, environ), waits_for=folder, lapsed=lapsed)
+                    return replace(_outside(workspace, environ), waits_for=directory, lapsed=lapsed)
     if found.whose != OF_PATH or acceptance_of(workspace).is_given:
         return found
-    return _in_place_of(broken_environment(workspace, environ), _outside(workspace, environ))
+    return _as_replacement_for(broken_environment(workspace, environ), _outside(workspace, environ))
 
 
 def checkouts(workspace: Path) -> tuple[Path, ...]:
@@ -392,26 +396,29 @@ def checkouts(workspace: Path) -> tuple[Path, ...]:
     return tuple(filter(None, (workspace, main_checkout(workspace))))
 
 
-def lies_in(program: str, folder: Path, workspace: Path) -> bool:
+def is_inside(program: str, directory: Path, workspace: Path) -> bool:
     """Whether a program named in the workspace lies below a folder, by its own name or its real path."""
     return any(
         path.is_relative_to(root)
         for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program)))  # noqa: PTH100  # without following links
-        for root in (folder, Path(os.path.realpath(folder)))
+        for root in (directory, Path(os.path.realpath(directory)))
     )
 
 
 def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without Python's variables and paths into the checkouts: PATH has only folders outside."""
     inside = checkouts(workspace)
-    names = [str(path) for folder in inside for path in (folder, os.path.realpath(folder))]
-    kept = {
+    names = [str(path) for directory in inside for path in (directory, os.path.realpath(directory))]
+    environment = {
         name: value
         for name, value in environ.items()
-        if name not in OF_FOLDER and not name.startswith("PYTHON") and not any(one in value for one in names)
+        if name not in DIRECTORY_VARIABLES and not name.startswith("PYTHON") and not any(one in value for one in names)
     }
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    return {**kept, "PATH": os.pathsep.join(folder for folder in folders if _is_outside(folder, workspace))}
+    directories = environ.get("PATH", os.defpath).split(os.pathsep)
+    return {
+        **environment,
+        "PATH": os.pathsep.join(directory for directory in directories if _is_outside(directory, workspace)),
+    }
 
 
 def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
@@ -422,34 +429,36 @@ def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
         found = _executable(named, outside)
         if found and _is_outside(found, workspace):
             return Interpreter(found, OF_PATH, remark=_remark(workspace, found))
-    return _own(workspace)
+    return _codrivers_python(workspace)
 
 
 def _is_outside(path: str, workspace: Path) -> bool:
-    return Path(path).is_absolute() and not any(lies_in(path, folder, workspace) for folder in checkouts(workspace))
+    return Path(path).is_absolute() and not any(
+        is_inside(path, directory, workspace) for directory in checkouts(workspace)
+    )
 
 
 def _executable(program: str, environ: Mapping[str, str]) -> str:
     """Return the interpreter behind `program`, by its own word; empty without one that is new enough."""
     try:
-        said = subprocess.run(  # noqa: S603  # the program is the user's own, of PATH and of no checkout
-            [program, "-I", "-S", "-c", ASK], cwd=NO_CHECKOUT, env=environ, stdin=subprocess.DEVNULL,
-            capture_output=True, timeout=ASK_S, check=True,
+        finished = subprocess.run(  # noqa: S603  # the program is the user's own, of PATH and of no checkout
+            [program, "-I", "-S", "-c", PYTHON_PROBE], cwd=NO_CHECKOUT, env=environ, stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=PROBE_S, check=True,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""
-    return os.fsdecode(said).strip()
+    return os.fsdecode(finished).strip()
 
 
-def _in_place_of(broken: str | None, stand_in: Interpreter) -> Interpreter:
+def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpreter:
     """Return the interpreter, with a warning if it is used because the project's environment is broken."""
     if broken is None:
-        return stand_in
-    where = f"{stand_in.path} ({stand_in.whose})"
+        return replacement
+    where = f"{replacement.path} ({replacement.whose})"
     caution = (
         f"{broken}, so Python code runs in {where}, without the environment's packages: make the environment again"
     )
-    return replace(stand_in, caution=caution, remark=None)
+    return replace(replacement, caution=caution, remark=None)
 
 
 def broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | None:
@@ -457,12 +466,12 @@ def broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | Non
     active = environ.get("VIRTUAL_ENV")
     named = [(Path(active), f"the active environment {active}")] if active else []
     for directory, title in (*named, *((workspace / name, f"the project's {name}") for name in ENVIRONMENTS)):
-        if (fault := _fault_of(directory)) is not None:
-            return f"{title} is broken ({fault})"
+        if (defect := _defect_of(directory)) is not None:
+            return f"{title} is broken ({defect})"
     return None
 
 
-def _fault_of(environment: Path) -> str | None:
+def _defect_of(environment: Path) -> str | None:
     """Why an environment has no interpreter; None for one that has, and for a folder that is no environment."""
     python = python_path(environment)
     for path in (environment, python):
@@ -473,7 +482,7 @@ def _fault_of(environment: Path) -> str | None:
     return None
 
 
-def _own(workspace: Path) -> Interpreter:
+def _codrivers_python(workspace: Path) -> Interpreter:
     return Interpreter(sys.executable, "codriver's own interpreter", remark=_remark(workspace, sys.executable))
 
 

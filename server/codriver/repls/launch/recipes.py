@@ -21,12 +21,12 @@ from codriver.errors import StartError, install_extra
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
 from codriver.repls.jupyter.connection_files import (
-    OWN_PREFIX,
+    CODRIVER_PREFIX,
     KernelSpecError,
     command_of,
     find_kernelspec,
-    kernel_folders,
-    runtime_folder,
+    kernel_directories,
+    runtime_directory,
 )
 from codriver.repls.kinds import KINDS, NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of, title_of
 from codriver.repls.launch.processes import SUPERVISED
@@ -38,7 +38,7 @@ from codriver.repls.launch.projects import (
     checkouts,
     find_python,
     find_safe_python,
-    lies_in,
+    is_inside,
     outside_environment,
 )
 from codriver.systems.programs import is_path, passes_quotes_on, program_in, split_command
@@ -64,7 +64,7 @@ CLOJURE_PROGRAMS: Final = ("clojure", "clj", "deps.exe")
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
 """Without it a JVM newer than 20 cannot be interrupted in an endless loop."""
 
-JAR_FOLDERS: Final = (Path("/usr/share/java"),)
+JAR_DIRECTORIES: Final = (Path("/usr/share/java"),)
 """The folder in which Debian's packages `clojure` and `libnrepl-clojure` put their jars."""
 
 DEPS_BYTES: Final = 1 << 20
@@ -83,27 +83,27 @@ PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher"
 class RecipeError(StartError):
     """A requested REPL cannot be started on this machine. The message says what to install."""
 
-    def __init__(self, words: str, problem: str) -> None:
-        super().__init__(f"`--repl {words}` cannot work here: {problem}")
+    def __init__(self, words: str, cause: str) -> None:
+        super().__init__(f"`--repl {words}` cannot work here: {cause}")
         self.words = words
-        self.problem = problem
-        self.said = f"the REPL of this project ({title_of(words)}) cannot be started: {problem}"
+        self.cause = cause
+        self.report = f"the REPL of this project ({title_of(words)}) cannot be started: {cause}"
         """The problem in words for a REPL that nobody requested by name."""
 
 
 class NotAcceptedError(RecipeError):
     """A requested REPL is not started before the user has accepted a checkout."""
 
-    def __init__(self, words: str, folder: Path, why: str, lapsed: str | None) -> None:
+    def __init__(self, words: str, directory: Path, why: str, lapsed: str | None) -> None:
         missing = "nobody has accepted this checkout" if lapsed is None else lapse_of(lapsed)
-        super().__init__(words, f"{missing}: {to_accept(folder)}; {why}")
+        super().__init__(words, f"{missing}: {to_accept(directory)}; {why}")
         because = "" if lapsed is None else f", and {lapse_of(lapsed)}"
-        self.said = f"the REPL of this project ({title_of(words)}) runs files of it{because}: {to_accept(folder)}"
+        self.report = f"the REPL of this project ({title_of(words)}) runs files of it{because}: {to_accept(directory)}"
 
 
-def to_accept(folder: Path) -> str:
+def to_accept(directory: Path) -> str:
     """Return the words for an agent on the way to accept a checkout."""
-    return f"ask your human to run: {TRUST} (in {folder})"
+    return f"ask your human to run: {TRUST} (in {directory})"
 
 
 def lapse_of(lapsed: str) -> str:
@@ -159,7 +159,7 @@ def recipe(
     environ: Mapping[str, str],
     *,
     acceptance_of: Callable[[Path], Acceptance] = lambda _: ACCEPTED,
-    is_asked: bool = False,
+    is_requested: bool = False,
     python: str = AUTO,
 ) -> Recipe:
     """The recipe for `words`: a known REPL, or any command line. `python`: the setting of that name.
@@ -177,7 +177,7 @@ def recipe(
     """
     project = Project(workspace, environ, python)
     is_worker = is_embedded(words)
-    if is_asked:
+    if is_requested:
         found = _recipe(words, project)
         is_bare = is_worker and not acceptance_of(workspace).is_given
         return replace(found, env=server_environment(str(workspace), found.env)) if is_bare else _whole(found)
@@ -193,12 +193,12 @@ def recipe(
         return _apart(words, replace(project, safe=safe), acceptance.lapsed)
     found = _recipe(words, project)
     program = found.command[0]
-    for folder in checkouts(workspace):
-        if program != sys.executable and lies_in(program, folder, workspace):
-            there = acceptance_of(folder)
-            if not there.is_given:
+    for directory in checkouts(workspace):
+        if program != sys.executable and is_inside(program, directory, workspace):
+            other = acceptance_of(directory)
+            if not other.is_given:
                 why = f"{program} lies there, and a server that starts by itself runs nothing from it"
-                raise NotAcceptedError(words, folder, why, there.lapsed)
+                raise NotAcceptedError(words, directory, why, other.lapsed)
     return _whole(found)
 
 
@@ -236,15 +236,15 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
     workspace = project.workspace
     inside = checkouts(workspace)
     outside = Project(NOWHERE, outside_environment(workspace, project.environ), AUTO, project.safe)
-    wanted = next((kind for kind in KINDS if kind.repl == words.strip()), None) or kind_of(words)
-    alike = [kind for kind in KINDS if wanted is not None and kind.dialect == wanted.dialect]
-    for kind in alike if wanted is not None and not wanted.needs_project else ():
+    named_kind = next((kind for kind in KINDS if kind.repl == words.strip()), None) or kind_of(words)
+    alike = [kind for kind in KINDS if named_kind is not None and kind.dialect == named_kind.dialect]
+    for kind in alike if named_kind is not None and not named_kind.needs_project else ():
         with suppress(RecipeError):
             found = replace(_recipe(kind.repl, outside), awaits_trust=True, is_apart=True)
-            if kind.launcher != "worker" and not any(lies_in(found.command[0], one, workspace) for one in inside):
-                said = f"this is a REPL of {kind.title.partition(' with ')[0]} alone, started in an empty folder"
+            if kind.launcher != "worker" and not any(is_inside(found.command[0], one, workspace) for one in inside):
+                report = f"this is a REPL of {kind.title.partition(' with ')[0]} alone, started in an empty folder"
                 because = "" if lapsed is None else f", as {lapse_of(lapsed)}"
-                return replace(found, caution=f"{said}{because}: to have the project's own, {to_accept(workspace)}")
+                return replace(found, caution=f"{report}{because}: to have the project's own, {to_accept(workspace)}")
     _recipe(words, project)
     raise NotAcceptedError(words, workspace, "this REPL runs files of the project as it starts", lapsed)
 
@@ -340,15 +340,15 @@ def _recipe_of(
     )
 
 
-def _beside_python(name: str, project: Project) -> str | None:
+def _program_next_to_python(name: str, project: Project) -> str | None:
     """Return a program of Python packages: from the project's environment, else from ours, else in PATH."""
     python = project.interpreter().path
-    beside = (program_in(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
-    return next(filter(None, beside), None) or _which(name, project)
+    candidates = (program_in(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
+    return next(filter(None, candidates), None) or _which(name, project)
 
 
 def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
-    program = _beside_python(kind.programs[0], project)
+    program = _program_next_to_python(kind.programs[0], project)
     if program is None:
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
     # Hy starts itself again by its bare name, so its own folder must be in PATH.
@@ -377,16 +377,18 @@ def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
     if jars is None:
         raise RecipeError(words, f"the Clojure CLI is not installed; {kind.install}")
     named = _deps_paths(project.workspace)
-    places = dict.fromkeys(project.workspace / name for name in (*(named or ("src",)), "test", "resources"))
-    sources = [str(place) for place in places if place.is_dir()]
+    directories = dict.fromkeys(project.workspace / name for name in (*(named or ("src",)), "test", "resources"))
+    sources = [str(directory) for directory in directories if directory.is_dir()]
     flag = NREPL_FLAG.removeprefix("-J")
     command = (java, flag, "-cp", os.pathsep.join([*sources, *jars]), "clojure.main", "-m", "nrepl.cmdline")
     notes: tuple[str, ...] = ("Clojure and nREPL are those of Debian's packages",)
     if (project.workspace / "deps.edn").exists():
-        shown = ", ".join(os.path.relpath(source, project.workspace) for source in sources) or "nothing of the project"
+        listed = ", ".join(os.path.relpath(source, project.workspace) for source in sources) or "nothing of the project"
         of_deps = "its :paths alone" if named else "nothing"
-        said = f"of deps.edn {of_deps} can be used without the Clojure CLI (clojure.org/guides), not :deps or :aliases"
-        notes = (*notes, f"{said}; on the classpath is {shown}")
+        report = (
+            f"of deps.edn {of_deps} can be used without the Clojure CLI (clojure.org/guides), not :deps or :aliases"
+        )
+        notes = (*notes, f"{report}; on the classpath is {listed}")
     return _recipe_of(kind, command, project, *notes)
 
 
@@ -420,18 +422,18 @@ def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
         raise RecipeError(words, f"jupyter_client is not installed; run {install_extra('jupyter')}")
     found = project.interpreter()
     _, is_named, spec_name = words.partition(":")
-    name = f"{OWN_PREFIX}{os.getpid()}-{words.replace(':', '-')}.json"
-    file = runtime_folder(project.environ) / name
+    name = f"{CODRIVER_PREFIX}{os.getpid()}-{words.replace(':', '-')}.json"
+    file = runtime_directory(project.environ) / name
     added: dict[str, str] = {}
     note = f"Python code is evaluated by IPython in {found.path} ({found.whose})"
     command: tuple[str, ...] = (found.path, "-m", IPYKERNEL, "-f", str(file))
     if is_named:
         try:
-            spec = find_kernelspec(spec_name, kernel_folders(found.path, project.environ))
+            spec = find_kernelspec(spec_name, kernel_directories(found.path, project.environ))
             command, added = command_of(spec, file, python=found.path, environ=project.environ)
         except KernelSpecError as error:
             raise RecipeError(words, str(error)) from error
-        note = f"the kernel is that of {spec.folder}"
+        note = f"the kernel is that of {spec.directory}"
     is_in_python = command[0] == found.path
     module = command[command.index("-m") + 1] if is_in_python and "-m" in command[:-1] else ""
     package = PACKAGES.get(module, module)
@@ -451,8 +453,8 @@ def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
 
 def _kernel_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment of a kernel, with no word of another kernel's or of a server's, and no warning at its start."""
-    kept = {name: value for name, value in _child_environ(environ).items() if not name.startswith("JPY_")}
-    return {**kept, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    environment = {name: value for name, value in _child_environ(environ).items() if not name.startswith("JPY_")}
+    return {**environment, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
 
 _LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Project], Recipe]]] = {
@@ -469,8 +471,8 @@ def _which(name: str, project: Project) -> str | None:
     if is_path(name):
         path = project.workspace / name
         return str(path) if os.access(path, os.X_OK) else None
-    folders = [str(project.workspace / "node_modules" / ".bin"), project.environ.get("PATH", os.defpath)]
-    return shutil.which(name, path=os.pathsep.join(folders))
+    directories = [str(project.workspace / "node_modules" / ".bin"), project.environ.get("PATH", os.defpath)]
+    return shutil.which(name, path=os.pathsep.join(directories))
 
 
 def _is_plain_launcher(program: str) -> bool:
@@ -485,8 +487,8 @@ def _is_plain_launcher(program: str) -> bool:
 
 def _debian_jars() -> list[str] | None:
     """Debian's jars of Clojure and nREPL; None if one is missing."""
-    for folder in JAR_FOLDERS:
-        jars = [folder / f"{name}.jar" for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl")]
+    for directory in JAR_DIRECTORIES:
+        jars = [directory / f"{name}.jar" for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl")]
         if all(jar.exists() for jar in jars):
             return [str(jar) for jar in jars]
     return None

@@ -74,7 +74,7 @@ class Message:
         """Return whether this message alone says that the request failed."""
         return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED & self.status)
 
-    def texts(self, *keys: str) -> list[str | None]:
+    def text_fields(self, *keys: str) -> list[str | None]:
         """The texts under these keys, each as `text` gives it; a message has few of its many possible fields."""
         fields = self.fields
         return [self.text(key) if key in fields else None for key in keys]
@@ -116,24 +116,24 @@ def joined(values: Iterable[Value]) -> Iterator[Value]:
     """
     run: dict[str, Value] | None = None
     stream = ""
-    texts: list[str] = []
+    strings: list[str] = []
     for value in values:
         if run is None and type(value) is dict and "out" not in value and "err" not in value:
             yield value
             continue
         name, text = _output(value)
         if run is not None and isinstance(value, dict) and name == stream and _address(value) == _address(run):
-            texts.append(text)
+            strings.append(text)
             continue
         if run is not None:
-            yield {**run, stream: "".join(texts)}
+            yield {**run, stream: "".join(strings)}
         if name and isinstance(value, dict):
-            run, stream, texts = value, name, [text]
+            run, stream, strings = value, name, [text]
         else:
             run = None
             yield value
     if run is not None:
-        yield {**run, stream: "".join(texts)}
+        yield {**run, stream: "".join(strings)}
 
 
 def _output(value: Value) -> tuple[str, str]:
@@ -168,7 +168,7 @@ class Exchange:
     An exchange turns once: at its end, or at an earlier failure, as some servers send nothing after a failure.
     """
 
-    __slots__ = ("_changed", "begun_at", "has_turned", "id", "is_over", "on_message", "on_turned", "status")
+    __slots__ = ("_changed", "has_turned", "id", "is_over", "on_message", "on_turned", "started_at", "status")
 
     def __init__(self, identity: str, on_message: OnMessage, on_turned: Callable[[], None] | None) -> None:
         self.id = identity
@@ -178,7 +178,7 @@ class Exchange:
         self.is_over = False
         self.has_turned = False
         self.status: set[str] = set()
-        self.begun_at = monotonic()
+        self.started_at = monotonic()
         self._changed: asyncio.Event | None = None
         """Set only while somebody waits. An event of asyncio: anyio's makes three times as many function calls."""
 
@@ -215,41 +215,41 @@ class NreplConnection:
         self._ids = count(1)
         self._routes: Recent[str, Exchange] = Recent(LINGERING)
         self._active: dict[str, Exchange] = {}
-        self._kept: dict[str, Exchange] = {}
+        self._retained: dict[str, Exchange] = {}
         self._turned: list[Callable[[], None]] = []
         """The callbacks of exchanges that have turned, to be called."""
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
         """Data that came faster than they could be filed; the first are being filed."""
-        self._news = anyio.Event()
+        self._stream_changed = anyio.Event()
         self._end: str | None = None
         """The reason why nothing more comes."""
-        self._fault: Exception | None = None
+        self._error: Exception | None = None
         """The exception that was raised while something was filed."""
         self.send_gap_s = 0.0
         """The pause before a message while another waits, for servers that read one at a time and forget the next."""
         self.closed = anyio.Event()
         self.cause: str | None = None
-        self.heard_at = monotonic()
+        self.received_at = monotonic()
         """The time at which the REPL last sent anything."""
-        transport.hand_to(self._heard, self._lost)
+        transport.hand_to(self._receive, self._lost)
 
     async def read(self) -> None:
         """File floods, until the connection has finished. Raises the errors of filing."""
         turns = Turns()
         try:
-            while self._fault is None and (self._backlog or self._end is None):
+            while self._error is None and (self._backlog or self._end is None):
                 if self._backlog:
                     await self._file_in_turns(self._backlog[0], turns)
                     self._backlog.popleft()
                 else:
                     self._transport.resume_reading()
-                    self._news = anyio.Event()
-                    await self._news.wait()
+                    self._stream_changed = anyio.Event()
+                    await self._stream_changed.wait()
                     turns = Turns()
-            if self._fault is not None:
-                raise self._fault
+            if self._error is not None:
+                raise self._error
             middle = "" if self._decoder.is_idle else " in the middle of a message"
             self._finish(f"{self._end}{middle}")
         except (BencodeError, NotAMessageError) as error:
@@ -257,25 +257,25 @@ class NreplConnection:
         finally:
             self._finish("it was closed by us")
 
-    def _heard(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         """File received data: at once if they are few and nothing waits, else in turns."""
-        self.heard_at = monotonic()
+        self.received_at = monotonic()
         if self._backlog or len(data) > SLICE_BYTES:
             self._backlog.append(data)
             if sum(map(len, self._backlog)) > BACKLOG_BYTES:
                 self._transport.pause_reading()
-            self._news.set()
+            self._stream_changed.set()
             return
         try:
             self._file_all(self._decode(data))
         except Exception as error:  # noqa: BLE001  # `read` raises it, for its owner to see
-            self._fault = error
+            self._error = error
             self._transport.pause_reading()
-            self._news.set()
+            self._stream_changed.set()
 
     def _lost(self, error: Exception | None) -> None:
         self._end = f"the connection broke ({error})" if error else "the REPL closed the connection"
-        self._news.set()
+        self._stream_changed.set()
 
     async def _file_in_turns(self, data: bytes, turns: Turns) -> None:
         """File the messages that the bytes complete, in turns, so that others are served in the meantime."""
@@ -322,7 +322,7 @@ class NreplConnection:
         """End an exchange: by its `done`, or because no one waits any more. Twice is harmless."""
         if exchange.id in self._active:
             self._close(exchange)
-            self._tell_turned()
+            self._notify_turned()
 
     def _close(self, exchange: Exchange) -> None:
         del self._active[exchange.id]
@@ -334,17 +334,17 @@ class NreplConnection:
             self._turned.append(exchange.on_turned)
         exchange.turn(is_over=is_over)
 
-    def _tell_turned(self) -> None:
+    def _notify_turned(self) -> None:
         while self._turned:
             self._turned.pop(0)()
 
-    def keep(self, exchange: Exchange) -> None:
+    def retain(self, exchange: Exchange) -> None:
         """File an exchange's messages also after its end, however many others follow, until it is forgotten."""
-        self._kept[exchange.id] = exchange
+        self._retained[exchange.id] = exchange
 
     def forget(self, exchange: Exchange) -> None:
         """Keep an exchange no longer than others. Twice is harmless."""
-        self._kept.pop(exchange.id, None)
+        self._retained.pop(exchange.id, None)
 
     async def settle(self, exchange: Exchange, *, after_failure_s: float) -> bool:
         """Wait until `exchange` is over; False when it failed and no `done` followed within `after_failure_s`.
@@ -393,7 +393,7 @@ class NreplConnection:
     def _needs_gap(self) -> bool:
         return bool(self.send_gap_s) and len(self._active) > 1
 
-    async def ask(self, op: str, *, timeout_s: float, **fields: Value) -> list[Message]:
+    async def request(self, op: str, *, timeout_s: float, **fields: Value) -> list[Message]:
         """Send a request and give the messages that answer it, up to `done`.
 
         Raises:
@@ -436,12 +436,12 @@ class NreplConnection:
     def _file_all(self, values: Iterable[Value]) -> None:
         for value in joined(values):
             self._file(parse(value))
-        self._tell_turned()
+        self._notify_turned()
 
     def _file(self, message: Message) -> None:
         """Give a message to its exchange; without an id, more than output can only be the running one's."""
         name = message.id or ""
-        exchange = self._active.get(name) or self._routes.get(name) or self._kept.get(name)
+        exchange = self._active.get(name) or self._routes.get(name) or self._retained.get(name)
         if exchange is None and message.id is None and len(self._active) == 1 and _answers(message):
             exchange = next(iter(self._active.values()))
         if exchange is None:
@@ -462,7 +462,7 @@ class NreplConnection:
         for exchange in tuple(self._active.values()):
             self._turn(exchange, is_over=True)
         self.closed.set()
-        self._tell_turned()
+        self._notify_turned()
 
 
 async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:
@@ -472,16 +472,16 @@ async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, time
         ReplUnreachableError: nobody listens, the way is closed, or the accepted stream was used already.
     """
     if isinstance(endpoint, AcceptedStream):
-        return NreplConnection(await _take_over(endpoint), on_stray)
+        return NreplConnection(await _adopt(endpoint), on_stray)
     return NreplConnection(await connect(endpoint, timeout_s=timeout_s), on_stray)
 
 
-async def _take_over(stream: AcceptedStream) -> TcpTransport:
+async def _adopt(stream: AcceptedStream) -> TcpTransport:
     if stream.socket.fileno() == -1:
         raise ReplUnreachableError(stream, "its connection was used, and only the REPL can open another")
-    own = socket.socket(fileno=stream.socket.detach())  # asyncio closes it
-    own.settimeout(0)
-    _, transport = await asyncio.get_running_loop().connect_accepted_socket(TcpTransport, own)
+    adopted = socket.socket(fileno=stream.socket.detach())  # asyncio closes it
+    adopted.settimeout(0)
+    _, transport = await asyncio.get_running_loop().connect_accepted_socket(TcpTransport, adopted)
     return transport
 
 
@@ -490,8 +490,8 @@ def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
         return encode({"op": op, "id": exchange.id, **fields})
     except UnicodeEncodeError as error:
         found = f"\\u{ord(error.object[error.start]):04x}"
-        problem = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
-        raise request_unsafe(problem, hint="write the character whole, or as an escape of the language") from error
+        reason = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
+        raise request_unsafe(reason, hint="write the character whole, or as an escape of the language") from error
 
 
 def _answers(message: Message) -> bool:
@@ -512,7 +512,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
     except TimeoutError:
         raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
     except OSError as error:
-        raise ReplUnreachableError(endpoint, _say(error)) from error
+        raise ReplUnreachableError(endpoint, _describe(error)) from error
     transport.pause_reading()  # bytes that come meanwhile are for the connection's owner
     try:
         await check_listener(transport.socket, endpoint)
@@ -523,7 +523,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
     return transport
 
 
-def _say(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     """Return the reason in words why a connection was refused."""
     if isinstance(error, socket.gaierror):
         return "its host name is not known"

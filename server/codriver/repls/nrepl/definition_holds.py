@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 RESTORE: Final = f"{WORKER_OPS}restore"
 """The op by which codriver's worker puts back the definitions that it kept."""
-HOLD: Final = f"{WORKER_OPS}hold"
+UNDO_FIELD: Final = f"{WORKER_OPS}hold"
 """The field of a loading request with the id under which the worker keeps changed definitions."""
 
 
-class DefinitionHolds:
+class UndoHolds:
     """The holds of one REPL. Lives as long as its adapter."""
 
     def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:
@@ -31,24 +31,24 @@ class DefinitionHolds:
         self._is_prepared = False
         """Whether the REPL has our own code for it."""
 
-    def fields(self, hold: str) -> dict[str, Value]:
+    def fields(self, undo_id: str) -> dict[str, Value]:
         """Return the fields by which a loading request names its hold."""
-        return {HOLD: hold} if hold and RESTORE in self._ops else {}
+        return {UNDO_FIELD: undo_id} if undo_id and RESTORE in self._ops else {}
 
-    async def note(self, hold: str, step: str) -> None:
+    async def note(self, undo_id: str, step: str) -> None:
         """Have a REPL without holds of its own note its definitions `before` or `after` a load."""
-        if hold and "restore" in self._dialect.ask:
-            await self._ask(hold, step)
+        if undo_id and "restore" in self._dialect.expressions:
+            await self._restore(undo_id, step)
 
-    async def put_back(self, hold: str, *, keep: bool) -> object:
+    async def put_back(self, undo_id: str, *, is_final: bool) -> object:
         """Put back the definitions that loads changed, or keep them, by our own code; the names that stay."""
-        return await self._ask(hold, "keep" if keep else "restore")
+        return await self._restore(undo_id, "keep" if is_final else "restore")
 
-    async def _ask(self, hold: str, step: str) -> object:
+    async def _restore(self, undo_id: str, step: str) -> object:
         if not self._is_prepared:
             await self._evaluate(self._dialect.expression("hold"))
             self._is_prepared = True
-        return await self._evaluate(self._dialect.expression("restore", hold=hold, step=step))
+        return await self._evaluate(self._dialect.expression("restore", hold=undo_id, step=step))
 
     async def _evaluate(self, code: str) -> object:
-        return read_data("the restoration", await self._sessions.ask(TOOL_SESSION, code), self._dialect)
+        return read_data("the restoration", await self._sessions.evaluate(TOOL_SESSION, code), self._dialect)

@@ -19,28 +19,28 @@ import anyio
 from codriver.core.records import dataclass
 from codriver.core.values import Failure
 from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
-from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueKept
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueStored
 from codriver.repls.contract.questions import LastError
 from codriver.repls.evaluation_tasks import in_order
 from codriver.repls.form_positions import placed
 from codriver.repls.namespace_failures import no_namespace, one_namespace
 from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
-from codriver.repls.nrepl.request_fields import defines_its_namespace, keep_loaders
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, Reply
+from codriver.repls.nrepl.request_fields import defines_its_namespace, preserve_loaders
+from codriver.repls.nrepl.responses import BACKGROUND, FRAME, STORED_VALUE, Reply
 from codriver.wire.untrusted import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from codriver.core.values import Form, PrintLimits, Request
-    from codriver.repls.contract.adapter import Looks
-    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter import SeamChecks
+    from codriver.repls.contract.adapter_values import Listener, OnEnd
     from codriver.repls.contract.extras import Programs, Rewrite
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.evaluation_tasks import Evaluations
     from codriver.repls.nrepl.connection import Exchange, Message, NreplConnection
-    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.definition_holds import UndoHolds
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.request_fields import RequestFields
@@ -72,10 +72,10 @@ class Shared:
     probed: ProbeResult
     listener: Listener
     introspection: Introspection
-    holds: DefinitionHolds
+    undo_holds: UndoHolds
     programs: Programs
     fields: RequestFields
-    looks: Looks
+    seam_checks: SeamChecks
     tasks: Evaluations
     op_timeout_s: float
 
@@ -101,11 +101,20 @@ class Evaluation:
     """
 
     __slots__ = (
-        "_ended", "_first", "_has_turn", "_is_looked_after", "_limits", "_request", "_rewrite", "_session", "_shared",
-        "_values", "is_stopping",
+        "_first",
+        "_has_checks",
+        "_has_turn",
+        "_limits",
+        "_on_end",
+        "_request",
+        "_rewrite",
+        "_session",
+        "_shared",
+        "_values",
+        "is_stopping",
     )  # fmt: skip
 
-    def __init__(self, shared: Shared, request: Request, ended: Ended, limits: PrintLimits) -> None:
+    def __init__(self, shared: Shared, request: Request, on_end: OnEnd, limits: PrintLimits) -> None:
         """Prepare the evaluation of `request`, whose end goes to `ended`.
 
         Raises:
@@ -117,7 +126,7 @@ class Evaluation:
         self._shared = shared
         self._request = request
         self._session = shared.sessions.get(request.session)
-        self._ended = ended
+        self._on_end = on_end
         self._limits = limits
         self._first: Sent | None = None
         """The first request, if sent at once, until its reply is taken."""
@@ -126,7 +135,7 @@ class Evaluation:
         """The number of values so far."""
         self._rewrite: Rewrite | None = None
         """The change of its requests by programs of features, while these run."""
-        self._is_looked_after = False
+        self._has_checks = False
         """Whether to look for an application when its first request is over."""
         self.is_stopping = False
         """Whether an interrupt came, so that no further form is sent."""
@@ -146,22 +155,22 @@ class Evaluation:
     def start_load(self, op: str) -> None:
         """Send a whole file by the server's `op` for files."""
         self._session.evaluation = self
-        self._shared.tasks.begin(self._ended, self._run(self._load(op)))
+        self._shared.tasks.start_reporting(self._on_end, self._run(self._load(op)))
 
     def start_forms(self, op: str | None) -> None:
         """Send the forms of a file, or the whole file if its namespace is missing and there is an `op` for files."""
         self._session.evaluation = self
-        self._shared.tasks.begin(self._ended, self._run(self._load_forms(op)))
+        self._shared.tasks.start_reporting(self._on_end, self._run(self._load_forms(op)))
 
     def _sends_at_once(self) -> bool:
         """Send the first form if nothing is in the way; whether it was sent."""
-        session, request, looks = self._session, self._request, self._shared.looks
-        has_more_to_ask = request.undo_id or request.extras or looks.is_first or self._switches
+        session, request, seam_checks = self._session, self._request, self._shared.seam_checks
+        needs_preparation = request.undo_id or request.extras or seam_checks.is_first or self._switches
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
-        if has_more_to_ask or not is_free or not session.turn.take_at_once():
+        if needs_preparation or not is_free or not session.turn.acquire_at_once():
             return False
         self._has_turn = True
-        sent = self._first = self._open(self._take_first_answer)
+        sent = self._first = self._open(self._receive_first_answer)
         fields = {**session.address(), **self._form_fields(request.sent_forms[0])}
         is_sent = False
         try:
@@ -170,7 +179,7 @@ class Evaluation:
             if not is_sent:
                 self._give_back_turn()
         # Done while the REPL works, so that nobody waits.
-        self._is_looked_after = is_sent and looks.is_last(request)
+        self._has_checks = is_sent and seam_checks.is_last(request)
         return is_sent
 
     @property
@@ -178,21 +187,21 @@ class Evaluation:
         """Return the op that evaluates: on the worker's main thread, in a frame of an error, or on a thread."""
         if self._request.frame is not None:
             return FRAME
-        return BESIDE if self._request.background and BESIDE in self._shared.probed.ops else "eval"
+        return BACKGROUND if self._request.background and BACKGROUND in self._shared.probed.ops else "eval"
 
     @property
     def _switches(self) -> bool:
         """Return whether the session has to be brought into the namespace first, as a request cannot name one."""
         return bool(self._request.namespace) and self._shared.dialect.namespace_by != "key"
 
-    def _take_first_answer(self) -> None:
+    def _receive_first_answer(self) -> None:
         """Take the answer of the first request: end the evaluation now, unless more is to be done."""
         sent = self._first
         if sent is None:  # the request was not sent after all
             return
         status = sent.exchange.status
         went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
-        has_more_to_do = len(self._request.forms) > 1 or sent.reply.cut or self._is_looked_after
+        has_more_to_do = len(self._request.forms) > 1 or sent.reply.cut or self._has_checks
         if not went_well or has_more_to_do or self._is_silent(sent.reply) or self.is_stopping:
             self._continue_in_task()
             return
@@ -200,26 +209,26 @@ class Evaluation:
         ending = self._conclude(sent.reply, None)
         self._leave()
         try:
-            self._ended(ending)
+            self._on_end(ending)
         except Exception:
             logger.exception("the end of the evaluation %s could not be reported", self._request.id)
 
     def _continue_in_task(self) -> None:
-        self._shared.tasks.begin(self._ended, self._run(self._evaluate_forms()))
+        self._shared.tasks.start_reporting(self._on_end, self._run(self._evaluate_forms()))
 
     async def _run(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Return the ending of `act`, which runs while the evaluation has the session's turn."""
         shared, session, request = self._shared, self._session, self._request
         try:
             if not self._has_turn:
-                await session.turn.take()
+                await session.turn.acquire()
                 self._has_turn = True
                 shared.main_connection.check_open()
                 await shared.sessions.renew(session)
-                await shared.looks.before()
+                await shared.seam_checks.before()
             ending = await self._explain(await self._holding(self._with_extras(act)))
-            if shared.looks.is_last(request):
-                await shared.looks.after()
+            if shared.seam_checks.is_last(request):
+                await shared.seam_checks.after()
         except ReplDisconnectedError as error:
             self._leave()
             if session.connection is not shared.main_connection:
@@ -240,15 +249,15 @@ class Evaluation:
 
     async def _holding(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Return the ending of `act`, whose changes the REPL holds, or we note, so that they can be put back."""
-        hold, holds = self._request.undo_id, self._shared.holds
-        if not hold:
+        undo_id, undo_holds = self._request.undo_id, self._shared.undo_holds
+        if not undo_id:
             return await act
-        await holds.note(hold, "before")
+        await undo_holds.note(undo_id, "before")
         try:
             return await act
         finally:
             with anyio.CancelScope(shield=True):
-                await holds.note(hold, "after")
+                await undo_holds.note(undo_id, "after")
 
     async def _with_extras(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Return the ending of `act`, while the programs run that the request's extras need."""
@@ -301,7 +310,7 @@ class Evaluation:
         session, request = self._session, self._request
         if self.is_stopping:
             return Ending("interrupted", namespace=session.namespace)
-        keep_loaders(session, request.code)
+        preserve_loaders(session, request.code)
         fields = self._shared.fields.of_file(request, self._limits, session)
         before = session.namespace
         reply = await self._settle(await self._send(op, fields))
@@ -313,14 +322,14 @@ class Evaluation:
 
     def _is_silent(self, reply: Reply) -> bool:
         """Whether a reply has neither a value nor an error, as nREPL's reply to an unrequested `ThreadDeath`."""
-        says_something = reply.values or reply.is_failed or reply.is_interrupted or self.is_stopping
-        return self._shared.dialect.name == "clojure" and not says_something
+        has_result = reply.values or reply.is_failed or reply.is_interrupted or self.is_stopping
+        return self._shared.dialect.name == "clojure" and not has_result
 
     async def _failure_behind_silence(self, reply: Reply) -> Failure | None:
         """Return the error behind a silent reply, if there is one."""
         if self._is_silent(reply):
             with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
-                trace = await self._shared.introspection.ask(LastError(session=self._session.name))
+                trace = await self._shared.introspection.query(LastError(session=self._session.name))
                 if trace is not None and trace.type == THREAD_DEATH:
                     return Failure(THREAD_DEATH, STOPPED, phase="execution")
         return None
@@ -328,11 +337,11 @@ class Evaluation:
     def _open(self, on_turned: Callable[[], None] | None = None) -> Sent:
         """Begin an exchange that counts as what runs in the session, until `_finish`."""
         shared = self._shared
-        prints_by_itself = not shared.probed.honours_print_limits or KEEPS_VALUES in shared.probed.ops
+        prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE in shared.probed.ops
         reports = shared.programs.reply_fields if self._request.extras else NOTHING
         reply = Reply(self._request.id, shared.listener, None if prints_by_itself else self._limits, reports)
         connection = self._session.connection
-        self._session.running = exchange = connection.begin(reply.take, on_turned)
+        self._session.running = exchange = connection.begin(reply.receive, on_turned)
         return Sent(exchange, reply, connection)
 
     def _finish(self, sent: Sent) -> None:
@@ -370,13 +379,13 @@ class Evaluation:
             self._finish(sent)
         self._note_facts(sent)
         if sent.reply.cut:
-            await self._keep_value(sent.reply.cut)
+            await self._store_value(sent.reply.cut)
         return sent.reply
 
     def _note_facts(self, sent: Sent) -> None:
         """Note on the session what a finished reply shows of it."""
         session, reply, shared = self._session, sent.reply, self._shared
-        if session.keeps_loaders or not (reply.values and shared.sessions.prints_by):
+        if session.preserves_loaders or not (reply.values and shared.sessions.prints_by):
             session.unprinted += 1
             if session.unprinted % TIDY_EVERY == 0:
                 shared.tasks.start(shared.introspection.tidy(session.name))
@@ -387,21 +396,21 @@ class Evaluation:
         self._values += len(reply.values)
         if reply.is_interrupted:  # the session may have another thread now
             session.prints_to = None
-        elif reply.values and shared.fields.are_kept(self._limits):
+        elif reply.values and shared.fields.are_stored(self._limits):
             session.prints_to = self._limits
 
-    async def _keep_value(self, seen: str) -> None:
+    async def _store_value(self, seen: str) -> None:
         """Have the REPL keep the last value before another one takes its place."""
         identity = self._request.id
-        words = await self._shared.introspection.keep(
+        words = await self._shared.introspection.store(
             identity, self._values, self._session.name, seen=seen, limits=self._limits
         )
         if words is not None:
-            self._shared.listener(identity, ValueKept(words))
+            self._shared.listener(identity, ValueStored(words))
 
     def _form_fields(self, form: Form) -> dict[str, Value]:
         session, request = self._session, self._request
-        keep_loaders(session, form.text)
+        preserve_loaders(session, form.text)
         sent = request
         if form == request.sent_forms[0] and defines_its_namespace(request):
             sent = replace(request, namespace=session.namespace or self._shared.dialect.home)
@@ -439,8 +448,8 @@ class Evaluation:
         session, dialect = self._session, self._shared.dialect
         if dialect.namespace_by == "none":
             return None if namespace in {session.namespace, "user", "Hy"} else one_namespace(namespace)
-        code = dialect.question(f"(some? (find-ns (symbol {dialect.quote(namespace)})))")
-        answer = await self._ask(code)
+        code = dialect.json_code(f"(some? (find-ns (symbol {dialect.quote(namespace)})))")
+        answer = await self._evaluate_quietly(code)
         if not any("true" in (message.text("value") or "") for message in answer):
             return no_namespace(namespace)
         await self._switch_to(namespace)
@@ -449,11 +458,11 @@ class Evaluation:
     async def _switch_to(self, namespace: str) -> None:
         dialect = self._shared.dialect
         if dialect.namespace_by == "ns":
-            await self._ask(f"{dialect.keeps_last}(ns {namespace})")
+            await self._evaluate_quietly(f"{dialect.preserve_last}(ns {namespace})")
         elif dialect.namespace_by == "in-ns":
-            await self._ask(f"(basilisp.core/in-ns '{namespace})")
+            await self._evaluate_quietly(f"(basilisp.core/in-ns '{namespace})")
 
-    async def _ask(self, code: str) -> list[Message]:
+    async def _evaluate_quietly(self, code: str) -> list[Message]:
         """Return the answer to our own code in the session."""
         session, timeout_s = self._session, self._shared.op_timeout_s
-        return await session.connection.ask("eval", timeout_s=timeout_s, code=code, **session.address())
+        return await session.connection.request("eval", timeout_s=timeout_s, code=code, **session.address())

@@ -10,10 +10,10 @@ from codriver.repls.nrepl.request_fields import RequestFields
 
 if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Request
-    from codriver.repls.contract.adapter import Looks
-    from codriver.repls.contract.adapter_values import Ended, Listener
+    from codriver.repls.contract.adapter import SeamChecks
+    from codriver.repls.contract.adapter_values import Listener, OnEnd
     from codriver.repls.contract.extras import Programs
-    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.definition_holds import UndoHolds
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool
@@ -31,10 +31,10 @@ class Evaluator:
         probed: ProbeResult,
         listener: Listener,
         introspection: Introspection,
-        holds: DefinitionHolds,
+        undo_holds: UndoHolds,
         programs: Programs,
         *,
-        looks: Looks,
+        seam_checks: SeamChecks,
         op_timeout_s: float,
     ) -> None:
         tasks = Evaluations()
@@ -44,23 +44,23 @@ class Evaluator:
             probed,
             listener,
             introspection,
-            holds,
+            undo_holds,
             programs,
-            RequestFields(probed, holds, takes_origin=lambda: looks.takes_origin),
-            looks,
+            RequestFields(probed, undo_holds, accepts_origin=lambda: seam_checks.accepts_origin),
+            seam_checks,
             tasks,
             op_timeout_s,
         )
         self.end = tasks.end
 
-    def start(self, request: Request, ended: Ended, limits: PrintLimits) -> None:
+    def start(self, request: Request, on_end: OnEnd, limits: PrintLimits) -> None:
         """Send code to be run, form by form."""
-        Evaluation(self._shared, request, ended, limits).start()
+        Evaluation(self._shared, request, on_end, limits).start()
 
-    def start_load(self, request: Request, ended: Ended, limits: PrintLimits, op: str) -> None:
+    def start_load(self, request: Request, on_end: OnEnd, limits: PrintLimits, op: str) -> None:
         """Send a whole file by the server's `op` for files."""
-        Evaluation(self._shared, request, ended, limits).start_load(op)
+        Evaluation(self._shared, request, on_end, limits).start_load(op)
 
-    def start_forms(self, request: Request, ended: Ended, limits: PrintLimits, op: str | None) -> None:
+    def start_forms(self, request: Request, on_end: OnEnd, limits: PrintLimits, op: str | None) -> None:
         """Send the forms of a file, or the whole file if its namespace is missing and there is an `op` for files."""
-        Evaluation(self._shared, request, ended, limits).start_forms(op)
+        Evaluation(self._shared, request, on_end, limits).start_forms(op)

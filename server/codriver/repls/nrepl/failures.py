@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE, StackFrame, StackTrace
-from codriver.repls.contract.reports import folded, of_its_own, read_frame, text_of
+from codriver.repls.contract.reports import folded, read_frame, text_of, unshared_frames
 from codriver.repls.stack_traces import (
     TRACE_FRAMES,
     as_message,
@@ -82,10 +82,10 @@ _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*)
 _TYPED: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
 _NBB_TYPE: Final = re.compile(r":cause #object\[(?P<type>\w+)")
 _NBB_OBJECT: Final = re.compile(r"#object\[\w+ (?P<type>\w+)(?:: (?P<message>.*))?\]$", re.DOTALL)
-_NBB_PLACE: Final = re.compile(r":line (?P<line>\d+), :column (?P<column>\d+)")
+_NBB_POSITION: Final = re.compile(r":line (?P<line>\d+), :column (?P<column>\d+)")
 _NBB_PHASE: Final = re.compile(r':phase "(?P<phase>[a-z-]+)"')
 _BASILISP_PART: Final = re.compile(r"^ +(?P<key>exception|phase|message|form|location): (?P<value>.*)$", re.MULTILINE)
-_BASILISP_PLACE: Final = re.compile(
+_BASILISP_POSITION: Final = re.compile(
     r" *\{(?=[^{}]*:line (?P<line>\d+))(?=[^{}]*:col (?P<column>\d+))(?:[^{}]*:phase :(?P<phase>[\w-]+))?[^{}]*\}$"
     r"| \(line: (?P<read_line>\d+), col: (?P<read_column>\d+)\)$"
 )
@@ -145,11 +145,11 @@ def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]
 def tracebacks(text: str) -> list[tuple[str, str]]:
     """Return the tracebacks of a chain in order, each with its relation to the next."""
     found: list[tuple[str, str]] = []
-    place = 0
+    start = 0
     for match in BETWEEN.finditer(text):
-        found.append(("cause" if match["cause"] else "context", text[place : match.start()]))
-        place = match.end()
-    return [*found, ("", text[place:])]
+        found.append(("cause" if match["cause"] else "context", text[start : match.start()]))
+        start = match.end()
+    return [*found, ("", text[start:])]
 
 
 def last_of(text: str) -> str:
@@ -194,8 +194,8 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     """Return the last of the tracebacks in a text."""
     body = last_of(text)
     frames = read_traceback_frames(body, dialect)
-    ours = [frame for frame in frames if not frame.tooling]
-    place = ours[0] if ours else None
+    user_frames = [frame for frame in frames if not frame.tooling]
+    place = user_frames[0] if user_frames else None
     last = body[max((match.end() for match in _FRAME.finditer(body)), default=0) :]
     # The message follows the last frame and the source lines below it, which are indented.
     lines = last.strip("\n").split("\n")
@@ -207,10 +207,13 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     message = (match["message"] or "") if match else "\n".join(lines)
     column, phase = None, (parts.get("phase") or "").lstrip(":") or "execution"
     line = place.line if place else None
-    if said := _BASILISP_PLACE.search(message):
-        message = message[: said.start()]
-        line, column = int(said["line"] or said["read_line"]), int(said["column"] or said["read_column"])
-        phase = said["phase"] or ("read-source" if said["read_line"] else phase)
+    if position := _BASILISP_POSITION.search(message):
+        message = message[: position.start()]
+        line, column = (
+            int(position["line"] or position["read_line"]),
+            int(position["column"] or position["read_column"]),
+        )
+        phase = position["phase"] or ("read-source" if position["read_line"] else phase)
     return Failure(
         type=kind,
         message=as_message(parts.get("message") or message),
@@ -218,13 +221,13 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         file=real_file(place.file) if place else None,
         line=line,
         column=column,
-        trace=tuple(text_of(frame) for frame in folded(ours)[:TRACE_FRAMES]),
+        trace=tuple(text_of(frame) for frame in folded(user_frames)[:TRACE_FRAMES]),
     )
 
 
 def _read_nbb(failure: SentFailure) -> Failure:
     ex = failure.ex or ""
-    kind, place, phase = _NBB_TYPE.search(ex), _NBB_PLACE.search(ex), _NBB_PHASE.search(ex)
+    kind, place, phase = _NBB_TYPE.search(ex), _NBB_POSITION.search(ex), _NBB_PHASE.search(ex)
     error = Failure(
         type=kind["type"] if kind else "Error",
         # A thrown value that is no error has no message: its printed form is told.
@@ -265,8 +268,8 @@ def _nbb_parts(printed: str) -> dict[str, str]:
     if not printed.startswith("#error {") or read(printed).imbalance is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]
-    texts = [inner[span.start : span.end] for span in top_level_forms(inner)]
-    return dict(zip(texts[::2], texts[1::2], strict=False))
+    forms = [inner[span.start : span.end] for span in top_level_forms(inner)]
+    return dict(zip(forms[::2], forms[1::2], strict=False))
 
 
 def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
@@ -301,11 +304,11 @@ def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
 
 def failure_of(trace: StackTrace) -> Failure:
     """Return a link of a chain in the form of a failure, with only the user's frames."""
-    own = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
+    user_frames = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
     return Failure(
         type=trace.type,
         message=as_message(trace.message),
-        trace=tuple(text_of(frame) for frame in own),
+        trace=tuple(text_of(frame) for frame in user_frames),
         data=trace.data,
         notes=trace.notes,
         relation=trace.relation,
@@ -314,8 +317,8 @@ def failure_of(trace: StackTrace) -> Failure:
 
 def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
     """The error that cider-nrepl's stacktrace ops report, one message a link; None without an error."""
-    told = [_cider_trace(message.fields) for message in answer if message.text("class")]
-    return _chained(told)
+    traces = [_cider_trace(message.fields) for message in answer if message.text("class")]
+    return _chained(traces)
 
 
 def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
@@ -324,16 +327,16 @@ def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
     return _chained([_trace(as_map(link), frames_of(as_map(link), dialect)) for link in links])
 
 
-def _chained(told: list[StackTrace]) -> StackTrace | None:
+def _chained(traces: list[StackTrace]) -> StackTrace | None:
     """Return the root cause, with the links around it; the links come outermost first."""
-    if not told:
+    if not traces:
         return None
-    *around, root = told
+    *around, root = traces
     chain: list[StackTrace] = []
     inner = root
     for trace in reversed(around):
         if not trace.type.endswith(WRAPPERS) and not (trace.data or "").startswith(PHASE):
-            own = of_its_own(trace.frames, inner.frames)
+            own = unshared_frames(trace.frames, inner.frames)
             chain.append(replace(trace, frames=own, relation=AROUND))
         inner = trace
     return replace(root, chain=tuple(chain))

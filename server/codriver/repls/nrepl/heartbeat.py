@@ -28,7 +28,7 @@ class Heartbeat:
     answer_s: float = 15.0
 
 
-async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
+async def watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
     """Watch the connection of the session `main` until its end, and end it when the REPL does not answer.
 
     A REPL that does one thing at a time does not answer while it works: unless `while_busy`, the REPL is asked only
@@ -36,22 +36,22 @@ async def keep_watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -
     """
     connection = main.connection
     while connection.cause is None:
-        quiet_s = monotonic() - connection.heard_at
+        quiet_s = monotonic() - connection.received_at
         if quiet_s < beat.silence_s:
             await anyio.sleep(beat.silence_s - quiet_s)
             continue
         if connection.is_waiting and not while_busy:
             await anyio.sleep(beat.silence_s)
             continue
-        asked_at = monotonic()
+        requested_at = monotonic()
         try:
             # With the session's turn no evaluation begins meanwhile: some servers mix up two requests at once.
             async with contextlib.nullcontext() if while_busy else main.turn:
-                await connection.ask("describe", timeout_s=beat.answer_s)
+                await connection.request("describe", timeout_s=beat.answer_s)
         except OpTimedOutError:
-            if connection.heard_at >= asked_at or (connection.is_waiting and not while_busy):
+            if connection.received_at >= requested_at or (connection.is_waiting and not while_busy):
                 continue
-            silent_s = monotonic() - connection.heard_at
+            silent_s = monotonic() - connection.received_at
             await connection.abandon(f"the REPL has been silent for {silent_s:.0f} s and does not answer any more")
         except ReplDisconnectedError:
             return

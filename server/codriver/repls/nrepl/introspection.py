@@ -24,7 +24,7 @@ from codriver.repls.contract.questions import (
     ListNames,
     Loaded,
     Lookup,
-    Question,
+    Query,
     Restore,
     candidate_of,
 )
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
     from codriver.repls.contract import adapter_values
     from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
     from codriver.repls.nrepl.connection import Message
-    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.definition_holds import UndoHolds
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
 
-    Told = Mapping[str, object]
+    Fields = Mapping[str, object]
 
-    Way = Callable[[Any, NreplSession, str], Awaitable[Told]]
+    Way = Callable[[Any, NreplSession, str], Awaitable[Fields]]
 
     """A way to put a question, in a session and with the namespace in which its names are read."""
 
@@ -63,7 +63,7 @@ AFTERWARDS_S: Final = 5.0
 LOCALS: Final = "codriver/locals"
 """The op of codriver's worker that tells the locals of the last error's frames."""
 
-NOT_KEPT: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
+NOT_STORED: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
 LOADED_OP: Final = f"{WORKER_OPS}loaded"
 
@@ -75,12 +75,12 @@ class Introspection:
         self,
         sessions: SessionPool,
         probed: ProbeResult,
-        holds: DefinitionHolds,
+        undo_holds: UndoHolds,
         *,
         op_timeout_s: float,
         workspace: Path | None,
     ) -> None:
-        self._ways: Mapping[type[Question[Any]], Way] = {
+        self._ways: Mapping[type[Query[Any]], Way] = {
             Complete: self._completions,
             Lookup: self._symbol,
             ListNames: self._names,
@@ -89,7 +89,7 @@ class Introspection:
             LastError: self._last_error,
         }
         """The ways to put questions; all other questions are ops of Codriver's worker alone."""
-        self._holds = holds
+        self._undo_holds = undo_holds
         self._sessions = sessions
         self._profile = probed.profile
         self._ops = probed.ops
@@ -97,78 +97,78 @@ class Introspection:
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
 
-    async def ask(self, question: Question[Answer]) -> Answer:
+    async def query(self, wanted_query: Query[Answer]) -> Answer:
         """Return the answer to a question of the contract."""
-        if question.capability:
-            require(self._profile, question.capability)
-        target = self._sessions.get(question.session)
-        where = self._namespace(target, question.namespace)
-        way: Way = self._ways.get(type(question), self._by_own_op)
-        return question.read(await way(question, target, where))
+        if wanted_query.capability:
+            require(self._profile, wanted_query.capability)
+        target = self._sessions.get(wanted_query.session)
+        where = self._namespace(target, wanted_query.namespace)
+        way: Way = self._ways.get(type(wanted_query), self._query_by_op)
+        return wanted_query.read(await way(wanted_query, target, where))
 
-    async def _completions(self, question: Complete, target: NreplSession, where: str) -> Told:
-        support, prefix = require(self._profile, "complete"), question.prefix
+    async def _completions(self, query: Complete, target: NreplSession, where: str) -> Fields:
+        support, prefix = require(self._profile, "complete"), query.prefix
         owner, slash, start = prefix.partition("/")
-        if owner and slash and "complete-in" in self._dialect.ask:
-            data = await self._ask("complete-in", owner=owner, name=start, ns=where)
+        if owner and slash and "complete-in" in self._dialect.expressions:
+            data = await self._evaluate("complete-in", owner=owner, name=start, ns=where)
             if data is not None:
                 return {"completions": data}
         if support.adapted:
-            return {"completions": await self._ask("complete", name=prefix, ns=where)}
+            return {"completions": await self._evaluate("complete", name=prefix, ns=where)}
         # nREPL reads `prefix`, older cider-nrepl `symbol`; each ignores the other.
-        answer = await self._send(support.op, target, **question.asked(where), symbol=prefix)
+        answer = await self._send(support.op, target, **query.request_fields(where), symbol=prefix)
         found = [row for message in answer for row in as_list(message.fields.get("completions"))]
         if self._dialect.completes_within:
             found = [row for row in found if candidate_of(row).startswith(prefix) and candidate_of(row) != f"{owner}/"]
         return {"completions": found}
 
-    async def _symbol(self, question: Lookup, target: NreplSession, where: str) -> Told:
-        support, symbol = require(self._profile, "lookup"), question.symbol
+    async def _symbol(self, query: Lookup, target: NreplSession, where: str) -> Fields:
+        support, symbol = require(self._profile, "lookup"), query.symbol
         if support.adapted:
-            told = as_map(await self._ask("lookup", name=symbol, ns=where))
+            answer = as_map(await self._evaluate("lookup", name=symbol, ns=where))
         else:
-            told = responses.read_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
-        if self._dialect.columns_from_zero and (column := as_int(told.get("column"))) is not None:
-            told = {**told, "column": column + 1}
-        found = question.read(told)
-        is_told = found is None or found.arglists or found.macro or "class" in found.extra
-        if is_told or "glimpse" not in self._dialect.ask:
-            return told
+            answer = responses.read_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
+        if self._dialect.columns_from_zero and (column := as_int(answer.get("column"))) is not None:
+            answer = {**answer, "column": column + 1}
+        found = query.read(answer)
+        is_complete = found is None or found.arglists or found.macro or "class" in found.extra
+        if is_complete or "glimpse" not in self._dialect.expressions:
+            return answer
         with suppress(CodriverError):
-            glimpse = as_map(await self._ask("glimpse", name=symbol, ns=where, session=target.names_id))
-            return {**told, **glimpse}
-        return told
+            glimpse = as_map(await self._evaluate("glimpse", name=symbol, ns=where, session=target.names_id))
+            return {**answer, **glimpse}
+        return answer
 
-    async def _names(self, question: ListNames, target: NreplSession, where: str) -> Told:
-        if f"{WORKER_OPS}names" in self._ops or "names" not in self._dialect.ask:
-            return await self._by_own_op(question, target, where)
-        pattern = _expression_of(question.wanted) if "*" in question.wanted else ""
-        asked = {"pattern": pattern, "name": question.wanted, "ns": where, "session": target.names_id}
-        return as_map(await self._ask("names", **asked))
+    async def _names(self, query: ListNames, target: NreplSession, where: str) -> Fields:
+        if f"{WORKER_OPS}names" in self._ops or "names" not in self._dialect.expressions:
+            return await self._query_by_op(query, target, where)
+        pattern = _expression_of(query.pattern) if "*" in query.pattern else ""
+        fields = {"pattern": pattern, "name": query.pattern, "ns": where, "session": target.names_id}
+        return as_map(await self._evaluate("names", **fields))
 
-    async def _source(self, question: FindSource, target: NreplSession, where: str) -> Told:
-        if f"{WORKER_OPS}source" in self._ops or "source" not in self._dialect.ask:
-            return await self._by_own_op(question, target, where)
-        return as_map(await self._ask("source", name=question.symbol, ns=where))
+    async def _source(self, query: FindSource, target: NreplSession, where: str) -> Fields:
+        if f"{WORKER_OPS}source" in self._ops or "source" not in self._dialect.expressions:
+            return await self._query_by_op(query, target, where)
+        return as_map(await self._evaluate("source", name=query.symbol, ns=where))
 
-    async def _restored(self, question: Restore, target: NreplSession, where: str) -> Told:
+    async def _restored(self, query: Restore, target: NreplSession, where: str) -> Fields:
         if not require(self._profile, "restore").adapted:
-            return await self._by_own_op(question, target, where)
-        return {"left": await self._holds.put_back(question.hold, keep=question.keep)}
+            return await self._query_by_op(query, target, where)
+        return {"left": await self._undo_holds.put_back(query.undo_id, is_final=query.is_final)}
 
-    async def _by_own_op(self, question: Question[Any], target: NreplSession, where: str) -> Told:
+    async def _query_by_op(self, query: Query[Any], target: NreplSession, where: str) -> Fields:
         """The answer of Codriver's worker, whose ops have the names of the questions; nothing without such an op."""
-        if question.is_for_server:
-            support = require(self._profile, question.capability)
-            messages = await self._send(support.op, target, **question.asked(where))
+        if query.is_for_server:
+            support = require(self._profile, query.capability)
+            messages = await self._send(support.op, target, **query.request_fields(where))
             return {name: value for message in messages for name, value in message.fields.items()}
-        op = f"{WORKER_OPS}{question.name}"
+        op = f"{WORKER_OPS}{query.name}"
         if op not in self._ops:
             return NOTHING
-        timeout_s = max(self._op_timeout_s, question.timeout_s)
-        asked = {**target.address(), **question.asked(where)}
-        answer = await target.connection.ask(op, timeout_s=timeout_s, **asked)
-        check(f"the question for {question.name}", answer, self._dialect)
+        timeout_s = max(self._op_timeout_s, query.timeout_s)
+        fields = {**target.address(), **query.request_fields(where)}
+        answer = await target.connection.request(op, timeout_s=timeout_s, **fields)
+        check(f"the question for {query.name}", answer, self._dialect)
         return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
@@ -180,10 +180,10 @@ class Introspection:
             return read_loaded(answer.fields)
         if not support.adapted:
             return None
-        found = as_map(await self._ask("drift", known=lines, root=str(root)))
+        found = as_map(await self._evaluate("drift", known=lines, root=str(root)))
         if "absent" in found:
-            await self._ask("drift-keep")
-            found = as_map(await self._ask("drift", known=lines, root=str(root)))
+            await self._evaluate("drift-keep")
+            found = as_map(await self._evaluate("drift", known=lines, root=str(root)))
         return read_loaded(found)
 
     async def macroexpand(
@@ -195,22 +195,22 @@ class Introspection:
         where = self._namespace(target, namespace)
         if support.adapted:
             expander = self._dialect.expanders[1 if full else 0]
-            return str(await self._ask("macroexpand", expand=expander, code=code, ns=where))
+            return str(await self._evaluate("macroexpand", expand=expander, code=code, ns=where))
         expander = "macroexpand-all" if full else "macroexpand-1"
         answer = await self._send(support.op, target, code=code, expander=expander, ns=where)
         check("the expansion", answer, self._dialect)
         return next((text for message in answer if (text := message.text("expansion")) is not None), "")
 
-    async def _last_error(self, question: LastError, target: NreplSession, where: str) -> Told:
+    async def _last_error(self, query: LastError, target: NreplSession, where: str) -> Fields:
         del where
         support = require(self._profile, "stacktrace")
         if self._dialect.sends_traceback:
             trace = stack_of(target.failure, self._dialect) if target.failure else None
-            if trace and question.local_characters and LOCALS in self._ops:
-                answer = await self._send(LOCALS, target, characters=question.local_characters)
+            if trace and query.local_characters and LOCALS in self._ops:
+                answer = await self._send(LOCALS, target, characters=query.local_characters)
                 trace = with_locals(trace, [row for one in answer for row in as_list(one.fields.get("locals"))])
         elif support.adapted:
-            data = await self._ask("stacktrace", session=target.id or "")
+            data = await self._evaluate("stacktrace", session=target.id or "")
             trace = stacktrace_of(data, self._dialect)
         else:
             trace = read_stacktrace(await self._send(support.op, target))
@@ -221,7 +221,7 @@ class Introspection:
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
-            trace = await self.ask(LastError(session=session))
+            trace = await self.query(LastError(session=session))
             # Other code in the session may have failed since.
             if trace is not None and _is_of(trace, error):
                 kind = trace.type if error.type.endswith(WRAPPERS) else error.type
@@ -238,9 +238,9 @@ class Introspection:
                 answer = await self._send(op, target)
                 text = next((text for message in answer if (text := message.text("stacks"))), "")
                 return dump_of(read_python(text), self._dialect.tooling)
-            if "stacks" not in self._dialect.ask:
+            if "stacks" not in self._dialect.expressions:
                 return None
-            data = await self._ask("stacks", session=target.id or "")
+            data = await self._evaluate("stacks", session=target.id or "")
         except CodriverError:
             # This question comes before an interrupt, and must never delay it.
             return None
@@ -249,28 +249,28 @@ class Introspection:
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
         """Return a part of a value that was cut."""
-        if responses.KEEPS_VALUES not in self._ops:
-            return await self._read_kept(evaluation, part) if "kept" in self._dialect.ask else NOT_KEPT
+        if responses.STORED_VALUE not in self._ops:
+            return await self._read_stored(evaluation, part) if "kept" in self._dialect.expressions else NOT_STORED
         tool = await self._sessions.open(TOOL_SESSION)
         fields: dict[str, Value] = {"evaluation": evaluation, "path": list(part.path), "from": part.start}
         fields |= self._dialect.print_fields(part.limits, knows_defaults=True)
         connection = tool.connection
         fields |= tool.address()
-        answer = await connection.ask(responses.KEEPS_VALUES, timeout_s=self._op_timeout_s, **fields)
+        answer = await connection.request(responses.STORED_VALUE, timeout_s=self._op_timeout_s, **fields)
         check("the value", answer, self._dialect)
         return responses.read_part(answer)
 
-    async def keep(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
+    async def store(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
         """Have the REPL keep the last value of a session, which was cut; the omissions in words, if it does."""
-        if "keep" not in self._dialect.ask:
+        if "keep" not in self._dialect.expressions:
             return None
         target = self._sessions.get(session)
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
-            data = await self._ask("keep", evaluation=evaluation, number=str(number), session=target.id or "")
+            data = await self._evaluate("keep", evaluation=evaluation, number=str(number), session=target.id or "")
             return responses.read_cut(as_map(data), seen, limits)
         return None
 
-    async def _read_kept(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
+    async def _read_stored(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
         path, first = part.path, part.path[0] if part.path else ""
         number = first[1:] if isinstance(first, str) and first[:1] == "$" and first[1:].isdigit() else ""
         path = path[1:] if number else path
@@ -278,20 +278,20 @@ class Introspection:
         bounds = {
             "length": part.limits.max_length, "depth": part.limits.max_depth, "quota": part.limits.max_value_bytes
         }  # fmt: skip
-        asked = {name: "" if bound is None else str(bound) for name, bound in bounds.items()}
+        fields = {name: "" if bound is None else str(bound) for name, bound in bounds.items()}
         where: dict[str, Words] = {"evaluation": evaluation, "number": number, "path": steps, "from": str(part.start)}
-        data = await self._ask("kept", **where, **asked)
-        return responses.read_kept(as_map(data), part)
+        data = await self._evaluate("kept", **where, **fields)
+        return responses.read_stored(as_map(data), part)
 
     async def tidy(self, session: str) -> None:
         """Tidy up after the evaluations in `session`, for a server known to leave something behind."""
-        if "tidy" not in self._dialect.ask:
+        if "tidy" not in self._dialect.expressions:
             return
         try:
             for name in (session, TOOL_SESSION):
                 target = self._sessions.get(name)
                 if target.id:
-                    await self._ask("tidy", session=target.id)
+                    await self._evaluate("tidy", session=target.id)
         except CodriverError as error:
             logger.info("what evaluations leave behind could not be tidied up: %s", error)
 
@@ -305,11 +305,11 @@ class Introspection:
 
     async def _send(self, op: str, session: NreplSession, **fields: Value) -> list[Message]:
         asked = {**session.address(), **fields}
-        return await session.connection.ask(op, timeout_s=self._op_timeout_s, **asked)
+        return await session.connection.request(op, timeout_s=self._op_timeout_s, **asked)
 
-    async def _ask(self, capability: str, **names: Words) -> object:
+    async def _evaluate(self, capability: str, **names: Words) -> object:
         """Return the data of our code for `capability`."""
-        answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression(capability, **names))
+        answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression(capability, **names))
         return read_data(capability, answer, self._dialect)
 
 

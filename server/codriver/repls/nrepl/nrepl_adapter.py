@@ -19,15 +19,15 @@ from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
-from codriver.repls.nrepl.definition_holds import DefinitionHolds
+from codriver.repls.nrepl.definition_holds import UndoHolds
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.heartbeat import Heartbeat, keep_watch
+from codriver.repls.nrepl.heartbeat import Heartbeat, watch
 from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
-from codriver.repls.nrepl.responses import KEEPS_VALUES, NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, Reply, read_sensitive
-from codriver.repls.nrepl.seam_questions import SeamQuestions
+from codriver.repls.nrepl.responses import NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, STORED_VALUE, Reply, read_sensitive
+from codriver.repls.nrepl.seam_questions import SeamQueries
 from codriver.repls.nrepl.session_pool import SessionPool
-from codriver.repls.nrepl.session_routes import OURS
+from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS
 from codriver.repls.nrepl.test_runner import TestRunner
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.values import Capability, PrintLimits, Profile, Request
-    from codriver.repls.contract.adapter_values import AcceptedStream, Ended, Listener
+    from codriver.repls.contract.adapter_values import AcceptedStream, Listener, OnEnd
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 AFTER_INTERRUPT_S: Final = 2.0
 """The time that an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
 
-TAKEN_UP_S: Final = 5.0
+STARTED_S: Final = 5.0
 """The time for a busy server to begin with sent code; an `idle` counts only after that time."""
 
 BUSY_S: Final = 600.0
@@ -56,7 +56,7 @@ OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt
 
 
 def connect_nrepl(
-    place: str,
+    address: str,
     *,
     listener: Listener,
     workspace: Path | None,
@@ -70,13 +70,13 @@ def connect_nrepl(
     `record`: the record of open sessions; sessions recorded before are closed.
     """
     beat = Heartbeat() if is_remote else None
-    endpoint = Endpoint.parse(place, found_by)
+    endpoint = Endpoint.parse(address, found_by)
     return connect(endpoint, listener=listener, workspace=workspace, beat=beat, record=record, hooks=hooks)
 
 
 @asynccontextmanager
 async def connect_accepted(
-    place: str,
+    address: str,
     *,
     listener: Listener,
     workspace: Path | None,
@@ -90,7 +90,7 @@ async def connect_accepted(
     See `codriver.repls.contract.adapter.Connector`.
     """
     del is_remote, found_by  # the accepted stream is of this machine, and was checked
-    stream = await accept(place)
+    stream = await accept(address)
     async with connect(stream, listener=listener, workspace=workspace, hooks=hooks) as adapter:
         yield adapter
 
@@ -127,7 +127,7 @@ async def connect(  # all but the first are optional
             if SENSITIVE_OP in message.fields:
                 listener(None, read_sensitive(message))
             else:
-                Reply(None, listener).take(message)
+                Reply(None, listener).receive(message)
 
         sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s, record=record)
         try:
@@ -140,7 +140,7 @@ async def connect(  # all but the first are optional
             await adapter.subscribe_output()
             if beat is not None:
                 while_busy = probed.dialect.answers_while_busy
-                tasks.start_soon(partial(keep_watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
+                tasks.start_soon(partial(watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
             yield adapter
         finally:
             with anyio.CancelScope(shield=True):
@@ -155,22 +155,22 @@ async def _shake_hands(
     main = await sessions.open_main(connect_timeout_s=connect_timeout_s)
     connection = main.connection
     try:
-        answer = await connection.ask("describe", timeout_s=BUSY_S)
+        answer = await connection.request("describe", timeout_s=BUSY_S)
         ops = read_ops(answer)
         if "eval" not in ops:
             raise sessions.refuse("it answers `describe` without naming an op `eval`")
-        if KEEPS_VALUES in ops:  # Codriver's own worker, which sets TCP_NODELAY
+        if STORED_VALUE in ops:  # Codriver's own worker, which sets TCP_NODELAY
             connection.expect_no_delay()
         if SENSITIVE_OP in ops:
             # This comes before anything that could be shown.
-            await connection.ask(SENSITIVE_OP, timeout_s=op_timeout_s)
+            await connection.request(SENSITIVE_OP, timeout_s=op_timeout_s)
         if "close" in ops:
             await sessions.close_left()
         probed = await probe(connection, answer, sessions.opened, ops=ops, added=hooks.capabilities)
         sessions.dialect = probed.dialect
         if probed.honours_print_limits:
             sessions.prints_by = probed.dialect.print_fields(NO_LIMITS)
-        if probed.dialect.keeps_apart == "connection":
+        if probed.dialect.isolates == "connection":
             await sessions.redial_main(connect_timeout_s=connect_timeout_s)
         main.connection.send_gap_s = probed.dialect.send_gap_s
         if "clone" in ops:
@@ -201,11 +201,11 @@ class NreplAdapter(KernelOperations):
         self._listener = listener
         self._op_timeout_s = op_timeout_s
         self._main = sessions.main
-        holds = DefinitionHolds(sessions, probed)
+        undo_holds = UndoHolds(sessions, probed)
         made = {kind: make(sessions, probed, listener, workspace) for kind, make in hooks.around.items()}
         programs = Programs(hooks.reply_fields, made)
-        introspection = Introspection(sessions, probed, holds, op_timeout_s=op_timeout_s, workspace=workspace)
-        self.ask = introspection.ask
+        introspection = Introspection(sessions, probed, undo_holds, op_timeout_s=op_timeout_s, workspace=workspace)
+        self.query = introspection.query
         self.loaded = introspection.loaded
         self.macroexpand = introspection.macroexpand
         self._tests = TestRunner(sessions, probed, listener, programs, op_timeout_s=op_timeout_s, workspace=workspace)
@@ -213,9 +213,16 @@ class NreplAdapter(KernelOperations):
         self.tests_so_far = self._tests.so_far
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
-        self._seam = SeamQuestions(sessions, probed, listener, op_timeout_s=op_timeout_s)
+        self._seam = SeamQueries(sessions, probed, listener, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
-            sessions, probed, listener, introspection, holds, programs, looks=self._seam, op_timeout_s=op_timeout_s
+            sessions,
+            probed,
+            listener,
+            introspection,
+            undo_holds,
+            programs,
+            seam_checks=self._seam,
+            op_timeout_s=op_timeout_s,
         )
 
     async def end(self) -> None:
@@ -228,19 +235,19 @@ class NreplAdapter(KernelOperations):
         """Return the probed capabilities of the REPL."""
         return self._probed.profile
 
-    def start_evaluation(self, request: Request, ended: Ended, limits: PrintLimits = NO_LIMITS) -> None:
+    def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run, form by form, or a file to be loaded."""
         if request.file:
             request = self._seam.laid_in(request)
         if request.kind == "run-tests":
-            self._tests.start(request, ended)
+            self._tests.start(request, on_end)
         elif request.kind == "load-file" and not (support := self._require("load-file")).adapted:
-            self._evaluator.start_load(request, ended, limits, support.op)
+            self._evaluator.start_load(request, on_end, limits, support.op)
         elif request.kind == "load-forms":
             load = self.profile.capabilities.get("load-file")
-            self._evaluator.start_forms(request, ended, limits, load.op if load and not load.adapted else None)
+            self._evaluator.start_forms(request, on_end, limits, load.op if load and not load.adapted else None)
         else:
-            self._evaluator.start(request, ended, limits)
+            self._evaluator.start(request, on_end, limits)
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the server to stop the evaluation in `session`."""
@@ -257,9 +264,9 @@ class NreplAdapter(KernelOperations):
         if not self._dialect.interrupts_reads and NEED_INPUT in running.status:
             await self.send_input("", session)  # the end of its input
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
-        answer = await target.connection.ask(support.op, timeout_s=self._op_timeout_s, **fields)
+        answer = await target.connection.request(support.op, timeout_s=self._op_timeout_s, **fields)
         status = frozenset().union(*(message.status for message in answer))
-        is_idle = "session-idle" in status and monotonic() - running.begun_at >= TAKEN_UP_S
+        is_idle = "session-idle" in status and monotonic() - running.started_at >= STARTED_S
         if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
             return OVER_BEFORE
         with anyio.move_on_after(AFTER_INTERRUPT_S):
@@ -286,23 +293,23 @@ class NreplAdapter(KernelOperations):
         target = self._sessions.get(session)
         if target.running is not None:
             target.running.status.discard(NEED_INPUT)
-        take = target.running.on_message if target.running else Reply(None, _drop).take
+        receive = target.running.on_message if target.running else Reply(None, _drop).receive
 
-        def heard(message: Message) -> None:
+        def on_message(message: Message) -> None:
             # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this
             # id. The end of this op is not the end of the evaluation.
-            take(replace(message, status=message.status - {"done"}))
+            receive(replace(message, status=message.status - {"done"}))
 
-        exchange = target.connection.begin(heard)
+        exchange = target.connection.begin(on_message)
         target.connection.end(exchange)
         with anyio.move_on_after(self._op_timeout_s) as scope:
             await target.connection.send(exchange, support.op, {**target.address(), "stdin": text})
         if scope.cancelled_caught:
             raise OpTimedOutError(support.op, self._op_timeout_s)
 
-    async def ask_seam(self, accessor: str, arguments: str) -> str:
+    async def call_seam(self, accessor: str, arguments: str) -> str:
         """Return the answer of the application's seam, as JSON."""
-        return await self._seam.ask(accessor, arguments)
+        return await self._seam.call(accessor, arguments)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Open a separate session under `name`."""
@@ -311,7 +318,7 @@ class NreplAdapter(KernelOperations):
 
     async def close_session(self, name: str) -> None:
         """End a session made by `open_session`; an unknown name is ignored."""
-        if name not in OURS:
+        if name not in CODRIVER_SESSIONS:
             await self._sessions.close(name)
 
     async def wait_closed(self) -> str:
@@ -326,7 +333,7 @@ class NreplAdapter(KernelOperations):
         if op is None:
             return
         connection = self._main.connection
-        exchange = connection.begin(Reply(None, self._listener).take)
+        exchange = connection.begin(Reply(None, self._listener).receive)
         with anyio.move_on_after(self._op_timeout_s):
             await connection.send(exchange, op, self._main.address())
             await exchange.wait_over()

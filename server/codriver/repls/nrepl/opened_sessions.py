@@ -42,7 +42,7 @@ class OpenedSessions:
         Raises:
             OpTimedOutError, ReplDisconnectedError: as `NreplConnection.ask`.
         """
-        identity = _new_session(await connection.ask("clone", timeout_s=timeout_s, **fields))
+        identity = _new_session(await connection.request("clone", timeout_s=timeout_s, **fields))
         if identity:
             self._opened[identity] = connection
             if self._record is not None:
@@ -60,10 +60,10 @@ class OpenedSessions:
 
         Code runs in the `busy` ones: after a broken connection, this server's next one leaves them alone.
         """
-        asked = dict(self._opened)
+        opened = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:
-            asked |= dict.fromkeys(await self._record.to_close(self._address, with_busy=True), main)
-        await self._close(asked)
+            opened |= dict.fromkeys(await self._record.to_close(self._address, with_busy=True), main)
+        await self._close(opened)
         if self._record is not None:
             self._record.left(self._opened, busy=busy)
 
@@ -111,7 +111,7 @@ class OpenedSessions:
 async def _is_closed(connection: NreplConnection, identity: str) -> bool:
     """Ask a server to close a session; whether the session is gone: closed now, or never there."""
     try:
-        await connection.ask("close", timeout_s=FAREWELL_S, session=identity)
+        await connection.request("close", timeout_s=FAREWELL_S, session=identity)
     except CodriverError:
         return False  # nothing is left to close, or nobody to close it: leaving must not fail
     return True

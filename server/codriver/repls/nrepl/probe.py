@@ -16,7 +16,7 @@ from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.dialects import seam_providers
-from codriver.repls.nrepl.responses import BESIDE, FRAME, KEEPS_VALUES, OUTPUT_OPS, SEAM_OP
+from codriver.repls.nrepl.responses import BACKGROUND, FRAME, OUTPUT_OPS, SEAM_OP, STORED_VALUE
 from codriver.wire.untrusted import as_int, as_map, as_text
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ class ProbeResult:
     """The server's ops, as listed by `describe`."""
     dialect: Dialect
     honours_print_limits: bool
-    keeps_print_limits: bool
+    stores_print_limits: bool
     """Whether a session keeps limits told once, for requests without any."""
-    takes_positions: bool
+    accepts_positions: bool
     """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
     for them, which Java 16 and later forbid: its thread dies, and the evaluation never ends.
     """
@@ -159,7 +159,7 @@ def read_outside(answer: Sequence[Message]) -> str | None:
         found.update(as_map(message.fields.get("codriver/outside")))
     if not found:
         return None
-    named = few([f"{name} ({as_text(place)})" for name, place in found.items()], OUTSIDE_NAMED)
+    named = few([f"{name} ({as_text(path)})" for name, path in found.items()], OUTSIDE_NAMED)
     return (
         f"not of this working tree: {named}. Imports run that code, whatever is edited here: "
         "install the project into an environment made here"
@@ -213,11 +213,11 @@ async def probe(
     dialect, facts = await _identify(connection, ops)
     if dialect is dialects.CLOJURE and facts.get("babashka"):
         dialect = dialects.BABASHKA
-    for code in dialect.mends:
+    for code in dialect.fixes:
         await _runs(connection, str(code))
     process_id = await _process_id(connection, dialect, facts)
-    limits, keeps_limits = await _probe_print_limits(connection, dialect, opened, ops)
-    isolation = dialect.keeps_apart or await _probe_isolation(connection, opened, ops)
+    limits, stores_limits = await _probe_print_limits(connection, dialect, opened, ops)
+    isolation = dialect.isolates or await _probe_isolation(connection, opened, ops)
     support = _support(dialect, ops, isolation=isolation, limits=limits)
     support |= {one.name: Capability(op) for one in added if (op := next((op for op in one.ops if op in ops), None))}
     outside, application = read_outside(answer), read_application(answer)
@@ -242,7 +242,7 @@ async def probe(
         outside=outside,
         application=application.name if application else "",
         shares=dialect.shares,
-        runs_concurrently=BESIDE in ops
+        runs_concurrently=BACKGROUND in ops
         or (isolation == "session" and not dialect.is_serial and "interrupt" in support),
         is_serial=dialect.is_serial,
         process_id=process_id,
@@ -251,9 +251,9 @@ async def probe(
         notes=notes,
         seam=seam,
     )
-    takes_positions = not facts.get("tools-nrepl")
+    accepts_positions = not facts.get("tools-nrepl")
     evaluator = await _probe_evaluator(connection, dialect)
-    return ProbeResult(profile, ops, dialect, limits, keeps_limits, takes_positions, evaluator, found)
+    return ProbeResult(profile, ops, dialect, limits, stores_limits, accepts_positions, evaluator, found)
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
@@ -274,14 +274,14 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
         likely = (dialects.NBB, dialects.CLOJURE, dialects.BASILISP, dialects.CLOJURESCRIPT)
     else:
         likely = (dialects.BASILISP, dialects.CLOJURE, dialects.NBB)
-    asked: Sequence[Dialect] = likely
+    candidates: Sequence[Dialect] = likely
     for _ in range(2):
         silent: list[tuple[Dialect, OpTimedOutError]] = []
-        for dialect in asked:
-            looks = SEAM_OP not in ops and seam_providers.question(dialect.name)
-            question = str(dialect.facts or "nil").replace("$seam", looks or "nil")
+        for dialect in candidates:
+            seam_search = SEAM_OP not in ops and seam_providers.search_expression(dialect.name)
+            expression = str(dialect.facts or "nil").replace("$seam", seam_search or "nil")
             try:
-                facts = await _evaluate(connection, dialect, question)
+                facts = await _evaluate(connection, dialect, expression)
             except OpTimedOutError as error:
                 silent.append((dialect, error))
                 continue
@@ -289,7 +289,7 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
                 return dialect, facts
         if len(silent) == len(likely):
             raise silent[0][1]
-        asked = [dialect for dialect, _ in silent]
+        candidates = [dialect for dialect, _ in silent]
     return dialects.UNKNOWN, {}
 
 
@@ -299,7 +299,7 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
     Raises:
         OpTimedOutError: no answer came in time.
     """
-    messages = await connection.ask("eval", timeout_s=PROBE_S, code=dialect.question(expression))
+    messages = await connection.request("eval", timeout_s=PROBE_S, code=dialect.json_code(expression))
     printed = [value for message in messages if (value := message.text("value")) is not None]
     if not printed or any(message.is_failed for message in messages):
         return None
@@ -321,7 +321,7 @@ async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapp
 async def _runs(connection: NreplConnection, code: str) -> bool:
     """Return whether code runs without a failure. A server too busy to tell counts as one in which it does."""
     try:
-        messages = await connection.ask("eval", timeout_s=PROBE_S, code=code)
+        messages = await connection.request("eval", timeout_s=PROBE_S, code=code)
     except OpTimedOutError:
         return True
     return not any(message.is_failed for message in messages)
@@ -333,22 +333,22 @@ async def _probe_print_limits(
     """Two answers: whether limits are honoured, and whether a session keeps them afterwards."""
     if dialect.print_limits is None:
         return False, False
-    knows_defaults = KEEPS_VALUES in ops
+    knows_defaults = STORED_VALUE in ops
     keeper = "clone" in ops and (knows_defaults or dialect.printer is not None)
     limits = PrintLimits(max_length=2, max_value_bytes=1000, is_length_explicit=not keeper)
     fields = dialect.print_fields(limits, knows_defaults=knows_defaults, for_session=keeper)
-    honours = keeps = False
+    honours = stores = False
     with suppress(OpTimedOutError):
         if dialect.printer is not None:
-            await connection.ask("eval", timeout_s=PROBE_S, code=str(dialect.printer))
+            await connection.request("eval", timeout_s=PROBE_S, code=str(dialect.printer))
         identity = await opened.clone(connection, timeout_s=PROBE_S) if keeper else None
         session: dict[str, Value] = {"session": identity} if identity else {}
         honours = await _cuts(connection, code=dialect.print_limits, **session, **fields)
         if session:
-            keeps = honours and await _cuts(connection, code=dialect.print_limits, **session)
+            stores = honours and await _cuts(connection, code=dialect.print_limits, **session)
         if identity:
             await opened.close(identity)
-    return honours, keeps
+    return honours, stores
 
 
 async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str | None:
@@ -358,11 +358,11 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
     name = "codriver_probe.clj"
     request: dict[str, Value] = {"code": "*source-path*", "file": f"src/{name}"}
     try:
-        defined = await connection.ask("eval", timeout_s=PROBE_S, code=str(dialect.file_evaluator))
+        defined = await connection.request("eval", timeout_s=PROBE_S, code=str(dialect.file_evaluator))
         function = next((value for message in defined if (value := message.text("value"))), "").strip('"')
         if "/" not in function:
             return None
-        messages = await connection.ask("eval", timeout_s=PROBE_S, **request, eval=function)
+        messages = await connection.request("eval", timeout_s=PROBE_S, **request, eval=function)
     except OpTimedOutError:
         return None
     return function if any(message.text("value") == f'"{name}"' for message in messages) else None
@@ -370,7 +370,7 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
 
 async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
     """Return true if the value of an `eval` with such fields is cut."""
-    messages = await connection.ask("eval", timeout_s=PROBE_S, **fields)
+    messages = await connection.request("eval", timeout_s=PROBE_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
 
 
@@ -384,8 +384,8 @@ async def _probe_isolation(
         one, other = [await opened.clone(connection, timeout_s=PROBE_S) for _ in range(2)]
         if not one or not other or one == other:
             return "none"
-        await connection.ask("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=one)
-        seen = await connection.ask("eval", timeout_s=PROBE_S, code="*1", session=other)
+        await connection.request("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=one)
+        seen = await connection.request("eval", timeout_s=PROBE_S, code="*1", session=other)
         for session in (one, other):
             await opened.close(session)
     except OpTimedOutError:
@@ -400,7 +400,7 @@ def _support(dialect: Dialect, ops: frozenset[str], *, isolation: str, limits: b
         given = next((op for op in OP_NAMES.get(name, ()) if op in ops and name not in dialect.broken), None)
         if given:
             support[name] = Capability(given)
-        elif name in dialect.ask or name in dialect.adapted:
+        elif name in dialect.expressions or name in dialect.adapted:
             support[name] = Capability(dialect.adapted.get(name, "eval"), adapted=True)
     if isolation == "session":
         support["sessions"] = Capability("clone")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.contract.adapter import request_unsafe
-from codriver.repls.nrepl.responses import KEEPS_VALUES, SEAM_OP
+from codriver.repls.nrepl.responses import SEAM_OP, STORED_VALUE
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.contract.extras import Rewrite
-    from codriver.repls.nrepl.definition_holds import DefinitionHolds
+    from codriver.repls.nrepl.definition_holds import UndoHolds
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession
     from codriver.wire.bencode import Value
@@ -29,10 +29,10 @@ def defines_its_namespace(request: Request) -> bool:
     return request.namespace is not None and "ns" in first and namespace_of(Document(first)) == request.namespace
 
 
-def keep_loaders(session: NreplSession, code: str) -> None:
+def preserve_loaders(session: NreplSession, code: str) -> None:
     """Have the class loaders of a session stay, from the first code on that mentions one."""
-    if not session.keeps_loaders and "Loader" in code:
-        session.keeps_loaders, session.prints_to = True, None
+    if not session.preserves_loaders and "Loader" in code:
+        session.preserves_loaders, session.prints_to = True, None
 
 
 class RequestFields:
@@ -41,11 +41,11 @@ class RequestFields:
     `takes_origin`: whether the application's events there name an evaluation by the origin in its request.
     """
 
-    def __init__(self, probed: ProbeResult, holds: DefinitionHolds, *, takes_origin: Callable[[], bool]) -> None:
+    def __init__(self, probed: ProbeResult, undo_holds: UndoHolds, *, accepts_origin: Callable[[], bool]) -> None:
         self._probed = probed
         self._dialect = probed.dialect
-        self._holds = holds
-        self._takes_origin = takes_origin
+        self._undo_holds = undo_holds
+        self._takes_origin = accepts_origin
 
     def check(self, code: str) -> None:
         """Check that the server takes such code.
@@ -85,9 +85,9 @@ class RequestFields:
                 fields["eval"] = self._probed.file_evaluator
         elif session.is_in_file and self._dialect.no_file:
             fields["file"] = self._dialect.no_file
-        if not self._probed.takes_positions:
+        if not self._probed.accepts_positions:
             fields["code"] = "\n" * (form.line - 1) + " " * (form.column - 1) + form.text
-        elif (form.line, form.column) != (1, 1) or not self._dialect.takes_beginning:
+        elif (form.line, form.column) != (1, 1) or not self._dialect.accepts_missing_position:
             fields["line"], fields["column"] = form.line, form.column
         return rewrite(fields) if rewrite is not None else fields
 
@@ -106,9 +106,9 @@ class RequestFields:
             fields["codriver/how"] = request.how
         return fields
 
-    def are_kept(self, limits: PrintLimits) -> bool:
+    def are_stored(self, limits: PrintLimits) -> bool:
         """Whether a session remembers these limits from request to request: only defaults, never a call's own."""
-        return self._probed.keeps_print_limits and not (limits.is_length_explicit or limits.is_depth_explicit)
+        return self._probed.stores_print_limits and not (limits.is_length_explicit or limits.is_depth_explicit)
 
     def _of_any(
         self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
@@ -116,19 +116,22 @@ class RequestFields:
         """Print limits, the hold that the request belongs to, and its origin."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
-            keeps = KEEPS_VALUES in self._probed.ops
+            stores = STORED_VALUE in self._probed.ops
             if limits != session.prints_to or rewrite is not None:
                 fields = self._dialect.print_fields(
-                    limits, knows_defaults=keeps, for_session=self.are_kept(limits), keeps_loaders=session.keeps_loaders
+                    limits,
+                    knows_defaults=stores,
+                    for_session=self.are_stored(limits),
+                    preserves_loaders=session.preserves_loaders,
                 )
-            if keeps:
+            if stores:
                 fields["codriver/keep"] = request.id
         for extra in request.extras:
             fields.update(extra.fields)
         if request.is_partial:
             fields["codriver/partial"] = 1
         if request.undo_id:
-            fields |= self._holds.fields(request.undo_id)
+            fields |= self._undo_holds.fields(request.undo_id)
         if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):
             fields["codriver/origin"] = {"who": request.who, "evaluation": request.id}
         return fields

@@ -21,7 +21,7 @@ from codriver.repls.contract.adapter_values import (
     Listener,
     Output,
     Reported,
-    SeamShown,
+    SeamFound,
     SensitiveSeen,
     TestResult,
     TestRun,
@@ -46,7 +46,7 @@ ERR_CHARS: Final = 64 * 1024
 
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
 NEED_INPUT: Final = "need-input"
-BESIDE: Final = "codriver/background"
+BACKGROUND: Final = "codriver/background"
 """The op by which Codriver's worker evaluates on a thread of its own."""
 DECLINED: Final = (
     "start_repl() started no REPL: this process is a REPL that Codriver started, and not your application's own"
@@ -55,7 +55,7 @@ FRAME: Final = "codriver/frame"
 """The op by which Codriver's worker evaluates in a frame of an error."""
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
 """Ops for the output of threads outside of evaluations, the best first."""
-KEEPS_VALUES: Final = "codriver/value"
+STORED_VALUE: Final = "codriver/value"
 """The op of Codriver's worker for a part of a cut value that it keeps."""
 
 SEAM_OP: Final = "codriver/seam"
@@ -101,18 +101,18 @@ class Reply:
         """Bytes of its texts that were not held."""
         self.is_failed = False
         self._edited = ""
-        self._folder = ""
+        self._directory = ""
         self._finding: FreshFinding | None = None
         self._is_declined = False
 
-    def take(self, message: Message) -> None:
+    def receive(self, message: Message) -> None:
         """Pass on the parts of `message` in order: output, value, request for input.
 
         Messages after `done` are passed on too, a value as a late one, and do not change the ending.
         """
         if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
             self._pass_on_events(frame)
-        out, err, value, namespace, ex, root_ex, edited, folder, finding = message.texts(
+        out, err, value, namespace, ex, root_ex, edited, directory, finding = message.text_fields(
             "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited", "codriver/folder", "codriver/fresh"
         )
         if out:
@@ -129,7 +129,7 @@ class Reply:
         self._ex = ex or self._ex
         self._root_ex = root_ex or self._root_ex
         self._edited = edited or self._edited
-        self._folder = folder or self._folder
+        self._directory = directory or self._directory
         self._finding = read_finding(finding) if finding else self._finding
         self._is_declined |= "codriver/declined" in message.fields
         if self._reports:
@@ -145,7 +145,7 @@ class Reply:
         if NEED_INPUT in message.status:
             self._listener(self._evaluation, InputNeeded())
         if SEAM_OP in message.fields and (seam := message.text(SEAM_OP)):
-            self._listener(self._evaluation, SeamShown(seam))
+            self._listener(self._evaluation, SeamFound(seam))
 
     def _pass_on_reports(self, message: Message) -> None:
         for key, name in self._reports.items():
@@ -174,7 +174,7 @@ class Reply:
             self.left_out += text.left_out
         seen = cut or (cut_in(text, self._limits) if self._limits else "")
         self.cut = "" if cut else seen
-        value = adapter_values.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_kept=bool(cut))
+        value = adapter_values.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_stored=bool(cut))
         self._listener(self._evaluation, value)
 
     @property
@@ -182,10 +182,10 @@ class Reply:
         """Notes on edited files, on loads that differ from a fresh import, on the folder, and on output not held."""
         words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
         edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
-        moved = f"{self._folder} is the working folder of everybody in this REPL now, where relative paths begin"
+        moved = f"{self._directory} is the working folder of everybody in this REPL now, where relative paths begin"
         declined = [DECLINED] if self._is_declined else []
         fresh = finding_lines(self._finding) if self._finding is not None else ()
-        return (*edited, *fresh, *([moved] if self._folder else []), *declined, *([words] if self.left_out else []))
+        return (*edited, *fresh, *([moved] if self._directory else []), *declined, *([words] if self.left_out else []))
 
     @property
     def is_over(self) -> bool:
@@ -223,30 +223,30 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
     for message in answer:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED in message.status
-            return adapter_values.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_kept=True)
+            return adapter_values.Value(text, truncated=is_cut, cut=message.text("codriver/cut") or "", is_stored=True)
     return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
 
 
-def read_kept(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
+def read_stored(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
     """Return the part of a kept value in the answer to our own question, or the reason why there is none."""
     text = as_text(fields.get("text"))
     if text is None:
         return as_text(fields.get("missing")) or "it was not told"
     is_cut = (as_int(fields.get("size")) or 0) > len(text)
     cut = elements_cut(as_int(fields.get("count")), cut_in(text, part.limits), part.limits, part.start)
-    return adapter_values.Value(text, truncated=is_cut, cut=cut, is_kept=True)
+    return adapter_values.Value(text, truncated=is_cut, cut=cut, is_stored=True)
 
 
 def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
     """Return the omissions of a value that the REPL keeps, in words. The REPL tells the limits that its user set."""
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
-    own = replace(
+    result = replace(
         limits,
         max_length=limits.max_length if limits.is_length_explicit or length is None else length,
         max_depth=limits.max_depth if limits.is_depth_explicit or depth is None else depth,
     )
-    seen = f"levels below {own.max_depth}" if seen.startswith("levels") else f"more than {own.max_length}"
-    return elements_cut(as_int(fields.get("count")), seen, own)
+    seen = f"levels below {result.max_depth}" if seen.startswith("levels") else f"more than {result.max_length}"
+    return elements_cut(as_int(fields.get("count")), seen, result)
 
 
 def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
@@ -273,8 +273,8 @@ def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
         for tests in as_map(message.fields.get("results")).values():
             for assertions in as_map(tests).values():
                 results += [result_of(as_map(item), dialect) for item in as_list(assertions)]
-        for namespace, took in as_map(message.fields.get("var-elapsed-time")).items():
-            for test, elapsed in as_map(took).items():
+        for namespace, elapsed_ms in as_map(message.fields.get("var-elapsed-time")).items():
+            for test, elapsed in as_map(elapsed_ms).items():
                 ms = as_int(as_map(as_map(elapsed).get("elapsed-time")).get("ms"))
                 times += [TestTime(namespace, test, ms / 1000)] if ms is not None else []
     return replace(run_of(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
@@ -302,9 +302,9 @@ def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
     try:
         return dialect.read(printed[-1]) if printed else None
     except (ValueError, SyntaxError) as error:
-        shown = printed[-1][:200]
-        fault = Failure("unreadable", f"the REPL printed {shown!r} where JSON was expected")
-        raise EvaluationFailedError(what, fault) from error
+        excerpt = printed[-1][:200]
+        failure = Failure("unreadable", f"the REPL printed {excerpt!r} where JSON was expected")
+        raise EvaluationFailedError(what, failure) from error
 
 
 def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
@@ -317,5 +317,5 @@ def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
         return
     reply = Reply(None, lambda _evaluation, _event: None)
     for message in answer:
-        reply.take(message)
+        reply.receive(message)
     raise EvaluationFailedError(what, read_failure(reply.failure, dialect))

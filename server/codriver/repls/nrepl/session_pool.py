@@ -13,7 +13,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import CapabilityMissingError, NotAnReplError, SessionNotOpenError
 from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, dial
 from codriver.repls.nrepl.opened_sessions import OpenedSessions
-from codriver.repls.nrepl.session_routes import OURS, Route, route_to
+from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS, Route, route_to
 from codriver.repls.nrepl.session_turns import Turn
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class NreplSession:
     """The exchange of the request that runs now: an evaluation has none between two forms, a test run has one alone."""
     prints_to: PrintLimits | None = None
     """The print limits for requests without limits."""
-    keeps_loaders: bool = False
+    preserves_loaders: bool = False
     """True once code in the session may hold a class loader of its evaluations, so that no loader is unlinked."""
     is_in_file: bool = False
     """Whether the last evaluated code was a file's."""
@@ -158,7 +158,7 @@ class SessionPool:
                     raise CapabilityMissingError("sessions", "this REPL has one namespace for all; start another REPL")
                 case Route.MAIN:
                     return main
-                case Route.OWN_CONNECTION:
+                case Route.SEPARATE_CONNECTION:
                     session = NreplSession(name, await self._dial(self._op_timeout_s))
                 case Route.CLONE:
                     session = NreplSession(name, main.connection, id=await self.clone(main.connection))
@@ -167,24 +167,24 @@ class SessionPool:
                 case Route.CLONE_JOINED:
                     session = NreplSession(name, main.connection, id=await self.clone(main.connection))
                     await self._join(session, main)
-            session.namespace = main.namespace if name in OURS else None
+            session.namespace = main.namespace if name in CODRIVER_SESSIONS else None
             self._sessions[name] = session
             return session
 
     def _route_to(self, name: str, *, shares_names: bool) -> Route:
-        keeps_apart = self.dialect.keeps_apart if self.dialect else None
+        isolates = self.dialect.isolates if self.dialect else None
         has_joining = bool(self.dialect and self.dialect.joins and self.main.id)
-        return route_to(name, keeps_apart, shares_names=shares_names, has_joining=has_joining)
+        return route_to(name, isolates, shares_names=shares_names, has_joining=has_joining)
 
     async def _join(self, session: NreplSession, main: NreplSession) -> None:
         """Let the clone `session` share the names of the main session."""
         if self.dialect is None or not self.dialect.joins or not main.id:
             return
         code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))
-        await main.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
+        await main.connection.request("eval", timeout_s=self._op_timeout_s, code=code, **session.address())
         session.shared_id = main.id
 
-    async def ask(self, name: str, code: str) -> list[Message]:
+    async def evaluate(self, name: str, code: str) -> list[Message]:
         """Return the answer to our code, evaluated in our session `name`, which is made if need be.
 
         Raises:
@@ -192,7 +192,7 @@ class SessionPool:
         """
         session = await self.open(name)
         fields = {**session.address(), **self.prints_by, "code": code}
-        return await session.connection.ask("eval", timeout_s=self._op_timeout_s, **fields)
+        return await session.connection.request("eval", timeout_s=self._op_timeout_s, **fields)
 
     async def renew(self, session: NreplSession) -> None:
         """Give `session` a new connection if it lost its own, and a new id if it is deaf.
@@ -209,13 +209,13 @@ class SessionPool:
             session.namespace = session.prints_to = None
 
     async def _replace(self, session: NreplSession) -> None:
-        ask, timeout_s = session.connection.ask, self._op_timeout_s
+        request, timeout_s = session.connection.request, self._op_timeout_s
         clone = await self.opened.clone(session.connection, timeout_s=timeout_s, **session.address())
         session.id = clone or session.id
         session.is_deaf, session.prints_to = False, None
         if session.namespace and self.dialect and self.dialect.namespace_by == "key":
             # nREPL's clones begin in `user`.
-            await ask("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())
+            await request("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())
 
     async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
         """Return the id of a new session on `connection`; None if the server gives none.
@@ -244,7 +244,7 @@ class SessionPool:
         """End every session and connection, also while the owner's tasks are being cancelled. Twice is harmless."""
         sessions, self._sessions, self._is_closed = self._sessions, {}, True
         main = sessions.get(MAIN_SESSION)
-        busy = [session.id for session in sessions.values() if session.id and session.turn.is_taken]
+        busy = [session.id for session in sessions.values() if session.id and session.turn.is_acquired]
         await self.opened.close_all(main.connection if main else None, busy=busy)
         for connection in {id(session.connection): session.connection for session in sessions.values()}.values():
             await connection.close()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RULES: Final = files.Rules(files.Links.OWN, most_bytes=files.MEBIBYTE, is_granting=True)
+RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=files.MEBIBYTE, is_granting=True)
 """Sessions in the file are closed, so the file must be the user's own."""
 MOST_REPLS: Final = 64
 """The newest addresses that are kept: a REPL that is gone takes its sessions with it, and seldom comes back."""
@@ -39,11 +39,11 @@ class SessionRecord:
     `is_ours` says whether the process at an address is ours, and ends with us. Blocking work is done in a thread.
     """
 
-    def __init__(self, path: Path, *, is_ours: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(self, path: Path, *, is_used: Callable[[str], bool] = lambda _: False) -> None:
         self._path = path
-        self._is_ours = is_ours
+        self._is_used = is_used
         self._in_turn = anyio.CapacityLimiter(1)
-        self._kept: dict[str, list[str]] | None = None
+        self._recorded: dict[str, list[str]] | None = None
         """The recorded sessions by address; None before the file was read."""
         self._in_use: set[str] = set()
         """The sessions of this server's present connections."""
@@ -53,7 +53,7 @@ class SessionRecord:
     async def opened(self, address: str, session: str) -> None:
         """Record a new session, before anything is done in it."""
         self._in_use.add(session)
-        if UNIQUE.fullmatch(session) and not self._is_ours(address):
+        if UNIQUE.fullmatch(session) and not self._is_used(address):
             await self._in_thread(partial(self._write, address, add=session))
 
     async def closed(self, address: str, session: str) -> None:
@@ -69,36 +69,36 @@ class SessionRecord:
     async def to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
         """Return the sessions at an address that an earlier connection left, of this server or a previous one."""
         await self._in_thread(self._read)
-        kept = self._read().get(address, ())
+        recorded = self._read().get(address, ())
         passed_over = self._in_use if with_busy else self._in_use | self._busy
-        return tuple([session for session in kept if session not in passed_over])
+        return tuple([session for session in recorded if session not in passed_over])
 
     async def _in_thread(self, work: Callable[[], object]) -> None:
         await anyio.to_thread.run_sync(work, limiter=self._in_turn)
 
     def _read(self) -> dict[str, list[str]]:
-        if self._kept is None:
+        if self._recorded is None:
             found = files.read_json(self._path, RULES)
             rows = found.items() if isinstance(found, dict) else ()
-            self._kept = {address: _ids(sessions) for address, sessions in rows if isinstance(sessions, list)}
-        return self._kept
+            self._recorded = {address: _ids(sessions) for address, sessions in rows if isinstance(sessions, list)}
+        return self._recorded
 
     def _write(self, address: str, *, add: str = "", drop: str = "") -> None:
-        kept = self._read()
-        before = kept.get(address, [])
+        recorded = self._read()
+        before = recorded.get(address, [])
         after = [*(one for one in before if one != drop), *([add] if add else [])][-MOST_SESSIONS:]
         if after == before:
             return
-        kept.pop(address, None)
+        recorded.pop(address, None)
         if after:
-            kept[address] = after
-        for oldest in list(kept)[:-MOST_REPLS]:
-            del kept[oldest]
+            recorded[address] = after
+        for oldest in list(recorded)[:-MOST_REPLS]:
+            del recorded[oldest]
         try:
             # A kill loses no written data, and after a loss of power the REPL is gone too.
             files.replace(
-                self._path, json.dumps(kept).encode("ascii"), links=files.Links.OWN,
-                is_durable=False, make_mode=files.PRIVATE_FOLDER,
+                self._path, json.dumps(recorded).encode("ascii"), links=files.Links.OF_USER,
+                is_durable=False, make_mode=files.PRIVATE_DIRECTORY_MODE,
             )  # fmt: skip
         except OSError as error:
             logger.warning("the sessions opened in %s are not recorded, and left open by a kill: %s", address, error)

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.values import TEST_SESSION
 
 if TYPE_CHECKING:
-    from codriver.repls.dialects.server_dialect import KeepsApart
+    from codriver.repls.dialects.server_dialect import Isolation
 
 TOOL_SESSION: Final = "codriver/tool"
 """Our own session for questions, so that the caller's `*1`, `*e` and namespace stay as they are."""
 
-OURS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
+CODRIVER_SESSIONS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
 """The sessions that Codriver opens for itself: they share the names of the main session."""
 
 
@@ -32,26 +32,26 @@ class Route(Enum):
 
     REFUSED = "refused"
     MAIN = "the main session"
-    OWN_CONNECTION = "a connection of its own"
+    SEPARATE_CONNECTION = "a connection of its own"
     CLONE = "a clone"
     CLONE_APART = "a clone with names of its own"
     CLONE_JOINED = "a clone that is joined to the main session"
 
 
-def route_to(name: str, keeps_apart: KeepsApart | None, *, shares_names: bool, has_joining: bool) -> Route:
+def route_to(name: str, isolates: Isolation | None, *, shares_names: bool, has_joining: bool) -> Route:
     """Return the route of the session `name`, which is not open yet.
 
     Args:
         name: the name of the session.
-        keeps_apart: what the server keeps apart; None while no one knows.
+        isolates: what the server keeps apart; None while no one knows.
         shares_names: whether the caller wants the names of the main session.
         has_joining: whether the dialect has code that lets a clone share the names of another session.
     """
-    is_ours = name in OURS
-    if keeps_apart == "none":
-        return Route.MAIN if is_ours else Route.REFUSED
-    if keeps_apart == "connection":
-        return Route.OWN_CONNECTION
+    is_codrivers = name in CODRIVER_SESSIONS
+    if isolates == "none":
+        return Route.MAIN if is_codrivers else Route.REFUSED
+    if isolates == "connection":
+        return Route.SEPARATE_CONNECTION
     if shares_names and has_joining:
         return Route.CLONE_JOINED
-    return Route.CLONE if is_ours or shares_names else Route.CLONE_APART
+    return Route.CLONE if is_codrivers or shares_names else Route.CLONE_APART

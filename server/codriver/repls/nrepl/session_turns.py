@@ -14,39 +14,39 @@ class Turn:
     """
 
     def __init__(self) -> None:
-        self.is_taken = False
+        self.is_acquired = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def take_at_once(self) -> bool:
+    def acquire_at_once(self) -> bool:
         """Take the session if free; whether it was."""
-        was_free = not self.is_taken
-        self.is_taken = True
+        was_free = not self.is_acquired
+        self.is_acquired = True
         return was_free
 
-    async def take(self) -> None:
+    async def acquire(self) -> None:
         """Wait for the turn, and take it."""
-        if self.take_at_once():
+        if self.acquire_at_once():
             return
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.append(place)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
-            await place
+            await waiter
         except asyncio.CancelledError:
-            if not place.cancelled():  # the turn was handed over in the same moment
+            if not waiter.cancelled():  # the turn was handed over in the same moment
                 self.give_back()
             raise
 
     def give_back(self) -> None:
         """Hand the turn over to the longest waiting caller, or free it."""
         while self._waiting:
-            place = self._waiting.popleft()
-            if not place.done():
-                place.set_result(None)
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
                 return
-        self.is_taken = False
+        self.is_acquired = False
 
     async def __aenter__(self) -> None:
-        await self.take()
+        await self.acquire()
 
     async def __aexit__(self, *exc: object) -> None:
         self.give_back()

@@ -26,8 +26,8 @@ from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     UNKNOWN_TEST,
     Display,
-    Ended,
     Listener,
+    OnEnd,
     Output,
     StackFrame,
     TestResult,
@@ -57,7 +57,7 @@ SO_FAR_S: Final = 1.0
 """The time for the question about ended tests: a REPL may not answer while code runs."""
 INTERRUPT_S: Final = 2.0
 """The time for interrupting a test run that nobody waits for."""
-PICTURE: Final = re.compile(f"{DATA.pattern}\\Z")
+IMAGE: Final = re.compile(f"{DATA.pattern}\\Z")
 """A value shown by tests: it ends with a picture. The run's own value ends with a quotation mark."""
 PENDING_S: Final = 0.05
 """The rest between questions for the end of a test run that the REPL does not tell by itself."""
@@ -95,10 +95,10 @@ class TestRunner:
         self.run_tests = self._runs.run_tests
         self.end = self._runs.end
 
-    def start(self, request: Request, ended: Ended) -> None:
+    def start(self, request: Request, on_end: OnEnd) -> None:
         """Run tests as an evaluation."""
         self._sessions.get(request.session)
-        self._runs.start(request, ended)
+        self._runs.start(request, on_end)
 
     def give_up(self) -> bool:
         """Stop waiting for a run that continues after its answer; whether there is one."""
@@ -109,11 +109,11 @@ class TestRunner:
     async def so_far(self, evaluation: str) -> TestRun | None:
         """Return the ended tests of a run under way."""
         progress = self._progress.get(evaluation)
-        is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.ask
+        is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.expressions
         if progress is None or progress.run is not None or is_deaf:
             return progress.run if progress is not None else None
         with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(SO_FAR_S):
-            answer = await self._sessions.ask(TOOL_SESSION, self._dialect.expression("test-partial"))
+            answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression("test-partial"))
             run = tests_of(read_data("the test run", answer, self._dialect), self._dialect, output="")
             return replace(run, results=tuple(one for one in run.results if one.outcome != "pass"), stopped=None)
         return None
@@ -121,32 +121,36 @@ class TestRunner:
     async def _interrupt(self) -> None:
         if "interrupt" in self._profile.capabilities:
             target = self._sessions.get(TEST_SESSION)
-            await target.connection.ask("interrupt", timeout_s=INTERRUPT_S, **target.address())
+            await target.connection.request("interrupt", timeout_s=INTERRUPT_S, **target.address())
 
-    async def _run(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+    async def _run(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         if evaluation is None:
-            return await self._choose(asked, session, None)
+            return await self._choose(selection, session, None)
         self._progress[evaluation] = TestProgress(self._frames)
         try:
-            return await self._choose(asked, session, evaluation)
+            return await self._choose(selection, session, evaluation)
         finally:
             del self._progress[evaluation]
 
-    async def _choose(self, asked: TestSelection, session: str, evaluation: str | None) -> TestRun:
+    async def _choose(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         """Run tests by our own code if there is some for the dialect, else by the server's op."""
         support = require(self._profile, "test")
-        if asked.fresh and "test-fresh" not in self._dialect.ask:
+        if selection.fresh and "test-fresh" not in self._dialect.expressions:
             raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
         target = self._sessions.get(session)
-        is_plain = bool(asked.namespace) and not (asked.match or asked.only) and "::" not in (asked.namespace or "")
-        is_ours = support.adapted or not is_plain or bool(asked.extras)
-        if support.adapted or (is_ours and "test" in self._dialect.ask):
-            run = await self._by_evaluation(target, asked, evaluation)
-        elif asked.match or asked.only:
+        is_plain = (
+            bool(selection.namespace)
+            and not (selection.match or selection.only)
+            and "::" not in (selection.namespace or "")
+        )
+        is_by_expression = support.adapted or not is_plain or bool(selection.extras)
+        if support.adapted or (is_by_expression and "test" in self._dialect.expressions):
+            run = await self._by_evaluation(target, selection, evaluation)
+        elif selection.match or selection.only:
             words = "this REPL runs tests by its own op, which takes no match and no list"
             raise CapabilityMissingError("test", message=words)
         else:
-            run = await self._by_op(support.op, asked, evaluation)
+            run = await self._by_op(support.op, selection, evaluation)
         results = tuple(self._marked(result) for result in run.results)
         stopped = self._marked(run.stopped) if run.stopped else None
         return located(replace(run, results=results, stopped=stopped), self._workspace)
@@ -157,32 +161,32 @@ class TestRunner:
     def _marked(self, result: TestResult) -> TestResult:
         return replace(result, frames=marked(result.frames, self._workspace)) if result.frames else result
 
-    async def _by_op(self, op: str, asked: TestSelection, evaluation: str | None) -> TestRun:
-        query: dict[str, bencode.Value] = {"ns": asked.namespace} if asked.namespace else {}
-        if asked.test:
-            query["tests"] = [asked.test]
+    async def _by_op(self, op: str, selection: TestSelection, evaluation: str | None) -> TestRun:
+        query: dict[str, bencode.Value] = {"ns": selection.namespace} if selection.namespace else {}
+        if selection.test:
+            query["tests"] = [selection.test]
         everything = f"{op}-all"
-        op = op if asked.namespace or everything not in self._ops else everything
+        op = op if selection.namespace or everything not in self._ops else everything
         tool = await self._sessions.open(TEST_SESSION)
         answer = await self._answer(tool, op, evaluation, **{**query, "load?": "true"})
-        if asked.namespace and any(NAMESPACE_MISSING in message.status for message in answer):
-            raise namespace_missing(asked.namespace)
+        if selection.namespace and any(NAMESPACE_MISSING in message.status for message in answer):
+            raise namespace_missing(selection.namespace)
         check("the test run", answer, self._dialect)
         return responses.read_tests(answer, self._dialect)
 
-    async def _by_evaluation(self, target: NreplSession, asked: TestSelection, evaluation: str | None) -> TestRun:
+    async def _by_evaluation(self, target: NreplSession, selection: TestSelection, evaluation: str | None) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)
-        names = await anyio.to_thread.run_sync(partial(self._names, asked))
+        names = await anyio.to_thread.run_sync(partial(self._names, selection))
         # The REPL has one place for a run that goes on after its answer: one at a time.
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
-            how = "test-fresh" if asked.fresh else "test"
+            how = "test-fresh" if selection.fresh else "test"
             root = self._profile.project_root or ""
             code = self._dialect.expression(how, **names, session=target.names_id, root=root)
             fields: dict[str, bencode.Value] = {"code": code}
-            for extra in asked.extras:
+            for extra in selection.extras:
                 fields |= extra.fields
-            async with self._programs.running(evaluation or "", asked.extras if evaluation else ()) as rewrite:
+            async with self._programs.running(evaluation or "", selection.extras if evaluation else ()) as rewrite:
                 fields = rewrite(fields) if rewrite is not None else fields
                 answer = await self._answer(tool, "eval", evaluation, **fields)
             if any("interrupted" in message.status for message in answer):
@@ -191,14 +195,14 @@ class TestRunner:
             if data.get("pending"):
                 return _with(unread, await self._rest(answer))
         if data.get("missing") and not unread:
-            raise namespace_missing(asked.namespace or "")
+            raise namespace_missing(selection.namespace or "")
         return _with(unread, tests_of(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
         """Load the unloaded files of tests, by the server's op if no expression can; the failures."""
-        if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.ask:
+        if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.expressions:
             return []
-        answer = await self._ask("test-unloaded", files=names["files"])
+        answer = await self._evaluate("test-unloaded", files=names["files"])
         unloaded = read_data("the test run", answer, self._dialect)
         unread = []
         for name, file in cast("list[tuple[str, str]]", names["files"]):
@@ -214,8 +218,8 @@ class TestRunner:
                 words = f"{error.error.type}: {error.error.message}"
                 unread.append(TestResult("(load)", name, "error", actual=words, file=file))
         if self._dialect.namespace_by == "ns":
-            code = f"{self._dialect.keeps_last}(ns {namespace or 'user'})"
-            await tool.connection.ask("eval", timeout_s=self._op_timeout_s, code=code, **tool.address())
+            code = f"{self._dialect.preserve_last}(ns {namespace or 'user'})"
+            await tool.connection.request("eval", timeout_s=self._op_timeout_s, code=code, **tool.address())
         return unread
 
     async def _rest(self, answer: list[Message]) -> TestRun:
@@ -223,7 +227,7 @@ class TestRunner:
         self._given_up = given_up = anyio.Event()
         try:
             while True:
-                rest = await self._ask("test-rest")
+                rest = await self._evaluate("test-rest")
                 answer += rest
                 data = as_map(read_data("the test run", rest, self._dialect))
                 if not data.get("pending"):
@@ -237,17 +241,17 @@ class TestRunner:
     async def _partial(self, answer: list[Message]) -> TestRun:
         """Return the part of a run that had ended at the interrupt."""
         data: object = {}
-        if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.ask:
+        if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.expressions:
             with suppress(CodriverError):
                 data = read_data("the test run", answer, self._dialect)
-        elif "test-partial" in self._dialect.ask:
+        elif "test-partial" in self._dialect.expressions:
             with suppress(CodriverError):
-                data = read_data("the test run", await self._ask("test-partial"), self._dialect)
+                data = read_data("the test run", await self._evaluate("test-partial"), self._dialect)
         run = tests_of(data, self._dialect, output=_printed(answer))
         return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
-    async def _ask(self, capability: str, **names: Words) -> list[Message]:
-        return await self._sessions.ask(TEST_SESSION, self._dialect.expression(capability, **names))
+    async def _evaluate(self, capability: str, **names: Words) -> list[Message]:
+        return await self._sessions.evaluate(TEST_SESSION, self._dialect.expression(capability, **names))
 
     async def _answer(
         self, session: NreplSession, op: str, evaluation: str | None, **fields: bencode.Value
@@ -257,20 +261,20 @@ class TestRunner:
         reply = Reply(evaluation, self._listener, reports=self._programs.reply_fields)
         progress = self._progress.get(evaluation or "") or TestProgress()
 
-        def heard(message: Message) -> None:
+        def on_message(message: Message) -> None:
             if text := message.text("out"):
-                message = replace(message, fields={**message.fields, "out": progress.take(text)})
+                message = replace(message, fields={**message.fields, "out": progress.feed(text)})
             messages.append(message)
             if evaluation is not None:
                 if text := message.text("out") or message.text("err"):
                     self._listener(evaluation, Output("out", text))
-                if picture := PICTURE.search(message.text("value") or ""):
-                    self._listener(evaluation, Display({picture[1]: picture[2]}))
+                if image := IMAGE.search(message.text("value") or ""):
+                    self._listener(evaluation, Display({image[1]: image[2]}))
                 reports = {key: message.fields[key] for key in self._programs.reply_fields if key in message.fields}
-                reply.take(replace(message, fields=reports))
+                reply.receive(replace(message, fields=reports))
 
         connection = session.connection
-        session.running = exchange = connection.begin(heard)
+        session.running = exchange = connection.begin(on_message)
         try:
             await connection.send(exchange, op, {**session.address(), **fields})
             await exchange.wait_over()
@@ -283,11 +287,11 @@ class TestRunner:
             connection.check_open()
         return messages
 
-    def _names(self, asked: TestSelection) -> dict[str, Words]:
+    def _names(self, selection: TestSelection) -> dict[str, Words]:
         """Return the names in our own code: for a given path, the namespaces there and their files. In a thread."""
-        words = alternatives(asked.match or "")
-        names: dict[str, Words] = {"match": asked.match or "", "words": words, "only": asked.only}
-        namespace, test = asked.namespace or "", asked.test or ""
+        words = alternatives(selection.match or "")
+        names: dict[str, Words] = {"match": selection.match or "", "words": words, "only": selection.only}
+        namespace, test = selection.namespace or "", selection.test or ""
         found: list[tuple[str, str]] = []
         is_path = False
         if not self._dialect.runs_files:
@@ -296,13 +300,13 @@ class TestRunner:
             is_path = bool(namespace and self._workspace and (self._workspace / namespace).exists())
             if "/" in namespace and not is_path:
                 namespace, _, test = namespace.rpartition("/")
-            if self._workspace is not None and not asked.only:
+            if self._workspace is not None and not selection.only:
                 found = find(self._workspace, self._dialect.name, namespace if is_path else "")
                 found = [one for one in found if is_path or namespace in ("", one[0])]
-            if asked.match and not words:
+            if selection.match and not words:
                 raise refused(
                     "bad-arguments",
-                    f"match cannot be read: {asked.match!r}",
+                    f"match cannot be read: {selection.match!r}",
                     hint="write words of test names with and, or and not before a word: parser and not slow or reader",
                 )
         names |= {"files": found, "spaces": [one for one, _ in found] if is_path else []}
@@ -329,9 +333,9 @@ SUFFIXES: Final = {
     "basilisp": (".lpy", ".cljc"),
     "nbb": (".cljs", ".cljc"),
 }
-FOLDERS: Final = ("test", "tests", "src/test/clojure", "src/test")
+TEST_DIRECTORIES: Final = ("test", "tests", "src/test/clojure", "src/test")
 """Folders in which projects keep tests, from the workspace."""
-SOURCE_FOLDERS: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
+SOURCE_DIRECTORIES: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
 """Folders in which projects keep namespaces, from the workspace; test folders first."""
 SOURCE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
 MAX_FILES: Final = 2000
@@ -343,10 +347,10 @@ _NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.M
 def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
     """Namespaces that define tests, each with its file: in the file or folder `where`, else in the usual folders."""
     suffixes = SUFFIXES.get(dialect, ())
-    places = [workspace / where] if where else [workspace / folder for folder in FOLDERS]
+    directories = [workspace / where] if where else [workspace / name for name in TEST_DIRECTORIES]
     found: dict[str, str] = {}
-    for place in places:
-        for path in _paths(place, suffixes):
+    for directory in directories:
+        for path in _paths(directory, suffixes):
             if len(found) < MAX_FILES and (text := read(path, workspace)) and (match := _NAMESPACE.search(text)):
                 found.setdefault(match[1], path)
     return sorted(found.items())
@@ -361,11 +365,11 @@ def read(path: str, workspace: Path) -> str | None:
     return text if "(deftest" in text else None
 
 
-def _paths(place: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
-    if place.is_file():
-        yield str(place)
+def _paths(directory: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
+    if directory.is_file():
+        yield str(directory)
         return
-    yield from map(str, working_trees.files_of(place, suffixes, max_entries=MAX_ENTRIES))
+    yield from map(str, working_trees.files_of(directory, suffixes, max_entries=MAX_ENTRIES))
 
 
 def located(run: TestRun, workspace: Path | None) -> TestRun:
@@ -383,13 +387,13 @@ def located(run: TestRun, workspace: Path | None) -> TestRun:
 
 
 def _file(result: TestResult, workspace: Path) -> str | None:
-    told = result.file
-    if told is not None and (Path(told).is_absolute() or ":" in told):
-        return told
+    file = result.file
+    if file is not None and (Path(file).is_absolute() or ":" in file):
+        return file
     stem = result.namespace.replace("-", "_").replace(".", "/")
-    for folder in SOURCE_FOLDERS:
+    for name in SOURCE_DIRECTORIES:
         for suffix in SOURCE_SUFFIXES:
-            path = workspace / folder / f"{stem}{suffix}"
-            if path.is_file() and (told is None or path.name == Path(told).name):
+            path = workspace / name / f"{stem}{suffix}"
+            if path.is_file() and (file is None or path.name == Path(file).name):
                 return str(path)
-    return told
+    return file

@@ -68,7 +68,7 @@ def check(repl: Repl, *, prune: bool, is_whole: bool) -> None:
 
 async def follow_python(call: Call, repl: Repl, file: Path, loads: Loads) -> Followed:
     """Run every loaded module that imports the module of a file, each after those that it imports."""
-    waiting = await call.services.repls.adapter(repl.id).ask(Dependents(file))
+    waiting = await call.services.repls.adapter(repl.id).query(Dependents(file))
     notes = dict.fromkeys(await notes_of_load(call, repl))
     done: list[str] = []
     for number, (name, path) in enumerate(waiting):

@@ -404,7 +404,7 @@ class LiveSteps:
                 why.append(f"the REPL {key} was restarted or has ended, so its definitions cannot be restored")
                 continue
             try:
-                stayed = await self._call.services.repls.adapter(repl).ask(Restore(self._undo_id, commit))
+                stayed = await self._call.services.repls.adapter(repl).query(Restore(self._undo_id, commit))
                 left += stayed
             except CodriverError as error:
                 why.append(f"{key}: {error}")

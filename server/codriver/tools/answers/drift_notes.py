@@ -87,20 +87,20 @@ async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) 
     if repl.profile is None or WORKER not in repl.profile.versions or repl.dialect != "python":
         return None
     with suppress(CodriverError):
-        return await call.services.repls.adapter(repl.id).ask(FreshImport(wait_ms))
+        return await call.services.repls.adapter(repl.id).query(FreshImport(wait_ms))
     return None
 
 
 def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
     """Return notes about a load, from the remains of previous ones."""
     renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
-    removed = [one.full for one in found if one.kind == "removed" and not one.held]
+    removed = [one.full for one in found if one.kind == "removed" and not one.holders]
     notes = [f"also updated: {few(renewed)}"] if renewed else []
     notes += [f"removed, because the file no longer defines it: {few(removed)}"] if removed else []
     notes += _bounded(
-        f"no longer in the file, but still referenced: {one.full} by {one.held}"
+        f"no longer in the file, but still referenced: {one.full} by {one.holders}"
         for one in found
-        if one.kind == "removed" and one.held
+        if one.kind == "removed" and one.holders
     )
     same = [one.module for one in found if one.kind == "unchanged"]
     notes += [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs it"] if same else []
@@ -193,7 +193,7 @@ async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
 def stale_line(one: Difference) -> str:
     """Describe one object that remains of a previous load."""
     if one.kind == "instances":
-        holder = f", referenced by {one.held}" if one.held else ""
+        holder = f", referenced by {one.holders}" if one.holders else ""
         return f"{one.of} of the old class {one.full} still {'exists' if one.of == '1' else 'exist'}{holder}"
     if one.kind == "closures":
         some = "1 closure" if one.of == "1" else f"{one.of} closures"
@@ -218,7 +218,7 @@ async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Diffe
         found = await differences(call, repl)
         if found is not None:
             return found
-    return await call.services.repls.adapter(repl.id).ask(Drift(call.services.workspace, only))
+    return await call.services.repls.adapter(repl.id).query(Drift(call.services.workspace, only))
 
 
 async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:

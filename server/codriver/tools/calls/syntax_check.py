@@ -206,7 +206,7 @@ async def check_by_repl(call: Call, repl: Repl, code: str) -> None:
         return
     syntax_error = None
     with suppress(CodriverError):
-        syntax_error = await call.services.repls.adapter(repl.id).fault_of(code)
+        syntax_error = await call.services.repls.adapter(repl.id).check_syntax(code)
     if syntax_error is not None:
         where = f" (line {syntax_error.line}, column {syntax_error.column or 1})" if syntax_error.line else ""
         error: dict[str, object] = {"class": syntax_error.type, "message": syntax_error.message, "phase": "read"}

@@ -135,7 +135,7 @@ class CellWrites:
             run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
         except ReplDisconnectedError:
             run = None
-        if run is None or not run.has_begun:
+        if run is None or not run.has_started:
             return "the cell did not run, or its kernel has ended, so the file is unchanged"
         write.count = run.execution_count
         try:

@@ -329,7 +329,7 @@ class LispDrift:
 
         `broken` are files that are missing or can no longer be read as Lisp.
         """
-        floor_ms = (self._compared_ms or loaded.began_ms) - SLACK_MS
+        floor_ms = (self._compared_ms or loaded.started_ms) - SLACK_MS
         self._update_namespaces(loaded)
         rows: list[Difference] = []
         for name in sorted(self._spaces):

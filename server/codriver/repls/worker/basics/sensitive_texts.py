@@ -49,7 +49,7 @@ def look_briefly() -> None:
         thread.join(BRIEFLY_S)
 
 
-class Looks:
+class SeamChecks:
     """Looks while something is printed, for the life of the worker."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import types
     from typing import Any, Dict
 
-    Told = Dict[str, Any]
+    Fields = Dict[str, Any]
 
 CODE = "utf-8"
 REASON_CHARACTERS = 200
@@ -68,7 +68,7 @@ class Import:
     `output`: the file descriptor for the result, which copies of the process close.
     """
 
-    def __init__(self, spec: Told, output: int) -> None:
+    def __init__(self, spec: Fields, output: int) -> None:
         self._spec, self._output = spec, output
         self._edited: list[str] = spec["edited"]
         self._modules: dict[str, str] = spec["modules"]
@@ -83,7 +83,7 @@ class Import:
         self.is_copy = False
         """Whether this process imports the previous source."""
 
-    def run(self) -> Told:
+    def run(self) -> Fields:
         """Import and compare; the result."""
         spec = self._spec
         os.chdir(spec["cwd"])
@@ -116,7 +116,7 @@ class Import:
             return former or {"failed": "the import of the previous source ended before its time"}
         return {**told, **compared(former["leaves"], present, self._edited, spec["watched"])}
 
-    def _told(self, leaves: dict[str, str]) -> Told:
+    def _told(self, leaves: dict[str, str]) -> Fields:
         """The result, with the reason if the edited modules cannot be compared."""
         if self._effects.refused:
             return {"refused": self._effects.refused[0][:REASON_CHARACTERS]}
@@ -209,7 +209,7 @@ class Import:
         os.close(self._output)
         self._texts.update(self._former)
 
-    def _of_former(self, standby: _Standby | None) -> Told | None:
+    def _of_former(self, standby: _Standby | None) -> Fields | None:
         """The result of the import of the previous source."""
         if self._reading >= 0:
             reading = self._reading
@@ -221,7 +221,7 @@ class Import:
         while more := os.read(reading, 2**16):
             data += more
         try:
-            told: Told = json.loads(data)
+            told: Fields = json.loads(data)
         except ValueError:
             return None
         return told
@@ -281,7 +281,7 @@ def _has_threads() -> bool:
     return len(os.listdir("/proc/self/task")) > 1
 
 
-def _write(number: int, told: Told) -> None:
+def _write(number: int, told: Fields) -> None:
     data = json.dumps(told).encode()
     while data:
         data = data[os.write(number, data) :]

@@ -50,7 +50,7 @@ MOST_RENEWED = 100
 _IN_FRAME = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 
 
-class Told:
+class Fields:
     """An answer, whose printed form is JSON in ASCII, whatever printer of values the kernel's user has chosen."""
 
     def __init__(self, data: object) -> None:
@@ -115,15 +115,15 @@ class KernelAnswers:
             _shell().events.register("post_run_cell", look)
         start_thread(self._texts.serve)
 
-    def ask(self, question: str, /, **fields: Any) -> Told:
+    def ask(self, question: str, /, **fields: Any) -> Fields:
         """The answer to a question as `{"data": ...}`, or `{"failed": ...}` with type and message of the error.
 
         Nothing is raised, as a kernel takes a question's error for its user's last error.
         """
         try:
-            return Told({"data": self._questions[question](**fields)})
+            return Fields({"data": self._questions[question](**fields)})
         except BaseException as error:
-            return Told({"failed": words_of(error)})
+            return Fields({"failed": words_of(error)})
 
     def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "", how: str = "") -> object:
         """Run a file: of a loaded module the changes, in that module; any other file in the home namespace.

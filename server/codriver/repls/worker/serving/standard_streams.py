@@ -17,7 +17,7 @@ import threading
 from time import sleep
 
 from ..basics.connections import START_THREAD, start_thread
-from ..basics.sensitive_texts import Looks
+from ..basics.sensitive_texts import SeamChecks
 from ..basics.systems import readable, widen
 
 TYPE_CHECKING = False
@@ -208,7 +208,7 @@ class Output:
         self.is_child = False
         """Whether user code forked this process: its output reaches the parent by the pipes."""
         self._pipes: Pipes | None = None
-        self._looks = Looks()
+        self._looks = SeamChecks()
         self._out = make_out("out", self.printed, self.flush)
         self._err = make_out("err", self.printed, self.flush)
         self._in = In(self.job_here)
