@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import needs
+
 BENCH = Path(__file__).parents[1] / "bench"
 MODULES = sorted(path.stem for path in BENCH.glob("*_bench.py"))
 IMPORT_S = 120
@@ -23,6 +25,7 @@ for name in sys.argv[2:]:
 
 
 def test_every_benchmark_can_be_measured_with_all_others():
+    needs.every_feature()
     assert MODULES
     command = [sys.executable, "-c", WITHOUT_MEASURE, str(BENCH), *MODULES]
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

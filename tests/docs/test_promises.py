@@ -97,6 +97,7 @@ def test_who_can_do_what_names_tests_that_are_there_but_of_root(row):
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise[2:50])
 def test_a_promise_names_tests_that_are_there_and_where_they_run(promise):
+    needs.every_feature()
     before, shown, named = " ".join(promise.split()).partition(" Shown by ")
     assert shown, f"no test is named: {before}"
     assert "tests/" not in before, "tests stand at the end"

@@ -151,7 +151,7 @@ def test_a_refusal_names_the_arguments_of_an_object_within_a_list():
         parse(TOOLS["edit_files"], {"edits": [{"filePath": "a.py", "oldText": "a", "newText": "b", "targetLine": 1}]})
     assert refused.value.details["problems"][0]["argument"] == "edits.0.targetLine"
     assert "did you mean targetLineText?" in refused.value.message
-    assert "each of edits takes" in refused.value.hint
+    assert "each of edits accepts" in refused.value.hint
     assert "overwrite" in refused.value.hint
 
 
