@@ -375,7 +375,7 @@ def test_the_settings_are_shown_with_their_origin_and_checked(tmp_path):
     for words in (["config", "show"], ["config", "check"], ["serve"]):
         done = run(tmp_path, *words)
         assert done.returncode == 1
-        assert "maxDepth = 0 is wrong; allowed is a whole number from 1 to 1000" in done.stderr
+        assert "maxDepth = 0 is invalid; use a whole number from 1 to 1000" in done.stderr
         assert "Traceback" not in done.stderr
 
 

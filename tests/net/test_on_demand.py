@@ -54,7 +54,7 @@ def test_a_server_that_does_not_start_is_explained_in_its_own_words(run, workspa
     done = run("eval", "--start", "1")
     assert done.returncode == 3
     assert "ended with status 1" in done.stderr
-    assert 'maxDepth = "deep" is wrong; allowed is a whole number from 1 to 1000' in done.stderr
+    assert 'maxDepth = "deep" is invalid; use a whole number from 1 to 1000' in done.stderr
     assert "serve.log" in done.stderr
 
 

@@ -51,7 +51,7 @@ def test_without_its_feature_a_setting_does_not_exist(workspace):
         ("docsDays = 0", "a whole number from 1 to 365"),
         ('docsDays = "3"', "a whole number from 1 to 365"),
         ("sharesDocs = 1", "true or false"),
-        ('docsAddress = ""', "a text that is not empty"),
+        ('docsAddress = ""', "a non-empty string"),
     ],
 )
 def test_a_wrong_value_names_what_is_allowed(workspace, line, allowed):
@@ -84,9 +84,9 @@ def test_a_running_server_keeps_a_setting_that_needs_a_restart(workspace):
     user.write_text("docsDays = 3\n")
     reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace))
     user.write_text("docsDays = 4\nsharesDocs = true\n")
-    news = reloader.look()
+    news = reloader.check()
     assert (news.settings.value_of(DAYS), news.settings.value_of(SHARES)) == (4, False)
-    assert [("waits for a restart" in line, "holds from now on" in line) for line in news.said] == [
+    assert [("takes effect after a restart" in line, "takes effect now" in line) for line in news.changes] == [
         (False, True),
         (True, False),
     ]

@@ -23,5 +23,5 @@ def test_what_names_none_or_gives_no_number_is_refused_with_those_that_there_are
 
 def test_a_server_does_not_start_with_wrong_ones(tmp_path):
     live = Live(tmp_path, "--repl", "none", durations="soon=1", is_awaited=False)
-    assert "CODRIVER_DURATIONS gives no duration by 'soon=1'" in live.process.communicate()[0]
+    assert "CODRIVER_DURATIONS has no duration 'soon=1'" in live.process.communicate()[0]
     assert live.process.returncode

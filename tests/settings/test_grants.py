@@ -19,7 +19,7 @@ def grants(tmp_path, monkeypatch):
 
 def test_it_allows_the_interpreter_that_was_asked_for_and_no_other(grants, tmp_path):
     given, workspace, python = grants
-    assert given.wanted() == python
+    assert given.pending_interpreter() == python
     assert not given.allows(python)
     given.give(python)
     assert given.allows(python)
@@ -29,7 +29,7 @@ def test_it_allows_the_interpreter_that_was_asked_for_and_no_other(grants, tmp_p
 
 def test_settings_that_change_do_not_touch_it(grants):
     given, workspace, python = grants
-    given.wanted()
+    given.pending_interpreter()
     given.give(python)
     (workspace / "codriver.toml").write_text('toolset = "full"\nhost = "0.0.0.0"\n')
     assert given.allows(python)
@@ -38,7 +38,7 @@ def test_settings_that_change_do_not_touch_it(grants):
 @pytest.mark.parametrize("is_given", [True, False], ids=["after the answer", "before the answer"])
 def test_an_environment_that_becomes_somebody_elses_ends_it(grants, tmp_path, is_given):
     given, workspace, python = grants
-    given.wanted()
+    given.pending_interpreter()
     if is_given:
         given.give(python)
     (workspace / ".venv").rename(tmp_path / "elsewhere")
@@ -50,4 +50,4 @@ def test_an_environment_that_becomes_somebody_elses_ends_it(grants, tmp_path, is
 def test_nothing_is_asked_where_the_workspace_is_accepted(grants):
     given, workspace, _ = grants
     accept(workspace)
-    assert given.wanted() is None
+    assert given.pending_interpreter() is None

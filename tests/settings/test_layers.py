@@ -11,7 +11,7 @@ from codriver.settings import model
 from codriver.settings.layers import NOT_SETTINGS, SettingsError, as_rows
 from codriver.settings.model import Settings, settings_table, spelled, variable
 
-ADDRESSES = "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
+ADDRESSES = "a list of strings like [KEY=][HOST:]PORT, with ports from 1 to 65535"
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_each_layer_wins_over_those_before(workspace, user_file):
     def check():
         loaded = load(workspace, environ=environ, overrides=overrides)
         assert (loaded.origins["mcp_socket_server_port"].layer, loaded.settings.mcp_socket_server_port) == steps[-1]
-        return loaded.origins["mcp_socket_server_port"].place
+        return loaded.origins["mcp_socket_server_port"].source
 
     environ, overrides = {}, {}
     check()
@@ -116,12 +116,12 @@ def test_variables_of_other_parts_are_no_settings(workspace, name):
         ("maxDepth = 1.5", "1.5", "a whole number from 1 to 1000"),
         ("watch = 1", "1", "true or false"),
         ('watch = "yes"', '"yes"', "true or false"),
-        ("host = 1", "1", "a text that is not empty"),
-        ('host = ""', '""', "a text that is not empty"),
-        ("repl = [2020-01-01]", '["2020-01-01"]', "a list of texts, none empty"),
-        ("host = 2020-01-01", '"2020-01-01"', "a text that is not empty"),
-        ('repl = "python"', '"python"', "a list of texts, none empty"),
-        ("repl = [1]", "[1]", "a list of texts, none empty"),
+        ("host = 1", "1", "a non-empty string"),
+        ('host = ""', '""', "a non-empty string"),
+        ("repl = [2020-01-01]", '["2020-01-01"]', "a list of non-empty strings"),
+        ("host = 2020-01-01", '"2020-01-01"', "a non-empty string"),
+        ('repl = "python"', '"python"', "a list of non-empty strings"),
+        ("repl = [1]", "[1]", "a list of non-empty strings"),
         ('nrepl = ["localhost"]', '["localhost"]', ADDRESSES),
         ('nrepl = ["xyz:1:2"]', '["xyz:1:2"]', ADDRESSES),
         ('nrepl = ["::1:7888"]', '["::1:7888"]', ADDRESSES),
@@ -134,17 +134,17 @@ def test_a_wrong_value_names_file_key_value_and_what_is_allowed(workspace, line,
     with pytest.raises(SettingsError) as caught:
         load(workspace, environ={})
     key = line.split(" ")[0]
-    assert str(caught.value) == f"{workspace / 'codriver.toml'}: {key} = {value} is wrong; allowed is {allowed}"
+    assert str(caught.value) == f"{workspace / 'codriver.toml'}: {key} = {value} is invalid; use {allowed}"
     assert isinstance(caught.value, StartError)
 
 
 def test_a_wrong_variable_is_named(workspace):
-    with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is wrong; allowed is"):
+    with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is invalid; use"):
         load(workspace, environ={"CODRIVER_MAX_DEPTH": "deep"})
 
 
 def test_a_wrong_option_is_named(workspace):
-    with pytest.raises(SettingsError, match="command line: mcpSocketServerPort = 99999 is wrong"):
+    with pytest.raises(SettingsError, match="command line: mcpSocketServerPort = 99999 is invalid"):
         load(workspace, environ={}, overrides={"mcp_socket_server_port": 99999})
 
 
@@ -167,7 +167,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_place(workspace, content):
     (workspace / "codriver.toml").write_bytes(content)
     with pytest.raises(SettingsError, match="cannot be read") as caught:
         load(workspace, environ={})
-    assert caught.value.place == str(workspace / "codriver.toml")
+    assert caught.value.source == str(workspace / "codriver.toml")
 
 
 def test_a_byte_order_mark_is_no_fault(workspace):

@@ -51,7 +51,7 @@ def policy(tmp_path, monkeypatch):
 def test_a_policy_turns_off_what_it_names(policy, text, off):
     if text is not None:
         policy.write_text(text)
-    assert (read(policy).off, read(policy).problem) == (off, None)
+    assert (read(policy).off, read(policy).error) == (off, None)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_policy_turns_off_what_it_names(policy, text, off):
 def test_a_policy_that_cannot_be_understood_turns_off_everything(policy, text):
     policy.write_bytes(text.encode("latin-1"))
     assert read(policy).off == KEYS
-    assert read(policy).problem
+    assert read(policy).error
 
 
 def test_a_policy_that_is_no_file_turns_off_everything(policy):
@@ -94,10 +94,10 @@ def test_it_counts_at_once_for_a_server_that_runs(policy, tmp_path):
     reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
     assert reloader.settings.enable_edits
     policy.write_text("edits = false\n")
-    news = reloader.look()
+    news = reloader.check()
     assert (news.settings.enable_edits, news.settings.policy_of("enable_edits")) == (False, str(policy))
     policy.unlink()
-    assert reloader.look().settings.enable_edits
+    assert reloader.check().settings.enable_edits
 
 
 def codriver(tmp_path, policy, *words):

@@ -5,7 +5,7 @@ from accepted import accept
 from linked_tree import git
 
 from codriver.app.workspace_settings import load, settings_model
-from codriver.settings.layers import Reloader
+from codriver.settings.layers import RESTART, Reloader
 from codriver.settings.model import GROWING, NEED_RESTART, Settings
 
 
@@ -28,48 +28,48 @@ def reloader(workspace):
 
 def test_files_that_are_as_they_were_are_no_news(workspace, reloader):
     (workspace / "codriver.toml").write_text("maxDepth = 3\n")
-    assert reloader().look() is None
+    assert reloader().check() is None
 
 
 def test_a_setting_that_can_change_holds_at_once_and_is_told_with_its_origin(workspace, reloader):
     subject = reloader()
     (workspace / "codriver.toml").write_text("maxDepth = 3\n")
-    news = subject.look()
-    assert news.settings.max_depth == 3
-    assert news.said == (f"setting maxDepth = 3 from workspace ({workspace / 'codriver.toml'}) holds from now on",)
-    assert news.wrong == ()
-    assert subject.look() is None
+    update = subject.check()
+    assert update.settings.max_depth == 3
+    assert update.changes == (f"setting maxDepth = 3 from workspace ({workspace / 'codriver.toml'}) takes effect now",)
+    assert update.warnings == ()
+    assert subject.check() is None
     (workspace / "codriver.toml").unlink()
-    news = subject.look()
-    assert news.settings == settings_model()()
-    assert news.said == ("setting maxDepth = 7 from default holds from now on",)
+    update = subject.check()
+    assert update.settings == settings_model()()
+    assert update.changes == ("setting maxDepth = 7 from default takes effect now",)
 
 
 def test_a_setting_that_needs_a_restart_stays_and_says_so_once(workspace, reloader):
     subject = reloader()
     (workspace / "codriver.toml").write_text("mcpSocketServerPort = 7\nmaxDepth = 3\n")
-    news = subject.look()
-    assert (news.settings.mcp_socket_server_port, news.settings.max_depth) == (1664, 3)
-    assert any("mcpSocketServerPort = 7" in line and "codriver stop && codriver serve" in line for line in news.said)
+    update = subject.check()
+    assert (update.settings.mcp_socket_server_port, update.settings.max_depth) == (1664, 3)
+    assert any("mcpSocketServerPort = 7" in line and RESTART in line for line in update.changes)
     (workspace / "codriver.toml").write_text("mcpSocketServerPort = 7\nmaxDepth = 44\n")
-    assert [line.split(" ")[1] for line in subject.look().said] == ["maxDepth"]
+    assert [line.split(" ")[1] for line in subject.check().changes] == ["maxDepth"]
     (workspace / "codriver.toml").write_text("mcpSocketServerPort = 1664\nmaxDepth = 44\n")
-    assert subject.look().said == ()
+    assert subject.check().changes == ()
 
 
 def test_repls_that_are_added_come_at_once_and_those_taken_out_stay(workspace, reloader):
     (workspace / "codriver.toml").write_text('repl = ["python"]\nnrepl = ["1234"]\n')
     subject = reloader()
     (workspace / "codriver.toml").write_text('repl = ["python", "lisp"]\nnrepl = []\n')
-    news = subject.look()
-    assert (news.settings.repl, news.settings.nrepl) == (("python", "lisp"), ("1234",))
-    assert any(line.endswith(": lisp comes now") for line in news.said)
-    assert any(line.endswith("1234 stays until a restart: codriver stop && codriver serve") for line in news.said)
+    update = subject.check()
+    assert (update.settings.repl, update.settings.nrepl) == (("python", "lisp"), ("1234",))
+    assert any(line.endswith(": lisp is added now") for line in update.changes)
+    assert any(line.endswith("1234 stays until a restart: codriver stop && codriver serve") for line in update.changes)
     (workspace / "codriver.toml").write_text('repl = ["lisp"]\nnrepl = ["1234"]\n')
-    news = subject.look()
-    assert (news.settings.repl, news.settings.nrepl) == (("python", "lisp"), ("1234",))
-    assert [line.partition(": ")[2] for line in news.said] == [
-        "python stays until a restart: codriver stop && codriver serve", "no entry came or went",
+    update = subject.check()
+    assert (update.settings.repl, update.settings.nrepl) == (("python", "lisp"), ("1234",))
+    assert [line.partition(": ")[2] for line in update.changes] == [
+        "python stays until a restart: codriver stop && codriver serve", "no entry was added or removed",
     ]  # fmt: skip
 
 
@@ -77,27 +77,27 @@ def test_a_wrong_file_changes_nothing_until_it_is_mended(workspace, reloader):
     (workspace / "codriver.toml").write_text("maxDepth = 3\n")
     subject = reloader()
     (workspace / "codriver.toml").write_text("maxDepth = 'deep'\n")
-    news = subject.look()
-    assert news.settings.max_depth == 3
-    assert "maxDepth" in news.wrong[0]
-    assert "a whole number from 1 to 1000" in news.wrong[0]
+    update = subject.check()
+    assert update.settings.max_depth == 3
+    assert "maxDepth" in update.warnings[0]
+    assert "a whole number from 1 to 1000" in update.warnings[0]
     (workspace / "codriver.toml").write_text("maxDepth = 5\n")
-    assert subject.look().settings.max_depth == 5
+    assert subject.check().settings.max_depth == 5
 
 
 def test_an_unknown_setting_is_told_once(workspace, reloader):
     subject = reloader()
     (workspace / "codriver.toml").write_text("maxDept = 3\n")
-    assert "did you mean maxDepth" in subject.look().wrong[0]
+    assert "did you mean maxDepth" in subject.check().warnings[0]
     (workspace / "codriver.toml").write_text("maxDept = 3\nmaxLength = 3\n")
-    assert subject.look().wrong == ()
+    assert subject.check().warnings == ()
 
 
 def test_stronger_layers_still_win_after_a_change(workspace, reloader):
     subject = reloader(environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_length": 8})
     (workspace / "codriver.toml").write_text("maxDepth = 3\nmaxLength = 3\n")
-    news = subject.look()
-    assert (news.settings.max_depth, news.settings.max_length, news.said) == (9, 8, ())
+    update = subject.check()
+    assert (update.settings.max_depth, update.settings.max_length, update.changes) == (9, 8, ())
 
 
 def test_the_settings_that_need_a_restart_are_settings():
@@ -110,8 +110,8 @@ def test_an_acceptance_of_the_workspace_or_of_its_main_checkout_is_news(workspac
     linked = tmp_path / "linked"
     git("-C", str(workspace), "worktree", "add", str(linked))
     subject = Reloader(linked, environ={}, overrides={}, loaded=load(linked, environ={}, overrides=None))
-    assert subject.look() is None
+    assert subject.check() is None
     for folder in (workspace, linked):
         accept(folder)
-        assert subject.look().accepted
-        assert subject.look() is None
+        assert subject.check().accepted
+        assert subject.check() is None

@@ -80,7 +80,7 @@ def test_a_repl_that_is_added_is_started_and_the_others_stay(tmp_path):
 
 def test_a_wrong_file_is_told_in_the_log_and_changes_nothing(live, client):
     configure(live, "maxDepth = 0\n")
-    until(lambda: any("stay as they are" in text and "maxDepth = 0" in text for text in log(client)), "the line")
+    until(lambda: any("were not reloaded" in text and "maxDepth = 0" in text for text in log(client)), "the line")
     [error] = client.call("server_health")["errors"]
     assert error["code"] == "settings-refused"
     assert "maxDepth = 0" in error["message"]

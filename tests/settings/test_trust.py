@@ -19,7 +19,7 @@ from codriver.files.own_folders import workspace_state_directory
 from codriver.repls.kinds import by_word
 from codriver.repls.launch.recipes import RecipeError, recipe
 from codriver.settings import trust
-from codriver.settings.layers import Reloader, SettingsError, held_back
+from codriver.settings.layers import Reloader, SettingsError, withheld_message
 from codriver.settings.model import Settings, spelled
 
 GRANTING = [
@@ -97,7 +97,7 @@ def test_what_grants_something_counts_only_once_it_is_accepted(workspace, name, 
     loaded = load(workspace, environ={})
     assert getattr(loaded.settings, name) == before
     assert len(loaded.withheld) == 1
-    assert (loaded.withheld[0].place, loaded.withheld[0].setting) == (str(workspace / file), spelled(name))
+    assert (loaded.withheld[0].source, loaded.withheld[0].setting) == (str(workspace / file), spelled(name))
     accept(workspace)
     loaded = load(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
@@ -163,7 +163,8 @@ def test_a_changed_value_waits_for_its_user_and_shows_the_accepted_one(workspace
     loaded = load(workspace, environ={})
     assert loaded.settings.host == Settings().host
     (held,) = loaded.withheld
-    assert 'host = "0.0.0.0" does not count, as it was changed: accepted is "192.0.2.1"' in held_back(held)
+    message = withheld_message(held)
+    assert 'host = "0.0.0.0" is ignored, because it was changed; the accepted value is "192.0.2.1"' in message
     say(workspace, "host", "192.0.2.1", file)
     assert load(workspace, environ={}).withheld == ()
 
@@ -174,9 +175,9 @@ def test_an_added_value_waits_and_the_accepted_ones_keep_counting(workspace):
     (workspace / "codriver.toml").write_text('repl = ["sh -c x", "sh -c y"]\nwatch = true\n')
     loaded = load(workspace, environ={})
     assert (loaded.settings.repl, loaded.settings.watch) == (("sh -c x",), False)
-    changed, added = map(held_back, loaded.withheld)
-    assert 'repl = ["sh -c y"] does not count, as it was changed: accepted is ["sh -c x"]' in changed
-    assert "watch = true does not count, as it was added after its user had accepted" in added
+    changed, added = map(withheld_message, loaded.withheld)
+    assert 'repl = ["sh -c y"] is ignored, because it was changed; the accepted value is ["sh -c x"]' in changed
+    assert "watch = true is ignored, because it was added after you accepted" in added
 
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
@@ -256,7 +257,7 @@ def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_p
     assert (acceptance.is_given, str(record) in acceptance.lapsed) == (False, True)
     loaded = load(workspace, environ={})
     assert not loaded.settings.watch
-    assert str(record) in held_back(loaded.withheld[0])
+    assert str(record) in withheld_message(loaded.withheld[0])
     checked = run("config", "check", cwd=workspace)
     assert checked.returncode == 1
     assert str(record) in checked.stdout
@@ -328,17 +329,17 @@ def test_the_users_own_link_to_settings_is_followed(workspace, tmp_path):
 def test_a_running_server_holds_to_the_same_rule_at_every_look(workspace):
     reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
     say(workspace, "watch", value=True)
-    news = reloader.look()
+    news = reloader.check()
     assert not news.settings.watch
-    assert "does not count" in news.wrong[0]
-    assert "codriver trust" in news.wrong[0]
+    assert "is ignored" in news.warnings[0]
+    assert "codriver trust" in news.warnings[0]
     assert len(reloader.withheld) == 1
     accept(workspace)
-    news = reloader.look()
+    news = reloader.check()
     assert news.settings.watch
     assert reloader.withheld == ()
     trust.forget(workspace)
-    assert reloader.look().settings.watch is Settings().watch
+    assert reloader.check().settings.watch is Settings().watch
 
 
 def test_the_command_accepts_names_lists_and_takes_back(workspace):
@@ -355,8 +356,8 @@ def test_the_command_accepts_names_lists_and_takes_back(workspace):
     assert run("config", "check", cwd=workspace).returncode == 0
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
     say(workspace, "repl", ["sh -c y"])
-    assert 'accepted is ["sh -c x"]' in run("config", "check", cwd=workspace).stdout
-    assert 'accepted is ["sh -c x"]' in " ".join(run("doctor", "-q", cwd=workspace).stdout.split())
+    assert 'the accepted value is ["sh -c x"]' in run("config", "check", cwd=workspace).stdout
+    assert 'the accepted value is ["sh -c x"]' in " ".join(run("doctor", "-q", cwd=workspace).stdout.split())
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
     assert "accepted no more" in run("trust", "--remove", cwd=workspace).stdout
     assert run("trust", "--list", cwd=workspace).returncode == 0
@@ -367,7 +368,7 @@ def test_show_and_doctor_name_what_does_not_count_with_the_command(workspace):
     for command in (["config", "show"], ["doctor"]):
         done = run(*command, cwd=workspace)
         said = done.stdout + done.stderr
-        assert 'host = "0.0.0.0" does not count' in said
+        assert 'host = "0.0.0.0" is ignored' in said
         assert "codriver trust" in said
 
 
@@ -411,7 +412,7 @@ def test_the_first_answer_of_each_client_names_what_does_not_count_and_no_other(
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text('host = "0.0.0.0"\n')
     with serving(tmp_path, "--repl", "none") as live:
-        assert "does not count" in live.greeting
+        assert "is ignored" in live.greeting
         said = live.process.stdout.readline()
         assert "127.0.0.1" in said
         for _ in range(2):

@@ -28,7 +28,7 @@ from codriver.files import stamp_of
 from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.files.working_trees import walk
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.settings.layers import held_back
+from codriver.settings.layers import withheld_message
 from codriver.settings.model import named_kernels
 from codriver.skills import Selection, switched_off
 from codriver.tools.calls.call import Call
@@ -184,7 +184,7 @@ class LiveSettings:
         """The settings now."""
         self.changed = anyio.Event()
         """Set at the next change of the settings; a new event then replaces this one."""
-        self.withheld = tuple(map(held_back, reloader.withheld))
+        self.withheld = tuple(map(withheld_message, reloader.withheld))
         """The settings in the workspace's files that do not count, a sentence each."""
         self.discovery: Discovery | None = None
         """The discovery that is asked for added REPLs; None until the server looks for the first."""
@@ -193,19 +193,19 @@ class LiveSettings:
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Look at the files until cancelled; log the outcome of each change."""
-        poller = Poller(self._reloader.look, interval_s=SETTINGS_LOOK_S, rests_first=True)
+        poller = Poller(self._reloader.check, interval_s=SETTINGS_LOOK_S, rests_first=True)
         while True:
             news = await poller.next(lambda found: found is not None)
             if news is None:
                 continue
             before, self.settings, core.settings = self.settings, news.settings, news.settings
-            self.withheld = tuple(map(held_back, self._reloader.withheld))
+            self.withheld = tuple(map(withheld_message, self._reloader.withheld))
             changed, self.changed = self.changed, anyio.Event()
             changed.set()
-            actions: list[Action] = [AddServerLine(line) for line in news.said]
-            actions += [AddServerLine(line, error=True) for line in news.wrong]
+            actions: list[Action] = [AddServerLine(line) for line in news.changes]
+            actions += [AddServerLine(line, error=True) for line in news.warnings]
             if news.refused:
-                actions += [LatchError("settings-refused", line) for line in news.wrong]
+                actions += [LatchError("settings-refused", line) for line in news.warnings]
             if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):
                 actions.append(ResourcesChanged())
             if any(getattr(before, name) != getattr(news.settings, name) for name in gates()):

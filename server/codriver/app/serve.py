@@ -57,7 +57,7 @@ from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
 from codriver.server_hooks import RunningServer
-from codriver.settings.layers import Reloader, held_back
+from codriver.settings.layers import Reloader, withheld_message
 from codriver.settings.model import Durations, Settings, check_encrypted, durations_from, named_kernels
 from codriver.systems import terminals
 from codriver.systems.machine import KNOWS_USERS
@@ -151,7 +151,7 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
     for warning in loaded.warnings:
         logger.warning("%s", warning)
     for line in loaded.withheld:
-        logger.warning("%s", held_back(line))
+        logger.warning("%s", withheld_message(line))
     folder = server_directory(workspace)
     with registration.claim(folder, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
         if not options.is_on_demand:

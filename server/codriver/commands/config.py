@@ -27,12 +27,12 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
     What was given to a running `codriver serve` on its command line is not seen here.
     """
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import as_rows, held_back  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import as_rows, withheld_message  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     loaded = load(workspace, environ=os.environ)
     rows = as_rows(loaded)
-    for warning in (*loaded.warnings, *(held_back(line, workspace) for line in loaded.withheld)):
+    for warning in (*loaded.warnings, *(withheld_message(line, workspace) for line in loaded.withheld)):
         say(f"codriver: {warning}", err=True)
     if as_json:
         say_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
@@ -56,19 +56,19 @@ def config_check(*, workspace: Path) -> None:
     """
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
     from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import SettingsError, held_back  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import SettingsError, withheld_message  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     try:
         loaded = load(workspace, environ=os.environ)
         lapsed = trust.environment_lapse(workspace, os.environ, loaded.settings.python)
-        sentences = [held_back(one, workspace) for one in loaded.withheld]
+        sentences = [withheld_message(one, workspace) for one in loaded.withheld]
         if lapsed is not None:
             sentences.append(trust.lapse_sentence(lapsed, workspace))
         problems = (*loaded.warnings, *sentences)
         usable = True
     except SettingsError as error:
-        problems, usable = error.problems, False
+        problems, usable = error.messages, False
     for problem in problems:
         say(problem, err=not usable)
     if not problems:

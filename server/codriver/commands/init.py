@@ -159,7 +159,7 @@ def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, 
     try:
         return load(workspace, environ=os.environ).withheld, ()
     except SettingsError as error:
-        return None, error.problems
+        return None, error.messages
 
 
 def _take_back_acceptance(workspace: Path) -> None:
@@ -175,10 +175,10 @@ def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
     """Accept what `init` leaves, unless older settings grant something and no one accepted them."""
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import held_back  # noqa: PLC0415  # as above
+    from codriver.settings.layers import withheld_message  # noqa: PLC0415  # as above
 
     for one in held or ():
-        say(f"codriver: {held_back(one, workspace)}", err=True)
+        say(f"codriver: {withheld_message(one, workspace)}", err=True)
     if held == ():
         accept_workspace(workspace, load(workspace, environ=os.environ), os.environ)
 

@@ -89,7 +89,7 @@ class TrustQuestions:
         is_able = isinstance(capabilities, dict) and takes_forms(capabilities.get("elicitation"))
         if not is_able or client.name in self._asked or len(self._asked) >= MOST_ASKED or not _standing_in(services):
             return None
-        wanted = await anyio.to_thread.run_sync(services.grants.wanted)
+        wanted = await anyio.to_thread.run_sync(services.grants.pending_interpreter)
         if wanted is None:
             return None
         self._asked.add(client.name)
@@ -109,14 +109,16 @@ class TrustQuestions:
 
     async def _ask(self, client: ClientSession) -> None:
         services = self._services
-        wanted = await anyio.to_thread.run_sync(services.grants.wanted) if services.grants is not None else None
+        wanted = (
+            await anyio.to_thread.run_sync(services.grants.pending_interpreter) if services.grants is not None else None
+        )
         if wanted is None or client.has_left:
             return
         identity = f"{PREFIX}{client.id}"
         key = (client.id, identity)
         answered = self._open[key] = anyio.Event()
         client.outbox.put(_line(id=identity, method=ASK, params=question(wanted)))
-        with anyio.move_on_after(services.durations.question_s) as silence:
+        with anyio.move_on_after(services.durations.user_answer_s) as silence:
             await answered.wait()
         if silence.cancelled_caught and self._open.pop(key, None) is not None:
             reason = "it was not answered in time, which is no"

@@ -1,1 +1,1 @@
-"""Settings: their model and layers, trust in a workspace's own, and reload while a server runs."""
+"""Settings: the model, the layers they are loaded from, trust in workspace settings, and reloading at run time."""

@@ -1,4 +1,4 @@
-"""Acceptance of a workspace as it is: its granting settings, and the directory of its environment."""
+"""Accept a workspace as it is now: its granting settings and the directory of its Python environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def accept_workspace(workspace: Path, loaded: Loaded, environ: Mapping[str, str]) -> None:
-    """Keep that the user accepts the workspace with its loaded settings and its environment. Blocks.
+    """Record that the user accepts the workspace with its loaded settings and its environment. Blocks.
 
     Raises:
         CannotRememberError: the acceptance cannot be written.

@@ -1,4 +1,4 @@
-"""Settings that features declare, each in one place: its bounds, what it grants, and when a change of it counts."""
+"""Settings that features declare: their bounds, what they grant, and when a change takes effect."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Generic, Literal, TypeVar
 T = TypeVar("T")
 
 Grants = Literal["nothing", "any value", "true", "false"]
-"""The values of a setting that grant something: in a workspace's file they count only once the user accepts them."""
+"""The values of a setting that grant something. In a workspace's file, they need the user's acceptance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
-    """A setting that a feature adds, read by `Settings.value_of`.
+    """A setting that a feature adds, read with `Settings.value_of`.
 
-    Its type is that of `default`: a boolean, an integer with bounds, or text that is not empty.
+    The type of `default` is the type of the setting: a boolean, an integer with bounds, or a non-empty string.
     """
 
     name: str
-    """The name in code, in snake_case. Files spell it in camelCase."""
+    """The name in snake_case, as code spells it. Files use camelCase."""
     default: T
     description: str
     least: int | None = None
     most: int | None = None
     grants: Grants = "nothing"
     policy: str = ""
-    """The key of the machine's policy that turns the setting off, among `machine_policy.KEYS`; empty for none."""
+    """The key of the machine policy that turns the setting off (one of `machine_policy.KEYS`); empty if none does."""
     needs_restart: bool = False
-    """Whether a running server keeps the value that it had at its start."""
+    """Whether a change takes effect only when the server restarts."""

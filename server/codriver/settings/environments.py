@@ -1,7 +1,8 @@
-"""The directories of a workspace's Python environment, and the changes that end their acceptance.
+"""The directories of a workspace's Python environment, and the changes that revoke their acceptance.
 
-An environment is rebuilt all the time, by its user. It is no longer the user's work when it becomes a link out of the
-workspace, when it belongs to another user, or when git tracks it: then somebody else decides what is in it.
+Users rebuild their environments all the time, which is harmless. The acceptance lapses when the directory becomes a
+link that leaves the workspace, when it belongs to another user, or when git tracks it, because then somebody else
+controls its content.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentState:
-    """A directory of a workspace, by its path relative to it, and the facts about it that its acceptance rests on."""
+    """A directory of a workspace, with the facts that its acceptance depends on."""
 
     path: str
     target: str | None = None
-    """The directory's real path if that is not in the workspace."""
+    """The real path of the directory if it is outside the workspace."""
     owner: int | None = None
-    """The owner's user id; None for a missing directory."""
+    """The user id of the owner; None if the directory does not exist."""
     is_tracked: bool = False
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> EnvironmentState | None:
-        """Return the state that was written as JSON; None for anything else."""
+        """Parse a state that `to_json` produced; return None for anything else."""
         match found:
             case {
                 "path": str(path),
@@ -44,12 +45,12 @@ class EnvironmentState:
         return None
 
     def to_json(self) -> dict[str, object]:
-        """Return the state as JSON has it."""
+        """Return the state as a JSON object."""
         return {"path": self.path, "target": self.target, "owner": self.owner, "tracked": self.is_tracked}
 
 
 def inspect(workspace: Path, path: str) -> EnvironmentState:
-    """Look at a directory of a workspace as it is now. Blocks."""
+    """Return the current state of a directory of the workspace. Blocks."""
     directory = workspace / path
     real = os.path.realpath(directory)
     target = None if is_inside(real, workspace, workspace) else real
@@ -62,7 +63,7 @@ def inspect(workspace: Path, path: str) -> EnvironmentState:
 
 
 def change_since(accepted: EnvironmentState, now: EnvironmentState) -> str | None:
-    """Describe the change by which an accepted directory is no longer its user's own; None without such a change."""
+    """Describe the change that revokes the acceptance of a directory; None if nothing relevant changed."""
     if now.target is not None and now.target != accepted.target:
         return f"{now.path} is now a link out of the workspace, to {now.target}"
     if now.owner is not None and now.owner != accepted.owner and not is_mine(now.owner):
@@ -73,12 +74,12 @@ def change_since(accepted: EnvironmentState, now: EnvironmentState) -> str | Non
 
 
 def directory_of(program: str, workspace: Path) -> str | None:
-    """Return the environment's directory of an interpreter, relative to the workspace; None for one outside of it."""
+    """Return the environment directory of an interpreter, relative to the workspace; None if it is outside."""
     if not is_inside(program, workspace, workspace):
         return None
     for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program))):  # noqa: PTH100  # without following links
         for root in (Path(os.path.abspath(workspace)), Path(os.path.realpath(workspace))):  # noqa: PTH100  # as above
-            # Programs are in `bin` or `Scripts`, but those of a conda environment on Windows are at its top.
+            # Programs are in `bin` or `Scripts`, except in conda environments on Windows, where they are at the top.
             for directory in (path.parent.parent, path.parent, path):
                 if root in directory.parents:
                     return directory.relative_to(root).as_posix()
@@ -86,9 +87,9 @@ def directory_of(program: str, workspace: Path) -> str | None:
 
 
 def directories_to_accept(workspace: Path, environ: Mapping[str, str], chosen: str) -> tuple[str, ...]:
-    """Return the directory of the environment in use, or those where one may be made.
+    """Return the directory of the environment in use, or those in which one could be created.
 
-    `chosen`: the setting `python`.
+    `chosen` is the setting `python`.
     """
     used = directory_of(find_python(workspace, environ, chosen).path, workspace)
     return ENVIRONMENTS if used is None else (used,)

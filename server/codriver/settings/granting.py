@@ -1,7 +1,7 @@
-"""Settings that grant something: in a workspace's files they count only with the values that the user has accepted.
+"""Settings that grant something: a workspace's files can set them only to values that the user has accepted.
 
-A checkout's settings were written by a stranger. Some of them would run a command, let others in or let edits out. All
-others change how Codriver serves, but not what it may do to whom, and count at once.
+A stranger may have written the settings of a checkout. Some settings run a command, open a port or allow edits
+elsewhere. All others change how Codriver works but not what it is allowed to do, and take effect without acceptance.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from codriver.settings.declared import Grants
 
-SHOWN_CHARACTERS: Final = 120
+MAX_VALUE_CHARACTERS: Final = 120
 
 
 def _is_known_repl(words: str) -> bool:
@@ -37,13 +37,13 @@ def _is_within(path: str) -> bool:
 
 _HARMLESS_ITEMS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
     {
-        "repl": _is_known_repl,  # any other word is a command line, and an interpreter's path is one too
+        "repl": _is_known_repl,  # anything else is a command line; the path of an interpreter is one too
         "nrepl": _is_near,
         "port_files": _is_within,
         "skill_sources": lambda _: False,
     }
 )
-"""For each list, a function that tells whether an item grants nothing."""
+"""For each list setting, a function that returns whether an item grants nothing."""
 
 _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
     {
@@ -54,23 +54,23 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "enable_mcp_repl_evaluation": True,
         "enable_edits": True,
         "require_token": False,
-        "watch": True,  # a watcher runs the code that is saved, or checked out
+        "watch": True,  # a watcher runs code as soon as it is saved or checked out
         "hook_gate": True,
     }
 )
-"""For each switch, the value that grants something. A workspace may always take something away."""
+"""For each switch, the value that grants something. A workspace may always choose the other one."""
 
-_GRANTING_TEXTS: Final = frozenset({"host", "python"})
+_GRANTING_STRINGS: Final = frozenset({"host", "python"})
 
 
 def granting_items(name: str, value: object, grants: Grants = "nothing") -> tuple[object, ...]:
-    """Return the items of a setting's value that grant something: of a list some of its items, else the value.
+    """Return the parts of a setting's value that grant something: items of a list, or the whole value.
 
-    `grants`: what the feature says that declares the setting.
+    `grants` comes from the feature that declares the setting.
     """
     if name in _HARMLESS_ITEMS and isinstance(value, tuple):
         return tuple(item for item in value if not _HARMLESS_ITEMS[name](item))
-    is_granting = name in _GRANTING_TEXTS or (name in _GRANTING_VALUES and value is _GRANTING_VALUES[name])
+    is_granting = name in _GRANTING_STRINGS or (name in _GRANTING_VALUES and value is _GRANTING_VALUES[name])
     is_granting |= grants == "any value" or (isinstance(value, bool) and grants == json.dumps(value))
     return (value,) if is_granting else ()
 
@@ -78,25 +78,25 @@ def granting_items(name: str, value: object, grants: Grants = "nothing") -> tupl
 def split_granting(
     name: str, value: object, current: object, accepted: tuple[object, ...], grants: Grants = "nothing"
 ) -> tuple[object, object]:
-    """Split a value for the setting `name` from a workspace's file into the part that counts and the rest.
+    """Split a value from a workspace's file into the part that takes effect and the part that is withheld.
 
-    Each part is None if it is empty. `current`: the value without that file, which needs no acceptance. `accepted`: the
-    granting items that the user has accepted. `grants`: what the feature says that declares the setting.
+    Each part is None if it is empty. `current` is the value without that file, which needs no acceptance. `accepted`
+    are the granting items that the user has accepted. `grants` comes from the feature that declares the setting.
     """
     granting = granting_items(name, value, grants)
     if name in _HARMLESS_ITEMS and isinstance(value, tuple):
         known = (*(current if isinstance(current, tuple) else ()), *accepted)
-        held = tuple(item for item in granting if item not in known)
-        counting = tuple(item for item in value if item not in held)
-        return (counting if counting or not held else None), held or None
+        withheld = tuple(item for item in granting if item not in known)
+        counting = tuple(item for item in value if item not in withheld)
+        return (counting if counting or not withheld else None), withheld or None
     return (None, value) if granting and value != current and value not in accepted else (value, None)
 
 
 _OF_ITEMS: Mapping[str, str] = MappingProxyType(
     {
-        "repl": "the words of known REPLs; a command line once accepted",
+        "repl": "names of known REPLs; a command line once accepted",
         "nrepl": "on this machine; others once accepted",
-        "port_files": "below the workspace; others once accepted",
+        "port_files": "inside the workspace; others once accepted",
         "skill_sources": "once accepted",
         "kernels": "never",
     }
@@ -104,15 +104,15 @@ _OF_ITEMS: Mapping[str, str] = MappingProxyType(
 
 
 def when_it_counts(name: str, grants: Grants = "nothing") -> str:
-    """Describe the condition under which a workspace's file decides the setting `name`."""
+    """Return when a workspace's file may decide the setting `name`, for the table of settings."""
     if name in _GRANTING_VALUES:
         return f"{json.dumps(_GRANTING_VALUES[name])} once accepted"
     if grants in {"true", "false"}:
         return f"{grants} once accepted"
-    is_granting = name in _GRANTING_TEXTS or grants == "any value"
+    is_granting = name in _GRANTING_STRINGS or grants == "any value"
     return _OF_ITEMS.get(name) or ("once accepted" if is_granting else "always")
 
 
-def shown_value(value: object) -> str:
-    """Return a value in one line, not too long."""
-    return cut(json.dumps(value, default=str), SHOWN_CHARACTERS)
+def value_line(value: object) -> str:
+    """Return a value as one line of JSON, truncated if necessary."""
+    return cut(json.dumps(value, default=str), MAX_VALUE_CHARACTERS)

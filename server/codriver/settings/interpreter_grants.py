@@ -1,7 +1,7 @@
-"""Permission for one interpreter of a workspace, given through a client for a server's lifetime and written nowhere.
+"""Permission to run one interpreter of a workspace, given through a client, for the lifetime of a server.
 
-It covers the project's own interpreter by its path, as long as its environment stays the user's own, and no command,
-host or hook that the settings name.
+It is never written to disk. It covers the project's own interpreter, identified by path, as long as nobody else
+controls its environment. It does not cover commands, hosts or hooks from the settings.
 """
 
 from __future__ import annotations
@@ -20,39 +20,38 @@ if TYPE_CHECKING:
 
 
 class InterpreterGrants:
-    """The permission for one workspace, for the lifetime of one server.
+    """The permission for one workspace during the lifetime of one server.
 
-    `python_of` returns the interpreter that would run if the workspace were accepted, None for a workspace without any.
-    The function blocks.
+    `python_of` returns the interpreter that would run if the workspace were accepted, or None. It may block.
     """
 
     def __init__(self, workspace: Path, python_of: Callable[[], str | None]) -> None:
         self._workspace = workspace
         self._python_of = python_of
-        self._asked: dict[str, EnvironmentState] = {}
-        """For each interpreter that a human was asked about, the state of its environment at that time."""
+        self._requested: dict[str, EnvironmentState] = {}
+        """The interpreters that a user was asked about, with the state of their environments at that time."""
         self._given: tuple[str, EnvironmentState] | None = None
 
-    def wanted(self) -> str | None:
-        """Return the interpreter to ask for, by its path; None when none waits for the user's permission. Blocks."""
+    def pending_interpreter(self) -> str | None:
+        """Return the path of the interpreter to request permission for; None if nothing needs it. Blocks."""
         acceptance = environment_acceptance(self._workspace)
         python = self._python_of()
         if python is None or (acceptance.is_given and not self._is_uncovered(acceptance, python)):
             return None
-        self._asked[python] = self._state_of(python)
+        self._requested[python] = self._state_of(python)
         return python
 
     @property
     def is_given(self) -> bool:
-        """Return true from the user's permission on."""
+        """Return whether the user has given permission."""
         return self._given is not None
 
     def give(self, python: str) -> None:
-        """Let an interpreter that was requested run from now on."""
-        self._given = python, self._asked[python]
+        """Allow an interpreter that `pending_interpreter` has returned."""
+        self._given = python, self._requested[python]
 
     def allows(self, python: str) -> bool:
-        """Return whether the user let this interpreter run, and its environment is still the user's own. Blocks."""
+        """Return whether the user allowed this interpreter and its environment is still the user's. Blocks."""
         if self._given is None or self._given[0] != python:
             return False
         return change_since(self._given[1], self._state_of(python)) is None

@@ -1,10 +1,10 @@
-"""The layers that settings are loaded from, each value with the layer it comes from, and their reload.
+"""Load settings from their layers, remember where each value comes from, and reload them when files change.
 
-Defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in `pyproject.toml`; the first
-wins where both have a key) < environment (`CODRIVER_…`) < command line < the machine's policy, which can only
-turn off. Anybody may have written the workspace's file: a setting that would grant something counts there once the user
-has accepted its value. While a server runs, some changes
-take effect at once, others wait for a restart.
+The order is: defaults < the user's file < the workspace's file (`codriver.toml`, or `[tool.codriver]` in
+`pyproject.toml`; the former wins for keys in both) < environment (`CODRIVER_…`) < command line < the machine policy,
+which can only turn things off. Anybody may have written the workspace's file, so a setting that grants something takes
+effect there only once the user has accepted its value. While a server runs, some changes take effect immediately and
+others wait for a restart.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from codriver.settings.model import (
     PREFIX,
     Settings,
     allowed,
+    first_error,
     is_list,
     printed,
-    problem_of,
     spelled,
     variable,
 )
-from codriver.settings.workspace_tables import WorkspaceTables, own_file, project_file, read_tables
+from codriver.settings.workspace_tables import WorkspaceTables, codriver_file, project_file, read_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -56,16 +56,16 @@ NOT_SETTINGS = frozenset(
         "CODRIVER_RELAY_DURATIONS",
     }
 )
-"""Variables with our prefix that other parts read."""
+"""Variables with the prefix `CODRIVER_` that are not settings."""
 
 
 USERS_ALONE: Mapping[str, str] = MappingProxyType({
-    "kernels": "does not count in a workspace's file, as it says which server a token is shown to: it belongs into "
+    "kernels": "is ignored in a workspace's file, because it decides which server receives a token: move it to "
     "your own settings, or on the command line",
 })  # fmt: skip
-"""Settings that never count in a workspace's file, also in one that is accepted, and why."""
+"""Settings that are ignored in a workspace's file even if it is accepted, and the reason."""
 ADDED = frozenset({"kernels"})
-"""Lists that a stronger layer extends; every other list is replaced by the stronger layer's."""
+"""Lists that a stronger layer extends. All other lists are replaced."""
 
 USUAL_WORDS = MappingProxyType({
     "port": "mcpSocketServerPort", "serverport": "mcpSocketServerPort", "listen": "host", "bind": "host",
@@ -73,85 +73,87 @@ USUAL_WORDS = MappingProxyType({
     "auth": "requireToken", "repls": "repl", "idleexit": "idleExitSeconds", "idletimeout": "idleExitSeconds",
     "autostart": "autoStartMCPServer", "interpreter": "python", "skills": "skillSources", "clients": "maxClients",
 })  # fmt: skip
-"""By a word that other programs have, bare of case and separators: the setting that it may mean."""
+"""Setting names of other programs, in lower case without separators, and the setting they probably stand for."""
 
 
 class SettingsError(StartError):
-    """A setting has a wrong value, or a settings file cannot be read. `place` is the file, variable or layer.
+    """A setting has an invalid value, or a settings file cannot be read.
 
-    `faults`: each place with the sentence about it, all that keeps the settings from being used.
+    `source` is the file, variable or layer. `errors` has a pair of source and message for each error that prevents the
+    settings from being used.
     """
 
-    def __init__(self, place: str, problem: str) -> None:
-        super().__init__(f"{place}: {problem}")
-        self.place = place
-        self.faults: tuple[tuple[str, str], ...] = ((place, f"{place}: {problem}"),)
+    def __init__(self, source: str, message: str) -> None:
+        super().__init__(f"{source}: {message}")
+        self.source = source
+        self.errors: tuple[tuple[str, str], ...] = ((source, f"{source}: {message}"),)
         self.warnings: tuple[str, ...] = ()
 
     @classmethod
     def of_all(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
-        """Return one error that says all of `errors`, a line each; `warnings` are faults that are not fatal."""
-        one = cls(errors[0].place, "")
+        """Return one error with all messages, one per line. `warnings` are not fatal."""
+        one = cls(errors[0].source, "")
         one.args = ("\n".join((*map(str, errors), *warnings)),)
-        one.faults, one.warnings = tuple(fault for error in errors for fault in error.faults), tuple(warnings)
+        one.errors, one.warnings = tuple(pair for error in errors for pair in error.errors), tuple(warnings)
         return one
 
     @property
-    def problems(self) -> tuple[str, ...]:
-        """Return all faults of the settings, the fatal first, as far as the settings could be read."""
-        return (*(problem for _place, problem in self.faults), *self.warnings)
+    def messages(self) -> tuple[str, ...]:
+        """Return all messages, errors first. Files that could not be read may hide more of them."""
+        return (*(message for _source, message in self.errors), *self.warnings)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a value, and its place.
+    """Where a value comes from.
 
-    The origin is `default`, `user`, `workspace`, `environment`, `command line` or `machine`.
+    `layer` is `default`, `user`, `workspace`, `environment`, `command line` or `machine`; `source` is the file or
+    variable.
     """
 
     layer: str
-    place: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """A setting of a workspace's file, with the value that does not count until the user accepts it.
+    """A setting in a workspace's file whose value is ignored until the user accepts it.
 
-    `accepted`: the items of the setting that the user has accepted. `was_accepted`: whether the user has accepted the
-    workspace at all. `problem`: why that acceptance cannot be read.
+    `accepted` are the items of the setting that the user has accepted. `was_accepted` is whether the user has accepted
+    the workspace at all. `error` is the reason why the record of that cannot be read.
     """
 
-    place: str
+    source: str
     setting: str
     value: object
     accepted: tuple[object, ...] = ()
     was_accepted: bool = False
-    problem: str | None = None
+    error: str | None = None
 
     def __str__(self) -> str:
-        """Return the setting as it is written, with its file."""
-        return f"{self.place}: {self.setting} = {granting.shown_value(self.value)}"
+        """Return the setting as written, with its file."""
+        return f"{self.source}: {self.setting} = {granting.value_line(self.value)}"
 
     @property
     def change(self) -> str:
-        """Return the clause that says why the value does not count."""
-        if self.problem is not None:
-            return f"as the acceptance has lapsed: {self.problem}"
+        """Return a clause that explains why the value is ignored."""
+        if self.error is not None:
+            return f"because the acceptance has lapsed: {self.error}"
         if self.accepted:
             items = self.accepted if isinstance(self.value, tuple) else self.accepted[0]
             known = self.accepted if isinstance(self.value, tuple) or len(self.accepted) > 1 else items
-            return f"as it was changed: accepted is {granting.shown_value(known)}"
+            return f"because it was changed; the accepted value is {granting.value_line(known)}"
         if self.was_accepted:
-            return "as it was added after its user had accepted this workspace"
-        return "as its user has not accepted this workspace's settings"
+            return "because it was added after you accepted this workspace"
+        return "because you have not accepted this workspace's settings"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The settings that were loaded, the origin of each by attribute name, and the faults that are not fatal.
+    """The loaded settings, the origin of each, and the warnings.
 
-    `withheld`: the settings of the workspace's files that do not count until the user accepts them. `granting`: for
-    each setting of those files, by attribute name, its items that grant something, accepted or not.
+    `withheld` are settings in the workspace's files that are ignored until the user accepts them. `granting` maps each
+    setting of those files, by attribute name, to its items that grant something, accepted or not.
     """
 
     settings: Settings
@@ -164,12 +166,12 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """One layer's values by attribute name, as given, and its names of settings that do not exist."""
+    """The values of one layer by attribute name, unvalidated, and the unknown names it contains."""
 
     origin: Origin
     values: Mapping[str, object]
     unknown: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
-    """By the name given: the nearest existing name, spelled as this layer spells names."""
+    """Each unknown name with the most similar existing name, spelled as in this layer."""
 
 
 def load(
@@ -181,12 +183,12 @@ def load(
 ) -> Loaded:
     """Load the settings of a workspace.
 
-    `model` has the settings of the base and of its features. `overrides` come from the command line, by attribute name;
-    None means not given.
+    `model` contains the settings of the base and of its features. `overrides` come from the command line, by attribute
+    name; None means that an option was not given.
 
     Raises:
-        SettingsError: a value is wrong or a file cannot be read; the error names the place, the key and the allowed
-        values.
+        SettingsError: a value is invalid or a file cannot be read. The message names the source, the key and the
+        allowed values.
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}
@@ -199,10 +201,10 @@ def load(
     for layer in _layers(workspace, tables, environ, overrides or {}, model):
         for given, nearest in layer.unknown.items():
             hint = f"; did you mean {nearest}?" if nearest else ""
-            warnings.append(f"{layer.origin.place}: there is no setting {given}{hint}")
+            warnings.append(f"{layer.origin.source}: there is no setting {given}{hint}")
         for name, value in layer.values.items():
             if layer.origin.layer == "workspace" and name in USERS_ALONE:
-                warnings.append(f"{layer.origin.place}: {spelled(name)} {USERS_ALONE[name]}")
+                warnings.append(f"{layer.origin.source}: {spelled(name)} {USERS_ALONE[name]}")
                 continue
             try:
                 counting = _checked(name, value, layer.origin, model)
@@ -215,10 +217,10 @@ def load(
                     granted[name] = (*granted.get(name, ()), *items)
                 current = values.get(name, model.model_fields[name].default)
                 accepted = record.settings.get(name, ())
-                counting, held = granting.split_granting(name, counting, current, accepted, grants)
-                if held is not None:
-                    place, setting = layer.origin.place, spelled(name)
-                    withheld.append(Withheld(place, setting, held, accepted, record.is_there, record.problem))
+                counting, waiting = granting.split_granting(name, counting, current, accepted, grants)
+                if waiting is not None:
+                    source, setting = layer.origin.source, spelled(name)
+                    withheld.append(Withheld(source, setting, waiting, accepted, record.exists, record.error))
             if name in ADDED and counting is not None:
                 counting = (*values.get(name, ()), *counting)  # type: ignore[misc]  # both are tuples
             if counting is not None:
@@ -233,24 +235,26 @@ def load(
     )
 
 
-def held_back(withheld: Withheld, workspace: Path | None = None) -> str:
-    """Return the sentence about a withheld setting, with the whole command if the workspace is given."""
+def withheld_message(withheld: Withheld, workspace: Path | None = None) -> str:
+    """Return the message about a withheld setting, with a complete command if the workspace is given."""
     command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.command_for(workspace)}`"
-    return f"{withheld} does not count, {withheld.change}: read the settings, then run {command}"
+    return f"{withheld} is ignored, {withheld.change}. Review it, then run {command}"
 
 
 def files(workspace: Path) -> tuple[Path, ...]:
-    """Return the files that settings come from, the strongest last, whether they exist or not."""
-    return user_settings_file(), project_file(workspace), own_file(workspace)
+    """Return the paths of the settings files, whether they exist or not, in increasing order of precedence."""
+    return user_settings_file(), project_file(workspace), codriver_file(workspace)
 
 
 def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
-    """Every setting for people to see: its name, its value as TOML spells it, and where the value comes from."""
+    """Return the name, the value as TOML and the origin of each setting, for display."""
     rows = []
     for name in type(loaded.settings).model_fields:
         origin = loaded.origins[name]
-        whence = f"{origin.layer} ({origin.place})" if origin.place and origin.place != origin.layer else origin.layer
-        rows.append((spelled(name), printed(getattr(loaded.settings, name)), whence))
+        origin_text = (
+            f"{origin.layer} ({origin.source})" if origin.source and origin.source != origin.layer else origin.layer
+        )
+        rows.append((spelled(name), printed(getattr(loaded.settings, name)), origin_text))
     return tuple(rows)
 
 
@@ -261,10 +265,10 @@ def _layers(
     overrides: Mapping[str, object],
     model: type[Settings],
 ) -> Iterator[_Layer]:
-    user, project, own = files(workspace)
+    user, project, workspace_file = files(workspace)
     yield _file_layer("user", user, _read(partial(toml_file.read, root=None), user), model)
     yield _file_layer("workspace", project, tables.project, model)
-    yield _file_layer("workspace", own, tables.own, model)
+    yield _file_layer("workspace", workspace_file, tables.codriver_table, model)
     by_variable = {variable(name): name for name in model.model_fields}
     for given, text in environ.items():
         if not given.startswith(PREFIX) or given in NOT_SETTINGS:
@@ -273,9 +277,7 @@ def _layers(
         name = by_variable.get(given)
         if name is None:
             yield _Layer(origin, {}, {given: _nearest(given, by_variable)})
-        elif text or is_list(
-            name, model
-        ):  # a variable set to nothing counts as not set, but for a list it is an empty one
+        elif text or is_list(name, model):  # an empty variable counts as unset, except that it empties a list
             yield _Layer(origin, {name: _from_text(name, text, model)})
     given_values = {name: value for name, value in overrides.items() if value is not None}
     yield _Layer(Origin("command line", "command line"), given_values)
@@ -289,7 +291,7 @@ def _file_layer(layer: str, path: Path, table: Mapping[str, object], model: type
 
 
 def _nearest(given: str, names: Mapping[str, str]) -> str | None:
-    """Return the existing name that looks most like `given`, whatever its case and separators."""
+    """Return the existing name that is most similar to `given`, ignoring case and separators."""
 
     def bare(name: str) -> str:
         return name.removeprefix(PREFIX).replace("_", "").replace("-", "").lower()
@@ -309,9 +311,9 @@ def _read(read: Callable[[Path], T], path: Path) -> T:
 
 
 def _from_text(name: str, text: str, model: type[Settings]) -> object:
-    """Return an environment variable's text as a value.
+    """Parse the text of an environment variable.
 
-    A list is written as JSON, or with commas between its parts. JSON first, for a command line that has a comma.
+    A list is JSON or comma-separated. JSON is tried first, for command lines that contain a comma.
     """
     if not is_list(name, model):
         return text
@@ -323,7 +325,7 @@ def _from_text(name: str, text: str, model: type[Settings]) -> object:
 
 
 def _checked(name: str, value: object, origin: Origin, model: type[Settings]) -> object:
-    """Return the validated value. Types in files count: `"25"` is no number there. A variable is always text."""
+    """Validate a value. Files are typed, so `"25"` is not a number there; environment variables are strings."""
     given = list(value) if isinstance(value, tuple) else value
     try:
         if origin.layer == "environment":
@@ -332,10 +334,10 @@ def _checked(name: str, value: object, origin: Origin, model: type[Settings]) ->
             validated = model.model_validate_json(json.dumps({name: given}), strict=True)
     except (ValidationError, TypeError) as error:
         if name == "kernels" and isinstance(error, ValidationError):
-            raise SettingsError(origin.place, f"{name}: {problem_of(error)}") from None
-        shown = given if isinstance(given, str | int | float | list) else str(given)
+            raise SettingsError(origin.source, f"{name}: {first_error(error)}") from None
+        displayed = given if isinstance(given, str | int | float | list) else str(given)
         raise SettingsError(
-            origin.place, f"{spelled(name)} = {printed(shown)} is wrong; allowed is {allowed(name, model)}"
+            origin.source, f"{spelled(name)} = {printed(displayed)} is invalid; use {allowed(name, model)}"
         ) from error
     checked: object = getattr(validated, name)
     return checked
@@ -345,22 +347,24 @@ RESTART = "codriver stop && codriver serve"
 
 
 @dataclass(frozen=True, slots=True)
-class News:
-    """The news from a look at the settings files. `settings`: those in effect from now on.
+class SettingsChange:
+    """The result of reloading changed settings files.
 
-    `said` and `wrong`: lines for the log. `refused`: a file is so wrong that nothing of it holds.
+    `settings` are now in effect. `changes` and `warnings` are log messages. If `refused`, a file has an error and none
+    of its changes were applied.
     """
 
     settings: Settings
-    said: tuple[str, ...] = ()
-    wrong: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     refused: bool = False
     accepted: bool = False
-    """True once the user has accepted the workspace, or the main checkout of a linked working tree, since then."""
+    """Whether the user has accepted the workspace, or the main checkout of a linked working tree, since the last check.
+    """
 
 
 class Reloader:
-    """Looks at the settings files of one workspace, for the life of a server. Not for several threads at once."""
+    """Checks the settings files of one workspace for changes while a server runs. Not thread-safe."""
 
     def __init__(
         self, workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object], loaded: Loaded
@@ -370,10 +374,11 @@ class Reloader:
         self._overrides = overrides
         self._loaded = loaded
         self.settings = loaded.settings
-        """The settings in effect."""
-        # The environment of a linked working tree may be that of its main checkout.
+        """The settings that are in effect."""
+        # A linked working tree may use the environment of its main checkout.
         self._accepting = tuple(filter(None, (workspace, main_checkout(workspace))))
-        # Resolved once: to resolve the workspace at every look would take half of an idle server's time for a look.
+        # Resolved once, because resolving the workspace on every check takes half of the time that an idle server
+        # needs.
         self._files = files(workspace)
         self._records = [(trust.record_path(one), partial(trust.read_record, one)) for one in self._accepting]
         self._read: ReadCache[object] = ReadCache()
@@ -381,56 +386,56 @@ class Reloader:
 
     @property
     def withheld(self) -> tuple[Withheld, ...]:
-        """Return the settings of the workspace's files that do not count."""
+        """Return the settings in the workspace's files that are ignored until accepted."""
         return self._loaded.withheld
 
-    def look(self) -> News | None:
-        """Return the changes since the last look; None for unchanged files.
+    def check(self) -> SettingsChange | None:
+        """Reload the settings if a file has changed since the last call; return None otherwise.
 
-        A faulty file changes nothing: the settings stay unchanged until the file is fixed.
+        If a file has an error, the settings stay as they are until it is fixed.
         """
         seen = self._read_files()
         if seen == self._seen:
             return None
-        is_trust_news, self._seen = seen[-1] != self._seen[-1], seen
+        is_trust_changed, self._seen = seen[-1] != self._seen[-1], seen
         try:
             loaded = load(self._workspace, environ=self._environ, model=type(self.settings), overrides=self._overrides)
         except SettingsError as error:
-            return News(
-                self.settings, wrong=(f"the settings stay as they are: {'; '.join(error.problems)}",), refused=True
+            return SettingsChange(
+                self.settings, warnings=(f"the settings were not reloaded: {'; '.join(error.messages)}",), refused=True
             )
         before, self._loaded = self._loaded, loaded
         warnings = [warning for warning in loaded.warnings if warning not in before.warnings]
-        warnings += [held_back(line) for line in loaded.withheld if line not in before.withheld]
-        rows = {name: (value, whence) for name, value, whence in as_rows(loaded)}
-        said: list[str] = []
-        kept: dict[str, object] = {}
+        warnings += [withheld_message(line) for line in loaded.withheld if line not in before.withheld]
+        rows = {name: (value, origin_text) for name, value, origin_text in as_rows(loaded)}
+        changes: list[str] = []
+        effective: dict[str, object] = {}
         for name in type(loaded.settings).model_fields:
             value, current = getattr(loaded.settings, name), getattr(self.settings, name)
             is_new = value != getattr(before.settings, name)
             words = " = ".join((spelled(name), rows[spelled(name)][0])) + f" from {rows[spelled(name)][1]}"
             if name in GROWING:
-                kept[name] = (*current, *(item for item in value if item not in current))
+                effective[name] = (*current, *(item for item in value if item not in current))
                 if is_new:
-                    said.append(f"setting {words}: {_grown(value, current)}")
+                    changes.append(f"setting {words}: {_grown(value, current)}")
             elif self.settings.needs_restart(name):
-                kept[name] = current
+                effective[name] = current
                 if is_new and value != current:
-                    said.append(f"setting {words} waits for a restart: {RESTART}")
+                    changes.append(f"setting {words} takes effect after a restart: {RESTART}")
             elif is_new:
-                said.append(f"setting {words} holds from now on")
-        self.settings = loaded.settings.model_copy(update=kept)
-        accepted = is_trust_news and any(trust.is_accepted(folder) for folder in self._accepting)
-        return News(self.settings, tuple(said), tuple(warnings), accepted=accepted)
+                changes.append(f"setting {words} takes effect now")
+        self.settings = loaded.settings.model_copy(update=effective)
+        accepted = is_trust_changed and any(trust.is_accepted(folder) for folder in self._accepting)
+        return SettingsChange(self.settings, tuple(changes), tuple(warnings), accepted=accepted)
 
     def _read_files(self) -> tuple[object, ...]:
-        """Read what the settings depend on: the user's file, the workspace's files, and the acceptances."""
-        user, *own = self._files
+        """Read everything the settings depend on: the user's file, the workspace's files and the acceptances."""
+        user, *workspace_files = self._files
         machine = machine_policy.policy_file()
         contents = [
             self._content(machine, None),
             self._content(user, None),
-            *(self._content(file, self._workspace) for file in own),
+            *(self._content(file, self._workspace) for file in workspace_files),
         ]
         return (*contents, tuple(self._cached(path, read) for path, read in self._records))
 
@@ -445,16 +450,16 @@ class Reloader:
 
 
 def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
-    """Return the fate of a changed list that only grows while the server runs, in words."""
+    """Describe what happens with a changed list whose entries a running server can add but not remove."""
     added = [str(item) for item in value if item not in current]
     left = [str(item) for item in current if item not in value]
-    parts = [f"{', '.join(added)} comes now"] if added else []
+    parts = [f"{', '.join(added)} is added now"] if added else []
     parts += [f"{', '.join(left)} stays until a restart: {RESTART}"] if left else []
-    return "; ".join(parts) or "no entry came or went"
+    return "; ".join(parts) or "no entry was added or removed"
 
 
 def _content(file: Path, root: Path | None) -> bytes | str | None:
-    """The content of a file; None for a missing file, the reason as a text for one that is not read."""
+    """Return the content of a file; None if it is missing, or the reason as a string if it cannot be read."""
     try:
         return toml_file.content(file, root=root)
     except FileNotFoundError:

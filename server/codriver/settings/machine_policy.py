@@ -1,7 +1,7 @@
-"""The policy of a machine: a file by which its administrator turns off the page, evaluation or edits for every user.
+"""The policy of a machine: its administrator can turn off the page, evaluation or edits for every user.
 
-The file lies where users cannot write, and no user's setting, variable or option overrides it. It can only turn off. A
-file that cannot be understood turns off everything, so that a typing error allows nothing.
+The file is where users cannot write, and no setting, variable or option overrides it. It can only turn things off. An
+invalid file turns off everything, so that a typing error never allows anything.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ EVALUATION: Final = "evaluation"
 SWITCHES: Final[Mapping[str, str]] = MappingProxyType(
     {EVALUATION: "enable_mcp_repl_evaluation", "edits": "enable_edits"}
 )
-"""For each key of the file, the setting of the base that it turns off."""
+"""The base setting that each key of the file turns off."""
 KEYS: Final = ("page", *SWITCHES)
-"""All keys of the file. The setting of a feature names its key, which is understood without that feature too."""
+"""All keys of the file. The key of a feature's setting is valid even without that feature."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachinePolicy:
-    """What a machine's policy turns off, by its keys. `problem`: why the file cannot be understood."""
+    """The keys that a machine's policy turns off. `error` is the reason why the file is invalid, if it is."""
 
     path: Path
     off: tuple[str, ...] = ()
-    problem: str | None = None
+    error: str | None = None
 
 
 def policy_file() -> Path:
-    """Return the path of the machine's policy."""
+    """Return the path of the machine's policy file."""
     system: str = sys.platform
     if system == "win32":
         return Path(os.environ.get("PROGRAMDATA") or "C:/ProgramData") / "codriver" / NAME
@@ -49,7 +49,7 @@ def policy_file() -> Path:
 
 
 def read(path: Path) -> MachinePolicy:
-    """Read a policy; a missing file turns off nothing. Blocks."""
+    """Read a policy file. A missing file turns off nothing. Blocks."""
     try:
         found = toml_file.read(path, root=None)
     except TomlFileError as error:

@@ -1,10 +1,10 @@
-"""The model of the settings: each with its name, default, bounds and description, and when a change of it counts.
+"""The model of the settings: their names, defaults, bounds and descriptions, and which ones need a restart.
 
-The setting `kernels` has Jupyter kernels to connect to, by connection file or URL, with the places of their tokens. It
-counts in the user's own settings alone: it says which server a token is shown to.
+The setting `kernels` lists Jupyter kernels by connection file or URL, with the sources of their tokens. It is read only
+from the user's own settings, because it decides which server receives a token.
 
-The `Durations` that a server waits are one record, read at its start and handed to each part that waits.
-`CODRIVER_DURATIONS` gives others by name, such as `progress_s=0.2 drain_s=0.1`, for tests of the server.
+`Durations` are the time limits of the server, read at its start and passed to the parts that wait. `CODRIVER_DURATIONS`
+overrides them by name, such as `progress_s=0.2 drain_s=0.1`, to test the server.
 """
 
 from __future__ import annotations
@@ -59,48 +59,53 @@ GIVEN: Final = "CODRIVER_DURATIONS"
 
 
 class WrongDurationError(StartError):
-    """The variable names no duration, or gives no number."""
+    """`CODRIVER_DURATIONS` has an unknown name or an invalid number."""
 
     def __init__(self, word: str, names: Iterable[str]) -> None:
         known = ", ".join(names)
-        super().__init__(f"{GIVEN} gives no duration by {word!r}: it takes words such as settle_s=0.5, of {known}")
+        super().__init__(f"{GIVEN} has no duration {word!r}: write it like settle_s=0.5, with one of {known}")
 
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """The waits of one server, in seconds."""
+    """The time limits and intervals of a server, in seconds."""
 
     progress_s: float = 5.0
-    """Between two words on how far a call is, for a client that asked for them."""
+    """The interval between progress notifications of a call, for a client that requested them."""
     settle_s: float = 2.0
-    """Between two reports of a call's progress, for a client that asked for them."""
+    """How long to wait for an interrupted evaluation to stop."""
     behind_input_s: float = 0.5
-    """How long an input prompt ahead is waited out; the prompt of a client that has just left is ended at once."""
+    """How long to wait for an earlier input prompt. The prompt of a disconnected client is cancelled immediately."""
     task_s: float = 2.0
-    """How long a call may take until it becomes a task, where its client knows of tasks."""
+    """How long a call may run before it becomes a task, if the client supports tasks."""
     tests_s: float = 25.0
-    """How long one run of the tests of an edit may take."""
+    """Time limit of one test run after an edit."""
     drain_s: float = 5.0
-    """How long a client whose input has ended is kept connected for the answers that are still to come."""
+    """How long a client that has closed its input stays connected, to receive the remaining answers."""
     stop_s: float = 2.0
-    """How long a stopping server waits for evaluations to end and for answers to leave."""
+    """How long a stopping server waits for evaluations to finish and for answers to be sent."""
     settling_s: float = 1.5
-    """How long after its start a server has the list of tools wait for REPLs on their way: there are clients that ask
-    for it once, as soon as they started the server, and never again. The embedded REPLs need half a second; a JVM may
-    need more, but an agent that was given its task at once goes without the tools of a server that takes long."""
-    question_s: float = 30.0
-    """How long a question to a human stays open when nothing waits for its answer."""
+    """How long a new server delays the list of tools until its REPLs are connected.
+
+    Some clients request the list once, immediately after starting the server, and never again. The embedded REPLs need
+    half a second. A JVM may need more, but a longer delay would leave an agent without any tools when it starts its
+    task.
+    """
+    user_answer_s: float = 30.0
+    """How long a question to the user stays open while no call depends on the answer."""
     skills_s: float = 30.0
-    """Between two looks at the files of skills."""
+    """The interval between checks of the skill files."""
     others: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
-    """The waits of features, by name."""
+    """The durations of features, by name."""
 
 
 def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = MappingProxyType({})) -> Durations:
-    """Return the durations of a server, some of which its variables change. `others`: the waits of features by name.
+    """Return the durations of a server, including those that `CODRIVER_DURATIONS` overrides.
+
+    `others` are the durations of features, by name.
 
     Raises:
-        WrongDurationError: a variable names no duration, or gives no number.
+        WrongDurationError: the variable has an unknown name or an invalid number.
     """
     names = [*(one.name for one in fields(Durations) if one.name != "others"), *others]
     given: dict[str, float] = {}
@@ -116,13 +121,13 @@ def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = Map
     return Durations(**given, others=MappingProxyType(of_features))
 
 
-ALLOWED: Final = "a list of texts like [KEY=]FILE or [KEY=]URL, or of tables [[kernels]]"
+ALLOWED: Final = "a list of strings like [KEY=]FILE or [KEY=]URL, or of tables [[kernels]]"
 KEY: Final = re.compile(r"[A-Za-z][\w.-]*")
 MAY_BE_PASSED: Final = re.compile(r"KERNEL_\w+")
 
 
 class NamedKernelEntry(BaseModel):
-    """One kernel of the setting. As a text it is `[KEY=]FILE|URL`."""
+    """One kernel of the setting, which as a string is `[KEY=]FILE|URL`."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
 
@@ -139,22 +144,22 @@ class NamedKernelEntry(BaseModel):
     @classmethod
     def _of_text(cls, given: Any) -> Any:
         if isinstance(given, str):
-            key, place = split_key(given)
-            return {("url" if "://" in place else "file"): place} | ({"key": key} if key else {})
+            key, location = split_key(given)
+            return {("url" if "://" in location else "file"): location} | ({"key": key} if key else {})
         if isinstance(given, dict) and "token" in given:
-            raise ValueError("a token does not stand in a settings file: name its place by tokenFile or tokenEnv")
+            raise ValueError("a settings file must not contain a token: use tokenFile or tokenEnv")
         return given
 
     @model_validator(mode="after")
     def _names_one(self) -> NamedKernelEntry:
         if bool(self.url) == bool(self.file) or (self.file and "://" in self.file):
-            raise ValueError("a kernel has either a file or a url")
+            raise ValueError("a kernel needs either a file or a url")
         read_location(self.text)
         return self
 
     @property
     def text(self) -> str:
-        """Return the place of the kernel, as a text names it."""
+        """Return the file or URL of the kernel."""
         if self.kernel is None:
             return self.url or self.file
         return f"{self.url}{'' if self.url.endswith('/') else '/'}?kernel={quote(self.kernel)}"
@@ -163,86 +168,86 @@ class NamedKernelEntry(BaseModel):
     @classmethod
     def _is_key(cls, key: str | None) -> str | None:
         if key is not None and not KEY.fullmatch(key):
-            raise ValueError("a key is a word of letters, digits, `-`, `_` and `.`")
+            raise ValueError("a key consists of letters, digits, `-`, `_` and `.`")
         return key
 
     @field_validator("env")
     @classmethod
     def _may_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
         if any(not MAY_BE_PASSED.fullmatch(name) for name in env):
-            raise ValueError("gateways pass on variables whose names begin with KERNEL_ alone")
+            raise ValueError("gateways pass on only variables whose names begin with KERNEL_")
         return env
 
     def __str__(self) -> str:
-        """Return the kernel as a text names it. The text holds no secret."""
+        """Return the kernel as a string, without any secret."""
         return f"{self.key}={self.text}" if self.key else self.text
 
 
 class UnencryptedError(StartError):
-    """A server on another machine is named without encryption."""
+    """A server on another machine is configured without encryption."""
 
 
 def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
-    """Check that the way to each server is encrypted or allowed to be open, before any token is shown.
+    """Check that the connection to each server is encrypted or explicitly allowed to be plain, before a token is sent.
 
     Raises:
-        UnencryptedError: the way is unencrypted, and the settings do not allow that.
+        UnencryptedError: a connection is unencrypted and the settings do not allow that.
     """
     for one in kernels:
         if isinstance(one.location, KernelUrl) and one.location.is_in_the_open and not one.is_plain_allowed:
             raise UnencryptedError(IN_THE_OPEN.format(base=one.location.base))
 
 
-def problem_of(error: ValidationError) -> str:
-    """Return the first fault of the setting, in words that show none of the values: they may be secrets."""
-    fault = error.errors(include_input=False, include_url=False)[0]
-    where = ".".join(str(part) for part in fault["loc"][1:] if part != "NamedKernelEntry")
-    words = fault["msg"].removeprefix("Value error, ")
+def first_error(error: ValidationError) -> str:
+    """Return the first validation error of the setting, without its values, which may be secrets."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"][1:] if part != "NamedKernelEntry")
+    words = first["msg"].removeprefix("Value error, ")
     return f"{where}: {words}" if where else words
 
 
 def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
     """Return the kernels of the setting.
 
-    One without a token of its own has that of another kernel on the same server.
+    A kernel without a token uses the token of another kernel on the same server.
     """
     return tuple(_named(entry, entries, environ) for entry in entries)
 
 
 def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ: Mapping[str, str]) -> NamedKernel:
-    place = read_location(entry.text)
-    if not isinstance(place, KernelUrl):
-        return NamedKernel(place, entry.key)
-    like = [one for one in (entry, *entries) if _base(one) == place.base]
-    told = next((one for one in like if one.token_file or one.token_env), None)
-    if told is not None:
-        token = TokenSource(told.token_file, told.token_env)
+    location = read_location(entry.text)
+    if not isinstance(location, KernelUrl):
+        return NamedKernel(location, entry.key)
+    like = [one for one in (entry, *entries) if _base(one) == location.base]
+    with_token = next((one for one in like if one.token_file or one.token_env), None)
+    if with_token is not None:
+        token = TokenSource(with_token.token_file, with_token.token_env)
     else:
         token = TokenSource(variable=CLI_TOKEN if environ.get(CLI_TOKEN) else None)
-    if place.spec is not None and entry.key and not place.name:
-        place = KernelUrl(place.base, spec=place.spec, name=entry.key)
-    return NamedKernel(place, entry.key, token, entry.env, is_plain_allowed=any(one.plain_http for one in like))
+    if location.spec is not None and entry.key and not location.name:
+        location = KernelUrl(location.base, spec=location.spec, name=entry.key)
+    return NamedKernel(location, entry.key, token, entry.env, is_plain_allowed=any(one.plain_http for one in like))
 
 
 def _base(entry: NamedKernelEntry) -> str | None:
-    place = read_location(entry.text)
-    return place.base if isinstance(place, KernelUrl) else None
+    location = read_location(entry.text)
+    return location.base if isinstance(location, KernelUrl) else None
 
 
 MIB = 2**20
 PREFIX = "CODRIVER_"
 
 SPELLED: Mapping[str, str] = MappingProxyType({"auto_start_mcp_server": "autoStartMCPServer"})
-"""Names that are not plain camelCase, as existing configurations spell them."""
+"""Names whose spelling in files is not plain camelCase, for compatibility with existing configurations."""
 
 
 def spelled(name: str) -> str:
-    """Return the name of a setting as files spell it."""
+    """Return the name of a setting as spelled in files."""
     return SPELLED.get(name) or to_camel(name)
 
 
 def variable(name: str) -> str:
-    """Return the environment variable of a setting."""
+    """Return the name of a setting's environment variable."""
     return PREFIX + name.upper()
 
 
@@ -250,30 +255,30 @@ Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 
 
 def _with_port(address: str) -> str:
-    """Return the address, if its port is a port's number."""
+    """Validate the port of an address and return the address."""
     if not 0 < int(re.split("[:=]", address)[-1]) < 1 << 16:
-        raise ValueError("a port is a number from 1 to 65535")
+        raise ValueError("a port must be a number from 1 to 65535")
     return address
 
 
 ADDRESS = r"^([^=\s]+=)?(([^=\s:]*|\[[^=\s\]]+\]):)?[0-9]{1,5}$"
-"""`[KEY=][HOST:]PORT`; an IPv6 address in brackets."""
+"""Matches `[KEY=][HOST:]PORT`, with IPv6 addresses in brackets."""
 Address = Annotated[str, StringConstraints(pattern=ADDRESS), AfterValidator(_with_port)]
 
 
 class Settings(BaseModel):
-    """Every setting, with its default, its bounds and its purpose. In files the names are camelCase."""
+    """All settings of the base, with defaults, bounds and descriptions. Files spell the names in camelCase."""
 
     model_config = ConfigDict(alias_generator=spelled, populate_by_name=True, frozen=True, extra="forbid")
 
     DECLARED: ClassVar[Mapping[str, Setting[Any]]] = MappingProxyType({})
-    """By name the settings that features declare: see `settings_with`."""
+    """The settings that features declare, by name: see `settings_with`."""
 
     _turned_off: Mapping[str, str] = PrivateAttr(default_factory=dict)
-    """For each setting that the machine's policy turns off, the path of that policy."""
+    """The path of the machine's policy for each setting that it turns off."""
 
     def restricted(self, policy: MachinePolicy) -> Settings:
-        """Return these settings with those turned off that the machine's policy turns off."""
+        """Return a copy of the settings in which everything that the machine's policy turns off is off."""
         names = self.names_off(policy)
         restricted = self.model_copy(update=dict.fromkeys(names, False))
         restricted._turned_off = dict.fromkeys(names, str(policy.path))  # noqa: SLF001  # of this class
@@ -281,7 +286,7 @@ class Settings(BaseModel):
 
     @classmethod
     def names_off(cls, policy: MachinePolicy) -> list[str]:
-        """Return the settings that a policy turns off."""
+        """Return the names of the settings that a policy turns off."""
         switches = {**SWITCHES, **{one.policy: one.name for one in cls.DECLARED.values()}}
         return [switches[key] for key in policy.off if key in switches]
 
@@ -292,42 +297,42 @@ class Settings(BaseModel):
 
     @classmethod
     def grants_of(cls, name: str) -> Grants:
-        """Return which values grant something, of a setting that a feature declares."""
+        """Return which values of a setting grant something, if a feature declares it."""
         return cls.DECLARED[name].grants if name in cls.DECLARED else "nothing"
 
     @classmethod
     def needs_restart(cls, name: str) -> bool:
-        """Return whether a running server keeps the value that a setting had at its start."""
+        """Return whether a change of the setting takes effect only when the server restarts."""
         return cls.DECLARED[name].needs_restart if name in cls.DECLARED else name in NEED_RESTART
 
     def policy_of(self, name: str) -> str | None:
-        """Return the path of the machine's policy if that turns a setting off."""
+        """Return the path of the machine's policy if it turns this setting off."""
         return self._turned_off.get(name)
 
-    host: Text = Field("127.0.0.1", description="Address to listen on; beyond loopback needs a token.")
-    mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on; 0 means any free port.")
+    host: Text = Field("127.0.0.1", description="Address to listen on; anything but loopback needs a token.")
+    mcp_socket_server_port: int = Field(1664, ge=0, le=65535, description="Port to listen on; 0 picks a free port.")
     auto_start_mcp_server: bool = Field(
-        default=False, description="Let eval, load, call and tools start a server when none runs, as --start does."
+        default=False, description="Let eval, load, call and tools start a server if none is running, like --start."
     )
-    require_token: bool = Field(default=False, description="Demand the token also from peers on loopback.")
+    require_token: bool = Field(default=False, description="Require the token from loopback connections too.")
     idle_exit_seconds: int = Field(
         1800,
         ge=0,
         le=7 * 86400,
-        description="Stop a server started on demand when nobody was connected this long; 0 means never.",
+        description="Stop a server started on demand after this time without clients; 0 means never.",
     )
-    enable_mcp_repl_evaluation: bool = Field(default=True, description="Offer the tools that evaluate code.")
-    enable_edits: bool = Field(default=True, description="Offer the tools that change files of the workspace.")
+    enable_mcp_repl_evaluation: bool = Field(default=True, description="Enable the tools that evaluate code.")
+    enable_edits: bool = Field(default=True, description="Enable the tools that change files in the workspace.")
     toolset: Literal["default", "full"] = Field(
-        "default", description="Which tools clients get: the usual ones, or all."
+        "default", description="The tools that clients see: the default set or all of them."
     )
-    provide_bd_skill: bool = Field(default=True, description="Offer the skill about working in a live REPL.")
-    provide_edit_skill: bool = Field(default=True, description="Offer the skill about editing Lisp files.")
+    provide_bd_skill: bool = Field(default=True, description="Provide the skill for working in a live REPL.")
+    provide_edit_skill: bool = Field(default=True, description="Provide the skill for editing Lisp files.")
     disabled_skills: tuple[Text, ...] = Field(
-        (), description="Skills that are not offered, by name; of a library: lib.LIBRARY/NAME."
+        (), description="Names of skills to disable; for those of a library, lib.LIBRARY/NAME."
     )
     skill_sources: tuple[Text, ...] = Field(
-        (), description="Whose skills are offered beside Codriver's own: workspace, and dependencies by name."
+        (), description="Sources of additional skills: workspace, or names of dependencies."
     )
     repl: tuple[Text, ...] = Field((), description="REPLs to start: python, lisp, clojure, …, a command line, or none.")
     nrepl: tuple[Address, ...] = Field((), description="REPLs to connect to: [KEY=][HOST:]PORT.")
@@ -335,63 +340,85 @@ class Settings(BaseModel):
         (), description="Jupyter kernels to connect to: files, URLs, or tables [[kernels]]."
     )
     lanes: bool = Field(
-        default=True, description="Give each client a session of its own in REPLs that run sessions side by side."
+        default=True, description="Give each client a separate session in REPLs that support concurrent sessions."
     )
-    python: Text = Field("auto", description="Interpreter that REPLs of the project start with: a path, or auto.")
-    port_files: tuple[Text, ...] = Field((), description="More port files to watch, relative to the workspace.")
+    python: Text = Field("auto", description="Interpreter for the REPLs of the project: a path, or auto.")
+    port_files: tuple[Text, ...] = Field((), description="Additional port files to watch, relative to the workspace.")
     watch: bool = Field(default=False, description="Load saved source files into the REPL that serves them.")
     hook_gate: bool = Field(
-        default=False, description="Let clients' hooks run the tests of what changed at the end of a turn."
+        default=False, description="Let client hooks run the tests affected by changes at the end of a turn."
     )
     evaluate_timeout_ms: int = Field(
-        25_000, ge=1000, le=600_000, description="How long a call waits for an evaluation."
+        25_000, ge=1000, le=600_000, description="How long a call waits for its evaluation."
     )
-    max_run_ms: int = Field(600_000, ge=1000, le=86_400_000, description="When an evaluation is ended by itself.")
+    max_run_ms: int = Field(
+        600_000, ge=1000, le=86_400_000, description="How long an evaluation may run before it is interrupted."
+    )
     gone_client_grace_ms: int = Field(
         10_000,
         ge=0,
         le=86_400_000,
-        description="When what a client that is gone left running may be ended for others that wait.",
+        description="How long an evaluation of a disconnected client may keep others waiting.",
     )
     max_text_bytes: int = Field(
-        6000, ge=1024, le=16 * MIB, description="Text of an answer where no more is asked for, its parts together."
+        6000, ge=1024, le=16 * MIB, description="Maximum text of an answer, unless the call requests more."
     )
-    max_images: int = Field(10, ge=0, le=100, description="Most images of an answer.")
-    max_length: int = Field(25, ge=1, le=100_000, description="Elements of a collection that the REPL prints.")
-    max_depth: int = Field(7, ge=1, le=1000, description="Nesting of a collection that the REPL prints.")
-    log_max_entities: int = Field(1000, ge=10, le=1_000_000, description="Entities the output log holds.")
-    log_max_bytes: int = Field(16 * MIB, ge=64 * 1024, le=1024 * MIB, description="Bytes of text the output log holds.")
-    history_max_entities: int = Field(10_000, ge=10, le=1_000_000, description="Evaluations the history holds.")
+    max_images: int = Field(10, ge=0, le=100, description="Maximum number of images in an answer.")
+    max_length: int = Field(25, ge=1, le=100_000, description="Maximum number of elements printed for a collection.")
+    max_depth: int = Field(7, ge=1, le=1000, description="Maximum nesting printed for a collection.")
+    log_max_entities: int = Field(
+        1000, ge=10, le=1_000_000, description="Maximum number of entities in the output log."
+    )
+    log_max_bytes: int = Field(
+        16 * MIB, ge=64 * 1024, le=1024 * MIB, description="Maximum bytes of text in the output log."
+    )
+    history_max_entities: int = Field(
+        10_000, ge=10, le=1_000_000, description="Maximum number of evaluations in the history."
+    )
     history_max_bytes: int = Field(
-        16 * MIB, ge=256 * 1024, le=1024 * MIB, description="Bytes of code the history holds, in memory and on disk."
+        16 * MIB,
+        ge=256 * 1024,
+        le=1024 * MIB,
+        description="Maximum bytes of code in the history, in memory and on disk.",
     )
     remember_runs: int = Field(
-        5, ge=0, le=20, description="Runs whose output log is kept in a file, this one among them; 0 for none."
+        5,
+        ge=0,
+        le=20,
+        description="Number of server runs, including this one, whose output log is kept on disk; 0 for none.",
     )
     spill_max_bytes: int = Field(
         1024 * MIB,
         ge=0,
         le=1024 * 1024 * MIB,
-        description="Disk for what evaluations say that is too long for memory, a quarter for one text; 0 means none.",
+        description="Disk space for long outputs of evaluations, at most a quarter for each; 0 means none.",
     )
-    max_line_bytes: int = Field(16 * MIB, ge=1024, le=1024 * MIB, description="Longest line a client may send.")
-    outbox_messages: int = Field(1000, ge=1, le=1_000_000, description="Notifications that wait for one client.")
+    max_line_bytes: int = Field(16 * MIB, ge=1024, le=1024 * MIB, description="Maximum length of a line from a client.")
+    outbox_messages: int = Field(
+        1000, ge=1, le=1_000_000, description="Maximum number of notifications queued for a client."
+    )
     outbox_bytes: int = Field(
-        MIB, ge=1024, le=1024 * MIB, description="Bytes of notifications that wait for one client."
+        MIB, ge=1024, le=1024 * MIB, description="Maximum bytes of notifications queued for a client."
     )
-    max_clients: int = Field(512, ge=1, le=100_000, description="Clients connected at once.")
-    max_requests_per_client: int = Field(256, ge=1, le=100_000, description="Unanswered requests of one client.")
+    max_clients: int = Field(512, ge=1, le=100_000, description="Maximum number of connected clients.")
+    max_requests_per_client: int = Field(
+        256, ge=1, le=100_000, description="Maximum number of pending requests per client."
+    )
     fuzzy_line_targeting_padding: int = Field(
-        2, ge=0, le=20, description="Lines around an edit's line that are searched."
+        2, ge=0, le=20, description="Number of lines around an edit's line that are searched for its target."
     )
-    line_context_response_padding: int = Field(10, ge=0, le=100, description="Lines shown around a line not found.")
+    line_context_response_padding: int = Field(
+        10, ge=0, le=100, description="Number of lines shown around a target that was not found."
+    )
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
-        "auto", description="What the server's event loop is: auto takes uvloop where it is installed."
+        "auto", description="The server's event loop; auto uses uvloop if it is installed."
     )
     allow_sensitive_reads: bool = Field(
-        default=False, description="Let inspect_app show what an application declares sensitive, where a call asks."
+        default=False, description="Let inspect_app reveal values that an application marks as sensitive, on request."
     )
-    allow_edits_outside_workspace: bool = Field(default=False, description="Let edit_files touch other folders.")
+    allow_edits_outside_workspace: bool = Field(
+        default=False, description="Let edit_files change files outside the workspace."
+    )
     allow_edits_of_client_files: bool = Field(
         default=False,
         description="Let edit_files change guarded files: hidden ones, codriver.toml, and what other programs run.",
@@ -405,15 +432,15 @@ NEED_RESTART = frozenset(
         "outbox_bytes", "max_clients", "max_line_bytes", "event_loop",
     }
 )  # fmt: skip
-"""The settings that a running server keeps with their values at its start."""
+"""The settings that a running server does not change."""
 
 GROWING = frozenset({"repl", "nrepl", "kernels"})
-"""The settings whose new members a running server adds; members that were taken out stay until a restart."""
+"""The list settings to which a running server adds new entries. Removed entries stay until a restart."""
 
 
 @cache
 def settings_with(declared: tuple[Setting[Any], ...]) -> type[Settings]:
-    """Return the model of the base's settings and of those that features declare. Called once by each program."""
+    """Return the settings model of the base and of the features that declare settings. Each program calls this once."""
     added: dict[str, Any] = {
         one.name: (_type_of(one), Field(one.default, ge=one.least, le=one.most, description=one.description))
         for one in declared
@@ -429,23 +456,23 @@ def _type_of(setting: Setting[Any]) -> Any:
 
 
 def settings_table(model: type[Settings]) -> str:
-    """Return a Markdown table of all settings."""
+    """Return a Markdown table of all settings, for the documentation."""
     rows = [
-        "| setting | default | allowed | what it is for | from a workspace's file | a change |",
+        "| setting | default | allowed | description | from a workspace's file | a change |",
         "| --- | --- | --- | --- | --- | --- |",
     ]
     for name, info in model.model_fields.items():
         change = "at a restart" if model.needs_restart(name) else "at once"
         if name in GROWING:
-            change = "what is added: at once"
-        default, whence = f"`{printed(info.default)}`", granting.when_it_counts(name, model.grants_of(name))
-        cells = (f"`{spelled(name)}`", default, allowed(name, model), info.description or "", whence, change)
+            change = "additions: immediately"
+        default, when = f"`{printed(info.default)}`", granting.when_it_counts(name, model.grants_of(name))
+        cells = (f"`{spelled(name)}`", default, allowed(name, model), info.description or "", when, change)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
 def allowed(name: str, model: type[Settings]) -> str:
-    """Describe the values that a setting may have."""
+    """Describe the valid values of a setting, for error messages and the documentation."""
     info = model.model_fields[name]
     if info.annotation is bool:
         return "true or false"
@@ -456,18 +483,18 @@ def allowed(name: str, model: type[Settings]) -> str:
     if get_origin(info.annotation) is Literal:
         return " or ".join(get_args(info.annotation))
     if name == "nrepl":
-        return "a list of texts like [KEY=][HOST:]PORT, with ports from 1 to 65535"
+        return "a list of strings like [KEY=][HOST:]PORT, with ports from 1 to 65535"
     if name == "kernels":
         return ALLOWED
-    return "a text that is not empty" if isinstance(info.default, str) else "a list of texts, none empty"
+    return "a non-empty string" if isinstance(info.default, str) else "a list of non-empty strings"
 
 
 def printed(value: object) -> str:
-    """Return a value as TOML spells it."""
-    # TOML's strings are JSON's, except for one character that they may not hold unescaped.
+    """Return a value in TOML syntax."""
+    # TOML strings have the syntax of JSON strings, except that DEL must be escaped.
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")
 
 
 def is_list(name: str, model: type[Settings]) -> bool:
-    """Return whether a setting is a list of texts."""
+    """Return whether a setting is a list of strings."""
     return isinstance(model.model_fields[name].default, tuple)

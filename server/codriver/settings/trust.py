@@ -1,13 +1,14 @@
-"""Trust in workspaces: two grants by their user, kept outside of the workspace.
+"""Trust in workspaces: two grants that the user gives, stored outside the workspace.
 
 The environment grant lets a server that a client starts run the project's own REPL and the programs of its environment.
-It names the workspace and the environment's directory. It does not depend on the settings, and lapses when somebody
-else decides what is in that directory (`environments`).
+It covers the workspace and the directory of the environment, whatever the settings are. It lapses when somebody else
+gains control over that directory (see `environments`).
 
-The settings grant keeps the accepted values of those settings that would grant something (`granting`), so that a later
-difference can be shown. Each value counts by itself: a new or changed one waits for the user, the others keep counting.
+The settings grant stores the accepted values of settings that grant something (see `granting`), so that later
+differences can be shown. Each value is accepted separately: a new or changed value waits for the user while the others
+stay in effect.
 
-A settings file or a record that cannot be read suspends both grants.
+A settings file or record that cannot be read suspends both grants.
 """
 
 from __future__ import annotations
@@ -38,41 +39,41 @@ RECORD_RULES: Final = Rules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting=Tru
 
 
 class CannotRememberError(StartError):
-    """The user's acceptance, or its end, cannot be written."""
+    """The user's acceptance, or its removal, cannot be written."""
 
     def __init__(self, path: Path, error: OSError) -> None:
-        super().__init__(f"{path} cannot be written: {error.strerror or error}; fix that and run the command again")
+        super().__init__(f"cannot write {path}: {error.strerror or error}. Fix this and run the command again")
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """What the user has accepted in a workspace.
 
-    `settings`: for each setting, by attribute name, its accepted items as JSON has them. `problem`: why an existing
-    record cannot be used; nothing is accepted then.
+    `settings` maps attribute names to accepted items, as JSON. `error` is the reason why an existing record cannot be
+    used, in which case nothing is accepted.
     """
 
     environments: tuple[EnvironmentState, ...] = ()
     settings: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    is_there: bool = False
-    problem: str | None = None
+    exists: bool = False
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A workspace that the user has accepted, and why that does not count any more, if so."""
+    """A workspace that the user has accepted, with the reason why the acceptance no longer applies, if any."""
 
     workspace: str
     lapsed: str | None
 
 
 def command_for(workspace: Path) -> str:
-    """Return the command that accepts a workspace, as it can be given to a shell in any directory."""
+    """Return the shell command that accepts a workspace, which works in any directory."""
     return f"{COMMAND} --workspace {typed([str(workspace)])}"
 
 
 def record_path(workspace: Path) -> Path:
-    """Return the path of the file with the user's acceptance of this workspace."""
+    """Return the path of the file that records the user's acceptance of this workspace."""
     return workspace_state_directory(workspace) / RECORD
 
 
@@ -84,10 +85,10 @@ def read_record(workspace: Path) -> Record:
     except FileNotFoundError:
         return Record()
     except (OSError, ValueError, RecursionError) as error:
-        return Record(problem=f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
+        return Record(error=f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
     record, named = _record_of(found)
     if record is None:
-        return Record(problem=f"{path} is not in the format of this version")
+        return Record(error=f"{path} is not in the format of this version")
     return record if named == str(workspace.resolve()) else Record()
 
 
@@ -98,12 +99,12 @@ def _record_of(found: object) -> tuple[Record | None, str]:
             known = tuple(state for state in states if state is not None)
             is_whole = len(known) == len(directories) and all(isinstance(items, list) for items in settings.values())
             accepted = {name: tuple(items) for name, items in settings.items()} if is_whole else {}
-            return (Record(known, MappingProxyType(accepted), is_there=True) if is_whole else None), workspace
+            return (Record(known, MappingProxyType(accepted), exists=True) if is_whole else None), workspace
     return None, ""
 
 
 def accept(workspace: Path, settings: Mapping[str, Iterable[object]], directories: Iterable[str]) -> None:
-    """Keep that the user accepts these items of granting settings, and these directories of environments. Blocks.
+    """Record that the user accepts these items of granting settings and these environment directories. Blocks.
 
     Raises:
         CannotRememberError: the acceptance cannot be written.
@@ -122,10 +123,10 @@ def accept(workspace: Path, settings: Mapping[str, Iterable[object]], directorie
 
 
 def forget(workspace: Path) -> bool:
-    """Take the acceptance back; true if there was one.
+    """Revoke the acceptance, and return whether there was one.
 
     Raises:
-        CannotRememberError: the acceptance cannot be taken back.
+        CannotRememberError: the acceptance cannot be removed.
     """
     path = record_path(workspace)
     try:
@@ -139,11 +140,11 @@ def forget(workspace: Path) -> bool:
 
 
 def environment_acceptance(workspace: Path) -> Acceptance:
-    """Return the state of the environment grant of a workspace. Blocks."""
+    """Return the state of a workspace's environment grant. Blocks."""
     record = read_record(workspace)
-    if record.problem is not None:
-        return Acceptance(lapsed=record.problem)
-    if not record.is_there:
+    if record.error is not None:
+        return Acceptance(lapsed=record.error)
+    if not record.exists:
         return NOT_ACCEPTED
     try:
         read_tables(workspace)
@@ -157,9 +158,9 @@ def environment_acceptance(workspace: Path) -> Acceptance:
 
 
 def environment_lapse(workspace: Path, environ: Mapping[str, str], chosen: str) -> str | None:
-    """Return why a given environment grant does not count for the interpreter in use; None if it does. Blocks.
+    """Return why an environment grant does not apply to the interpreter in use; None if it does. Blocks.
 
-    None also for a workspace that was never accepted. `chosen`: the setting `python`.
+    Also returns None for a workspace that was never accepted. `chosen` is the setting `python`.
     """
     acceptance = environment_acceptance(workspace)
     if acceptance.lapsed is not None or not acceptance.is_given:
@@ -169,19 +170,21 @@ def environment_lapse(workspace: Path, environ: Mapping[str, str], chosen: str) 
 
 
 def lapse_sentence(lapsed: str, workspace: Path | None = None) -> str:
-    """Return the sentence about a lapsed environment grant, with the whole command if the workspace is given."""
+    """Return the message about a lapsed environment grant, with a complete command if the workspace is given."""
     command = f"`{COMMAND}` there" if workspace is None else f"`{command_for(workspace)}`"
-    effect = "a server that a client starts runs nothing of this project by itself"
-    return f"the acceptance of this workspace has lapsed, as {lapsed}: {effect}; check that, then run {command}"
+    effect = "servers that clients start do not run this project's interpreter"
+    return (
+        f"the acceptance of this workspace has lapsed because {lapsed}: {effect}. Review the change, then run {command}"
+    )
 
 
 def is_accepted(workspace: Path) -> bool:
-    """Return whether the environment grant of this workspace counts. Blocks."""
+    """Return whether the environment grant of this workspace applies. Blocks."""
     return environment_acceptance(workspace).is_given
 
 
 def list_accepted() -> tuple[Accepted, ...]:
-    """Return every workspace that was accepted, by name. Blocks."""
+    """Return all workspaces that were ever accepted, sorted by path. Blocks."""
     from pathlib import Path  # noqa: PLC0415  # only the listing needs it
 
     names = []

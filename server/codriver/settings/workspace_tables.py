@@ -1,4 +1,4 @@
-"""The settings files of a workspace as written: `[tool.codriver]` of pyproject.toml, and codriver.toml."""
+"""The settings of a workspace as written: `[tool.codriver]` in pyproject.toml, and codriver.toml."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceTables:
-    """The tables of settings that a workspace brings, unchecked."""
+    """The unvalidated settings tables of a workspace."""
 
     project: Mapping[str, Any]
-    own: Mapping[str, Any]
+    codriver_table: Mapping[str, Any]
 
 
 def project_file(workspace: Path) -> Path:
-    """Return the project's file, which has a table for settings."""
+    """Return the path of `pyproject.toml`."""
     return workspace / "pyproject.toml"
 
 
-def own_file(workspace: Path) -> Path:
-    """Return the workspace's own settings file."""
+def codriver_file(workspace: Path) -> Path:
+    """Return the path of the workspace's `codriver.toml`."""
     return workspace / "codriver.toml"
 
 
 def read_tables(workspace: Path) -> WorkspaceTables:
-    """Read the settings of a workspace, unchecked; both tables are empty without any.
+    """Read the settings tables of a workspace without validating them. Missing tables are empty.
 
     Raises:
-        TomlFileError: a file cannot be read, or has something else in place of the table.
+        TomlFileError: a file cannot be read, or its `tool.codriver` is not a table.
     """
     file = project_file(workspace)
     table: object = toml_file.read(file, root=workspace)
     for key in ("tool", "codriver"):
         table = table.get(key, {}) if isinstance(table, dict) else table
     if not isinstance(table, dict):
-        raise TomlFileError(file, "tool.codriver is no table; write [tool.codriver] and the settings below")
-    return WorkspaceTables(table, toml_file.read(own_file(workspace), root=workspace))
+        raise TomlFileError(file, "tool.codriver is not a table; write [tool.codriver] and the settings below it")
+    return WorkspaceTables(table, toml_file.read(codriver_file(workspace), root=workspace))

@@ -30,7 +30,7 @@ from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.repls.launch.recipes import lapse_of
 from codriver.settings import trust
-from codriver.settings.layers import SettingsError, held_back, load
+from codriver.settings.layers import SettingsError, load, withheld_message
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     NAME,
@@ -144,7 +144,7 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     try:
         loaded = load(workspace, environ=environment.variables, model=model)
     except SettingsError as error:
-        for place, problem in error.faults:
+        for place, problem in error.errors:
             yield Check("settings", "wrong", problem, f"correct it in {place}")
         for warning in error.warnings:
             yield Check("settings", "note", warning, "codriver config check")
@@ -152,17 +152,17 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
     for one in loaded.withheld:
-        yield Check("settings", "note", held_back(one), trust.command_for(workspace))
+        yield Check("settings", "note", withheld_message(one), trust.command_for(workspace))
     if loaded.policy is not None and loaded.policy.off:
         text = f"{loaded.policy.path} turns off on this machine: {', '.join(loaded.policy.off)}"
         how = "an administrator of this machine can change that file"
-        state: State = "note" if loaded.policy.problem is None else "wrong"
-        yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.problem)}", how)
+        state: State = "note" if loaded.policy.error is None else "wrong"
+        yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.error)}", how)
     lapsed = trust.environment_lapse(workspace, environment.variables, loaded.settings.python)
     if lapsed is not None:
         yield Check("acceptance", "note", trust.lapse_sentence(lapsed), trust.command_for(workspace))
     if not loaded.warnings and not loaded.withheld:
-        places = sorted({origin.place for origin in loaded.origins.values() if origin.place})
+        places = sorted({origin.source for origin in loaded.origins.values() if origin.source})
         yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
     yield from _check_skills(workspace, loaded.settings)
 
