@@ -37,7 +37,7 @@ def project(tmp_path):
 @pytest.fixture
 def asked(tmp_path, project):
     """Runs a client of an SDK in such a project, which answers so; gives what it saw."""
-    env = environ(tmp_path) | {"HOME": str(tmp_path), "CODRIVER_DURATIONS": "user_answer_s=0.3"}
+    env = environ(tmp_path) | {"HOME": str(tmp_path), "CODRIVER_DURATIONS": "question_s=0.3"}
 
     def run(sdk, how):
         python = CLIENTS / ".venv" / sdk / "bin" / "python"

@@ -40,7 +40,7 @@ async def test_nothing_is_asked_of_a_project_in_another_language_until_a_python_
     session = ClientSession("c1", outbox)
     session.name = "a-client"
     grants = InterpreterGrants(tmp_path, lambda: "/there/python")
-    services = SimpleNamespace(core=standing_in(dialect), grants=grants, durations=SimpleNamespace(user_answer_s=600))
+    services = SimpleNamespace(core=standing_in(dialect), grants=grants, durations=SimpleNamespace(question_s=600))
     questions = TrustQuestions(services)
     evaluating = BY_NAME["evaluate_code"]
     questions.consider(session, evaluating)

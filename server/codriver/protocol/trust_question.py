@@ -118,7 +118,7 @@ class TrustQuestions:
         key = (client.id, identity)
         answered = self._open[key] = anyio.Event()
         client.outbox.put(_line(id=identity, method=ASK, params=question(wanted)))
-        with anyio.move_on_after(services.durations.user_answer_s) as silence:
+        with anyio.move_on_after(services.durations.question_s) as silence:
             await answered.wait()
         if silence.cancelled_caught and self._open.pop(key, None) is not None:
             reason = "it was not answered in time, which is no"

@@ -91,7 +91,7 @@ class Durations:
     half a second. A JVM may need more, but a longer delay would leave an agent without any tools when it starts its
     task.
     """
-    user_answer_s: float = 30.0
+    question_s: float = 30.0
     """How long a question to the user stays open while no call depends on the answer."""
     skills_s: float = 30.0
     """The interval between checks of the skill files."""
