@@ -119,7 +119,7 @@ def main():
         drift = Drift(texts)
         # Compiled modules count by their age.
         time.sleep(CLOCKS_NS / 10**9 + 0.5)
-        texts.look()
+        texts.check()
         for name in asked.names:
             space = {"__name__": f"use_of_{name}"}
             for statement in ast.parse(USES.get(name, f"import {name}")).body:
@@ -161,7 +161,7 @@ def report(drift, texts, root):
     drift.rows(str(root), "edited")
     took_text = (time.perf_counter() - began) * 1000
     size = sum(len(load.data or b"") for load in loads.values())
-    kept = sum(load.kept_bytes for load in loads.values())
+    kept = sum(load.stored_bytes for load in loads.values())
     say(f"untouched: {len(rows)} rows of {len(loads)} files ({size >> 10} KiB, kept as {kept >> 10});"
           f" asked again: {took:.1f} ms, the texts alone {took_text:.1f} ms")  # fmt: skip
     for row in rows[:20]:

@@ -39,7 +39,7 @@ texts.settle()
 settled = clock()
 size, kept = 0, 0
 for load in texts.loads.values():
-    size, kept = size + len(load.data or b""), kept + load.kept_bytes
+    size, kept = size + len(load.data or b""), kept + load.stored_bytes
 times = {{"import": imported - began, "copy": noted - imported, "texts": settled - noted}}
 print(json.dumps({{**times, "size": size, "kept": kept}}))
 """

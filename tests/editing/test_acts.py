@@ -16,7 +16,7 @@ from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
 from codriver.editing.batch import Create
 from codriver.editing.python_edits import changed_statements
 from codriver.errors import RefusedError
-from codriver.repls.worker.basics.held_definitions import Holds
+from codriver.repls.worker.basics.held_definitions import UndoRecords
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
@@ -76,7 +76,7 @@ class Project:
     def __init__(self, folder, number):
         self.folder = folder
         self.low, self.high, self.new = (f"{name}_{number}" for name in ("low", "high", "new"))
-        self.holds = Holds([str(folder)])
+        self.holds = UndoRecords([str(folder)])
         self.texts = ProjectTexts(folder)
         self.write(self.low, LOW)
         self.write(self.high, HIGH.format(low=self.low))

@@ -32,7 +32,7 @@ def printed():
     stream.write("before ")
     for number, row in enumerate([GREEN, RED, GREEN], 1):
         rows.append(row)
-        so_far.tell(number, rows)
+        so_far.report(number, rows)
         stream.write(f"noise {number}\n")
     return stream.text
 
@@ -69,6 +69,6 @@ def test_whatever_is_printed_is_passed_on(text):
 
 def test_a_record_has_no_line_feed_but_its_last():
     stream = Printed()
-    SoFar(stream).tell(1, [{**RED, "actual": "a\nb"}])
+    SoFar(stream).report(1, [{**RED, "actual": "a\nb"}])
     assert stream.text.count("\n") == 1
     assert json.loads(stream.text[1:])["rows"][0]["actual"] == "a\nb"

@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "server"))
 
-from codriver.repls.worker.basics.held_definitions import Holds
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.python.loaded_texts import LoadedSources
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
@@ -38,7 +38,7 @@ STAYS = (
 """Kinds of rows that report a difference."""
 
 
-class Texts(LoadedTexts):
+class Texts(LoadedSources):
     """The loads of the case's own folder."""
 
     def __init__(self, folder):
@@ -102,7 +102,7 @@ def live(case, folder):
     for name in dict.fromkeys(one[0] for one in case["edits"]):
         file = Path(folder, *name.split(".")).with_suffix(".py")
         file.write_text(after[name])
-        load = ModuleLoad(name, str(file), after[name], Holds([]).of(""), drift, home=sys)
+        load = ModuleLoad(name, str(file), after[name], UndoRecords([]).of(""), drift, home=sys)
         load.begin()
         failed = True
         try:

@@ -2,10 +2,10 @@
 
 import os
 
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.loaded_texts import LoadedSources
 
 
-class ProjectTexts(LoadedTexts):
+class ProjectTexts(LoadedSources):
     """Loads as the REPL of a project in `folder` remembers them: those of other modules, as these tests, take long."""
 
     def __init__(self, folder):

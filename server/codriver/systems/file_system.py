@@ -219,9 +219,9 @@ class OpenDirectory:
             FileExistsError: something has this name.
             OSError, NotImplementedError: there are no hard links.
         """
-        here = self._descriptor
+        descriptor = self._descriptor
         target, new = self._where(to), self._where(name)
-        patiently(lambda: os.link(target, new, src_dir_fd=here, dst_dir_fd=here, follow_symlinks=False))
+        patiently(lambda: os.link(target, new, src_dir_fd=descriptor, dst_dir_fd=descriptor, follow_symlinks=False))
 
     def remove(self, name: str) -> None:
         """Remove an entry that is no directory. Raises FileNotFoundError."""

@@ -156,7 +156,7 @@ def test_tests_run_in_the_projects_folder_and_may_begin_an_event_loop(interprete
     interpreter.run("exec", f"sys.path.insert(0, {str(folder / 'project')!r})")
     names = {"ns": "folder_cases", "name": "", "match": "", "words": [], "only": [], "root": ""}
     code = WORKER_PYTHON.expression("test", **names)
-    question = python_questions.put("test", code=code, folder=str(folder / "project"))
+    question = python_questions.put("test", code=code, directory=str(folder / "project"))
     interpreter.run("exec", f"import asyncio\nasync def within():\n    return {question}")
     told = json.loads(interpreter.run("eval", "asyncio.run(within())"))["data"]
     assert (told["tests"], [row["outcome"] for row in told["results"]]) == (2, ["pass", "pass"])

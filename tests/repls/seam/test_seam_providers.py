@@ -99,7 +99,7 @@ def test_a_dialect_without_a_provider_is_asked_nothing():
 
 def test_a_long_sensitive_text_is_looked_for_in_pieces_of_one_length():
     text = "".join(map(str, range(2000)))
-    pieces = seam_providers.sensitive_texts({"texts": [["shop key", text], ["shop pin", "short-one"]]})
+    pieces = seam_providers.sensitive_values({"texts": [["shop key", text], ["shop pin", "short-one"]]})
     assert [name for name, _ in pieces] == ["shop key", "shop key", "shop pin"]
     assert {len(piece) for name, piece in pieces if name == "shop key"} == {seam_providers.CHUNK_CHARACTERS}
     assert (text.startswith(pieces[0][1]), text.endswith(pieces[1][1]), pieces[2][1]) == (True, True, "short-one")

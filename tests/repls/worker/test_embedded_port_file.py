@@ -245,10 +245,10 @@ def test_a_system_that_opens_no_folders_refuses_a_link_too(tmp_path, monkeypatch
     monkeypatch.setattr(embedded, "HAS_OPEN_FOLDERS", False)
     folder = linked(tmp_path / "project", tmp_path / "outside")
     with pytest.raises(NotADirectoryError):
-        embedded.claim(str(folder), 4242, 0, takes_over=False)
+        embedded.claim(str(folder), 4242, 0, replaces_parent=False)
     assert list((tmp_path / "outside").iterdir()) == []
     (folder / ".codriver").unlink()
-    assert embedded.claim(str(folder), 4242, 0, takes_over=False) == str(folder / ".codriver" / "app.port")
+    assert embedded.claim(str(folder), 4242, 0, replaces_parent=False) == str(folder / ".codriver" / "app.port")
     assert port_in(folder / ".codriver" / "app.port") == 4242
     embedded.withdraw(str(folder / ".codriver" / "app.port"), 4242)
     assert list((folder / ".codriver").iterdir()) == []

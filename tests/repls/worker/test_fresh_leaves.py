@@ -13,8 +13,7 @@ import pytest
 from codriver.repls.launch import recipes
 from codriver.repls.worker.fresh.code_texts import code_text
 from codriver.repls.worker.fresh.importers import importers
-from codriver.repls.worker.fresh.leaf_rules import FORMER as PREVIOUS
-from codriver.repls.worker.fresh.leaf_rules import OTHER, UNDONE, changed, differing, outermost, stale
+from codriver.repls.worker.fresh.leaf_rules import OTHER, PREVIOUS, UNDONE, changed, differing, outermost, stale
 from codriver.repls.worker.fresh.leaves import MOST_LEAVES, UNKNOWN, Shapes, root_of
 from codriver.repls.worker.fresh.previous_code import previous_code
 

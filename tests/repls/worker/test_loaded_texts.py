@@ -110,7 +110,7 @@ def test_a_loader_that_is_asked_for_code_and_runs_none_does_not_count(texts, tmp
     texts.settle()
     file.write_bytes(b"X = 22\n")
     module.__spec__.loader.get_code("asked_f")
-    texts.look()
+    texts.check()
     assert texts.of("asked_f").data == b"X = 1\n"
 
 
@@ -140,4 +140,4 @@ def test_texts_are_kept_in_half_of_their_bytes(texts, tmp_path):
     (tmp_path / "long_i.py").write_text(text)
     load("long_i")
     texts.note()
-    assert texts.of("long_i").kept_bytes < len(text) / 2
+    assert texts.of("long_i").stored_bytes < len(text) / 2

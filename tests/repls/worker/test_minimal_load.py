@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from project_texts import ProjectTexts
 
-from codriver.repls.worker.basics.held_definitions import ABSENT, Holds
+from codriver.repls.worker.basics.held_definitions import ABSENT, UndoRecords
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
@@ -20,7 +20,7 @@ class Project:
         self.folder = folder
         self.texts = ProjectTexts(folder)
         self.drift = Drift(self.texts)
-        self.holds = Holds([str(folder)])
+        self.holds = UndoRecords([str(folder)])
 
     def load(self, name, text):
         (self.folder / f"{name}.py").write_text(text)

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from codriver.repls.worker.python.renewal import FormerClosures, renew
+from codriver.repls.worker.python.renewal import PreviousClosures, renew
 
 LOW = """
 import functools
@@ -143,7 +143,7 @@ def test_closures_do_what_those_that_are_made_now_do(modules):
 
 
 def test_closures_that_enclose_other_variables_or_have_no_heir_are_told_while_they_live(request):
-    former, name = FormerClosures(), f"low_{request.node.name}"
+    former, name = PreviousClosures(), f"low_{request.node.name}"
     low = sys.modules[name] = types.ModuleType(name)
     try:
         exec(MAKERS, low.__dict__)
@@ -151,7 +151,7 @@ def test_closures_that_enclose_other_variables_or_have_no_heir_are_told_while_th
         before = dict(low.__dict__)
         text = MAKERS.replace("a = 1\n    return lambda: a", "a, b = 1, 2\n    return lambda: a + b")
         exec(text.replace("def one(): return 1\n    return one", "return 1"), low.__dict__)
-        renew(low, before, former=former)
+        renew(low, before, closures=former)
 
         def told():
             return {(one, count) for _, one, count in former.counts({name: (low, "low.py")})}

@@ -279,7 +279,7 @@ def reports_sensitive(provider: Provider) -> bool:
     return ANY in provider.accessors
 
 
-def sensitive_texts(answer: Fields) -> tuple[tuple[str, str], ...]:
+def sensitive_values(answer: Fields) -> tuple[tuple[str, str], ...]:
     """Return the texts at sensitive paths told by a seam, each with a name; a long text in chunks."""
     rows = answer.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
@@ -292,7 +292,7 @@ def _starts(length: int) -> list[int]:
     return [*range(0, last, CHUNK_CHARACTERS), last] if last > 0 else [0]
 
 
-def ended_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
+def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
     """Return the subscriptions among `known` that have finished, by an accessor's question and answer."""
     if accessor == "unsubscribe":
         return {str(arguments.get("subId"))}.intersection(known)
@@ -426,4 +426,4 @@ async def learn_sensitive(call: Callable[[str, str], Awaitable[str]], listener: 
     """Ask a seam for the texts at sensitive paths, and tell them to the redactor. Never raises, nor waits for long."""
     with suppress(CodriverError, ValueError), anyio.move_on_after(CHECK_S):
         answer = json.loads(await call(SENSITIVE, "{}"))
-        listener(None, SensitiveSeen(sensitive_texts(answer)))
+        listener(None, SensitiveSeen(sensitive_values(answer)))

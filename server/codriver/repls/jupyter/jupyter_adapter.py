@@ -83,7 +83,7 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
         seam = KernelSeam(kernel, introspection.queries, listener) if is_python else None
         if seam is not None:
-            await seam.look_for_application()
+            await seam.find_application()
         profile = await profile_of(kernel, answers_expressions=is_python, seam=seam.capability() if seam else None)
         adapter = JupyterAdapter(kernel, profile, listener, introspection, seam)
         try:

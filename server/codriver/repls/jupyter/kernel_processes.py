@@ -123,9 +123,9 @@ def _files_of(process_id: int, words: Sequence[str], expected: Mapping[str, Path
 
 def _with_bare_name(process_id: int, name: str, expected: Mapping[str, Path]) -> set[Path]:
     """Return the expected file that a bare name means: that in the process's directory, else the only one so named."""
-    beside_parent = os.path.join(_directory_of(process_id), name)  # noqa: PTH118  # as above
-    if os.path.exists(beside_parent):  # noqa: PTH110  # as above
-        path = os.path.realpath(beside_parent)
+    sibling = os.path.join(_directory_of(process_id), name)  # noqa: PTH118  # as above
+    if os.path.exists(sibling):  # noqa: PTH110  # as above
+        path = os.path.realpath(sibling)
         return {expected[path]} if path in expected else set()
     named = {path for real, path in expected.items() if real.endswith(f"{os.sep}{name}")}
     return named if len(named) == 1 else set()

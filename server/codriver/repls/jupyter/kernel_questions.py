@@ -170,7 +170,7 @@ def read_symbol(symbol: str, text: str) -> Fields:
         return {"name": symbol, "doc": plain}
     signature = next((parts[name] for name in ("Signature", "Init signature", "Call signature") if name in parts), "")
     doc = parts.get("Docstring") or parts.get("Class docstring") or parts.get("Init docstring")
-    told = {
+    fields = {
         "name": symbol.rpartition(".")[2],
         "doc": None if doc == "<no docstring>" else doc,
         "arglists": [signature[signature.find("(") :]] if "(" in signature else [],
@@ -178,7 +178,7 @@ def read_symbol(symbol: str, text: str) -> Fields:
         "type": parts.get("Type"),
         "value": parts.get("String form"),
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
 def _parts_of(text: str) -> dict[str, str]:
@@ -304,9 +304,9 @@ class KernelSeam:
 
     async def after(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""
-        await self.look_for_application()
+        await self.find_application()
 
-    async def look_for_application(self) -> None:
+    async def find_application(self) -> None:
         """Ask whether an application shows itself, unless the kernel is busy. Never raises."""
         if self._kernel.is_busy:
             return
@@ -325,7 +325,7 @@ class KernelSeam:
     async def call(self, accessor: str, arguments: str) -> str:
         """Return the answer to an accessor, as JSON."""
         if self._found is None:
-            await self.look_for_application()
+            await self.find_application()
         if self._found is None:
             raise CapabilityMissingError("seam", seam_providers.WAYS[PYTHON])
         await self._queries.wait_free()
@@ -334,7 +334,7 @@ class KernelSeam:
         if accessor == "subscribe":
             return await self._subscribe(code)
         answer = await self._evaluate(code, Exchange())
-        for identity in seam_providers.ended_subscriptions(accessor, parsed, json.loads(answer), self._streams):
+        for identity in seam_providers.finished_subscriptions(accessor, parsed, json.loads(answer), self._streams):
             del self._kernel.retained[self._streams.pop(identity).id]
         return answer
 

@@ -160,7 +160,7 @@ class PythonQueries:
 
     def test_expression(self, code: str) -> str:
         """The expression that evaluates our code for a test run, in the project's folder, if the kernel has that."""
-        return put("test", code=code, folder=str(self.workspace or ""))
+        return put("test", code=code, directory=str(self.workspace or ""))
 
     async def _send_modules(self, evaluate: EvaluateExpression) -> None:
         code = await anyio.to_thread.run_sync(install)  # the first call reads files
@@ -352,7 +352,7 @@ def put(function: str, /, **fields: object) -> str:
     arguments = ", ".join(f"{key}={_literal(value)}" for key, value in fields.items())
     # A question that raises would become the last error of the user.
     call = ", ".join(filter(None, [repr(function), arguments]))
-    return f"(lambda answers: answers and answers.ask({call}))({_answers()})"
+    return f"(lambda answers: answers and answers.call({call}))({_answers()})"
 
 
 def load(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str, how: str = "") -> str:

@@ -125,7 +125,7 @@ class _NoPrograms:
 class _SubshellEvaluator(Evaluator):
     """Runs one evaluation, on a subshell that lives as long as the evaluation."""
 
-    keeps_history = False
+    stores_history = False
     accepts_input = False
 
     def __init__(self, kernel: Kernel, listener: Listener) -> None:

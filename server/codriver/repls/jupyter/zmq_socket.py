@@ -72,7 +72,7 @@ class ZmqSocket:
         self._most_backlog = PUBLISHED_BACKLOG_BYTES if kind == "SUB" else BACKLOG_BYTES
         self._end: str | None = None
         """The reason why nothing more comes."""
-        self._arrived = anyio.Event()
+        self._received_item = anyio.Event()
         """Set when something came."""
         self._mail = anyio.Event()
         """Set when something is in the inbox."""
@@ -121,8 +121,8 @@ class ZmqSocket:
                     if self._backlog_bytes <= self._most_backlog:
                         self._transport.resume_reading()
                 else:
-                    self._arrived = anyio.Event()
-                    await self._arrived.wait()
+                    self._received_item = anyio.Event()
+                    await self._received_item.wait()
                     turns = Turns()
         except ZmtpError as error:
             return str(error)
@@ -138,11 +138,11 @@ class ZmqSocket:
         if self._backlog_bytes > self._most_backlog:
             self._transport.pause_reading()
             self._freed.set()
-        self._arrived.set()
+        self._received_item.set()
 
     def _lost(self, error: Exception | None) -> None:
         self._end = f"the connection broke ({error})" if error else CLOSED
-        self._arrived.set()
+        self._received_item.set()
 
     async def _decode(self, data: bytes, turns: Turns) -> None:
         """Put the messages that the bytes complete into the inbox, in turns; each waits until there is room for it."""

@@ -334,10 +334,10 @@ class ListeningPrograms:
 
     def _search(self, sockets: Mapping[int, str]) -> Iterator[ListeningProgram]:
         seen: set[str] = set()
-        own_pid = os.getpid()
+        this_pid = os.getpid()
         for directory in map(PROCESSES.joinpath, self._process_ids()):
             try:
-                if not self._is_program(directory, own_pid):
+                if not self._is_program(directory, this_pid):
                     continue
                 links = [str(entry.readlink()) for entry in (directory / "fd").iterdir()]
             except OSError:  # it is gone, or another user's

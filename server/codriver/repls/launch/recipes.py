@@ -312,8 +312,8 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     if found.waits_for is None:
         return made
     because = "" if found.lapsed is None else f", as {lapse_of(found.lapsed)}"
-    own = f"this is {python}, not the project's own environment{because}"
-    caution = f"{own}: to have that, {to_accept(found.waits_for)}"
+    other_environment = f"this is {python}, not the project's own environment{because}"
+    caution = f"{other_environment}: to have that, {to_accept(found.waits_for)}"
     return replace(made, caution=caution, remark=None, awaits_trust=True)
 
 

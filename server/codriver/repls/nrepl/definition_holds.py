@@ -21,7 +21,7 @@ UNDO_FIELD: Final = f"{WORKER_OPS}hold"
 """The field of a loading request with the id under which the worker keeps changed definitions."""
 
 
-class UndoHolds:
+class UndoRecords:
     """The holds of one REPL. Lives as long as its adapter."""
 
     def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:

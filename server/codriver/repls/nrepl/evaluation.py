@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.evaluation_tasks import Evaluations
     from codriver.repls.nrepl.connection import Exchange, Message, NreplConnection
-    from codriver.repls.nrepl.definition_holds import UndoHolds
+    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.request_fields import RequestFields
@@ -72,7 +72,7 @@ class Shared:
     probed: ProbeResult
     listener: Listener
     introspection: Introspection
-    undo_holds: UndoHolds
+    undo_records: UndoRecords
     programs: Programs
     fields: RequestFields
     seam_checks: SeamChecks
@@ -249,15 +249,15 @@ class Evaluation:
 
     async def _holding(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Return the ending of `act`, whose changes the REPL holds, or we note, so that they can be put back."""
-        undo_id, undo_holds = self._request.undo_id, self._shared.undo_holds
+        undo_id, undo_records = self._request.undo_id, self._shared.undo_records
         if not undo_id:
             return await act
-        await undo_holds.note(undo_id, "before")
+        await undo_records.note(undo_id, "before")
         try:
             return await act
         finally:
             with anyio.CancelScope(shield=True):
-                await undo_holds.note(undo_id, "after")
+                await undo_records.note(undo_id, "after")
 
     async def _with_extras(self, act: Coroutine[object, object, Ending]) -> Ending:
         """Return the ending of `act`, while the programs run that the request's extras need."""

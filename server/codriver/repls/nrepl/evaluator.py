@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter import SeamChecks
     from codriver.repls.contract.adapter_values import Listener, OnEnd
     from codriver.repls.contract.extras import Programs
-    from codriver.repls.nrepl.definition_holds import UndoHolds
+    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool
@@ -31,7 +31,7 @@ class Evaluator:
         probed: ProbeResult,
         listener: Listener,
         introspection: Introspection,
-        undo_holds: UndoHolds,
+        undo_records: UndoRecords,
         programs: Programs,
         *,
         seam_checks: SeamChecks,
@@ -44,9 +44,9 @@ class Evaluator:
             probed,
             listener,
             introspection,
-            undo_holds,
+            undo_records,
             programs,
-            RequestFields(probed, undo_holds, accepts_origin=lambda: seam_checks.accepts_origin),
+            RequestFields(probed, undo_records, accepts_origin=lambda: seam_checks.accepts_origin),
             seam_checks,
             tasks,
             op_timeout_s,

@@ -195,7 +195,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     body = last_of(text)
     frames = read_traceback_frames(body, dialect)
     user_frames = [frame for frame in frames if not frame.tooling]
-    place = user_frames[0] if user_frames else None
+    innermost = user_frames[0] if user_frames else None
     last = body[max((match.end() for match in _FRAME.finditer(body)), default=0) :]
     # The message follows the last frame and the source lines below it, which are indented.
     lines = last.strip("\n").split("\n")
@@ -206,7 +206,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     kind = match["type"] if match else (failure.root_ex or failure.ex or "error").split("\n")[0]
     message = (match["message"] or "") if match else "\n".join(lines)
     column, phase = None, (parts.get("phase") or "").lstrip(":") or "execution"
-    line = place.line if place else None
+    line = innermost.line if innermost else None
     if position := _BASILISP_POSITION.search(message):
         message = message[: position.start()]
         line, column = (
@@ -218,7 +218,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         type=kind,
         message=as_message(parts.get("message") or message),
         phase=phase,
-        file=real_file(place.file) if place else None,
+        file=real_file(innermost.file) if innermost else None,
         line=line,
         column=column,
         trace=tuple(text_of(frame) for frame in folded(user_frames)[:TRACE_FRAMES]),
@@ -227,14 +227,14 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
 
 def _read_nbb(failure: SentFailure) -> Failure:
     ex = failure.ex or ""
-    kind, place, phase = _NBB_TYPE.search(ex), _NBB_POSITION.search(ex), _NBB_PHASE.search(ex)
+    kind, position, phase = _NBB_TYPE.search(ex), _NBB_POSITION.search(ex), _NBB_PHASE.search(ex)
     error = Failure(
         type=kind["type"] if kind else "Error",
         # A thrown value that is no error has no message: its printed form is told.
         message=as_message(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
         phase=phase["phase"] if phase else "execution",
-        line=int(place["line"]) if place else None,
-        column=int(place["column"]) if place else None,
+        line=int(position["line"]) if position else None,
+        column=int(position["column"]) if position else None,
     )
     links = [*nbb_links(ex)]
     if links and ":type :sci/error" in (links[0].data or ""):
@@ -273,12 +273,12 @@ def _nbb_parts(printed: str) -> dict[str, str]:
 
 
 def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
-    said = (failure.ex or "").removeprefix("class ")
-    if match := _TYPED.match(said):
+    type_name = (failure.ex or "").removeprefix("class ")
+    if match := _TYPED.match(type_name):
         return Failure(match["type"], as_message(match["message"]), phase="execution")
     if dialect.name == "nbb" and not failure.err:  # a promise was rejected with a value that is no error
-        return Failure("Error", as_message(said), phase="execution")
-    return Failure(said.split("\n")[0] or "error", as_message(failure.err.strip() or said), phase="execution")
+        return Failure("Error", as_message(type_name), phase="execution")
+    return Failure(type_name.split("\n")[0] or "error", as_message(failure.err.strip() or type_name), phase="execution")
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -296,9 +296,9 @@ def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
     if failure.parts:
         return read_trace(failure.parts, dialect)
     error = read_failure(failure, dialect)
-    said = [read_traceback_frames(last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
-    chain = [trace_of(one, frames) for one, frames in zip(error.chain, said[1:], strict=False)]
-    frames = said[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
+    traces = [read_traceback_frames(last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
+    chain = [trace_of(one, frames) for one, frames in zip(error.chain, traces[1:], strict=False)]
+    frames = traces[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
     return whole_trace(error, frames, chain)
 
 
@@ -336,8 +336,8 @@ def _chained(traces: list[StackTrace]) -> StackTrace | None:
     inner = root
     for trace in reversed(around):
         if not trace.type.endswith(WRAPPERS) and not (trace.data or "").startswith(PHASE):
-            own = unshared_frames(trace.frames, inner.frames)
-            chain.append(replace(trace, frames=own, relation=AROUND))
+            unshared = unshared_frames(trace.frames, inner.frames)
+            chain.append(replace(trace, frames=unshared, relation=AROUND))
         inner = trace
     return replace(root, chain=tuple(chain))
 

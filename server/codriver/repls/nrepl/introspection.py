@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract import adapter_values
     from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
     from codriver.repls.nrepl.connection import Message
-    from codriver.repls.nrepl.definition_holds import UndoHolds
+    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
     from codriver.wire.bencode import Value
@@ -75,7 +75,7 @@ class Introspection:
         self,
         sessions: SessionPool,
         probed: ProbeResult,
-        undo_holds: UndoHolds,
+        undo_records: UndoRecords,
         *,
         op_timeout_s: float,
         workspace: Path | None,
@@ -89,7 +89,7 @@ class Introspection:
             LastError: self._last_error,
         }
         """The ways to put questions; all other questions are ops of Codriver's worker alone."""
-        self._undo_holds = undo_holds
+        self._undo_records = undo_records
         self._sessions = sessions
         self._profile = probed.profile
         self._ops = probed.ops
@@ -97,14 +97,14 @@ class Introspection:
         self._op_timeout_s = op_timeout_s
         self._workspace = workspace
 
-    async def query(self, wanted_query: Query[Answer]) -> Answer:
+    async def query(self, request: Query[Answer]) -> Answer:
         """Return the answer to a question of the contract."""
-        if wanted_query.capability:
-            require(self._profile, wanted_query.capability)
-        target = self._sessions.get(wanted_query.session)
-        where = self._namespace(target, wanted_query.namespace)
-        way: Way = self._ways.get(type(wanted_query), self._query_by_op)
-        return wanted_query.read(await way(wanted_query, target, where))
+        if request.capability:
+            require(self._profile, request.capability)
+        target = self._sessions.get(request.session)
+        where = self._namespace(target, request.namespace)
+        way: Way = self._ways.get(type(request), self._query_by_op)
+        return request.read(await way(request, target, where))
 
     async def _completions(self, query: Complete, target: NreplSession, where: str) -> Fields:
         support, prefix = require(self._profile, "complete"), query.prefix
@@ -154,7 +154,7 @@ class Introspection:
     async def _restored(self, query: Restore, target: NreplSession, where: str) -> Fields:
         if not require(self._profile, "restore").adapted:
             return await self._query_by_op(query, target, where)
-        return {"left": await self._undo_holds.put_back(query.undo_id, is_final=query.is_final)}
+        return {"left": await self._undo_records.put_back(query.undo_id, is_final=query.is_final)}
 
     async def _query_by_op(self, query: Query[Any], target: NreplSession, where: str) -> Fields:
         """The answer of Codriver's worker, whose ops have the names of the questions; nothing without such an op."""
@@ -304,8 +304,8 @@ class Introspection:
         return namespace or session.namespace or self._dialect.home
 
     async def _send(self, op: str, session: NreplSession, **fields: Value) -> list[Message]:
-        asked = {**session.address(), **fields}
-        return await session.connection.request(op, timeout_s=self._op_timeout_s, **asked)
+        all_fields = {**session.address(), **fields}
+        return await session.connection.request(op, timeout_s=self._op_timeout_s, **all_fields)
 
     async def _evaluate(self, capability: str, **names: Words) -> object:
         """Return the data of our code for `capability`."""

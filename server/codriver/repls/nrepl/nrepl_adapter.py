@@ -19,7 +19,7 @@ from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
-from codriver.repls.nrepl.definition_holds import UndoHolds
+from codriver.repls.nrepl.definition_holds import UndoRecords
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.heartbeat import Heartbeat, watch
 from codriver.repls.nrepl.introspection import Introspection
@@ -201,10 +201,10 @@ class NreplAdapter(KernelOperations):
         self._listener = listener
         self._op_timeout_s = op_timeout_s
         self._main = sessions.main
-        undo_holds = UndoHolds(sessions, probed)
+        undo_records = UndoRecords(sessions, probed)
         made = {kind: make(sessions, probed, listener, workspace) for kind, make in hooks.around.items()}
         programs = Programs(hooks.reply_fields, made)
-        introspection = Introspection(sessions, probed, undo_holds, op_timeout_s=op_timeout_s, workspace=workspace)
+        introspection = Introspection(sessions, probed, undo_records, op_timeout_s=op_timeout_s, workspace=workspace)
         self.query = introspection.query
         self.loaded = introspection.loaded
         self.macroexpand = introspection.macroexpand
@@ -219,7 +219,7 @@ class NreplAdapter(KernelOperations):
             probed,
             listener,
             introspection,
-            undo_holds,
+            undo_records,
             programs,
             seam_checks=self._seam,
             op_timeout_s=op_timeout_s,

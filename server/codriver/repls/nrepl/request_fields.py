@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.contract.extras import Rewrite
-    from codriver.repls.nrepl.definition_holds import UndoHolds
+    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession
     from codriver.wire.bencode import Value
@@ -41,11 +41,11 @@ class RequestFields:
     `takes_origin`: whether the application's events there name an evaluation by the origin in its request.
     """
 
-    def __init__(self, probed: ProbeResult, undo_holds: UndoHolds, *, accepts_origin: Callable[[], bool]) -> None:
+    def __init__(self, probed: ProbeResult, undo_records: UndoRecords, *, accepts_origin: Callable[[], bool]) -> None:
         self._probed = probed
         self._dialect = probed.dialect
-        self._undo_holds = undo_holds
-        self._takes_origin = accepts_origin
+        self._undo_records = undo_records
+        self._accepts_origin = accepts_origin
 
     def check(self, code: str) -> None:
         """Check that the server takes such code.
@@ -131,7 +131,7 @@ class RequestFields:
         if request.is_partial:
             fields["codriver/partial"] = 1
         if request.undo_id:
-            fields |= self._undo_holds.fields(request.undo_id)
-        if request.who and (SEAM_OP in self._probed.ops or self._takes_origin()):
+            fields |= self._undo_records.fields(request.undo_id)
+        if request.who and (SEAM_OP in self._probed.ops or self._accepts_origin()):
             fields["codriver/origin"] = {"who": request.who, "evaluation": request.id}
         return fields

@@ -56,7 +56,7 @@ class SeamQueries:
         if self._is_native:
             return await self._call_op(accessor, arguments)
         if self._found is None:
-            await self.look_for_application()
+            await self.find_application()
         if self._found is None:
             raise self._missing()
         if refused := seam_providers.refusal(self._found.provider, accessor, self._found.lacking):
@@ -66,7 +66,7 @@ class SeamQueries:
         if accessor == "subscribe":
             return await self._subscribe(provider, code)
         answer = self._read(provider, accessor, await self._evaluate(code))
-        for identity in seam_providers.ended_subscriptions(accessor, parsed, json.loads(answer), self._streams):
+        for identity in seam_providers.finished_subscriptions(accessor, parsed, json.loads(answer), self._streams):
             self._streams.pop(identity).end()
         return answer
 
@@ -110,9 +110,9 @@ class SeamQueries:
     async def after(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""
         with suppress(CodriverError), anyio.move_on_after(CHECK_S):
-            await self.look_for_application()
+            await self.find_application()
 
-    async def look_for_application(self) -> None:
+    async def find_application(self) -> None:
         """Ask whether an application shows itself, unless the REPL is busy and would not answer.
 
         Raises:
@@ -121,8 +121,8 @@ class SeamQueries:
         if self._search is None or self._is_busy:
             return
         answer = await self._evaluate(self._dialect.as_json(self._search))
-        told = read_data("the question for an application", answer, self._dialect)
-        self._found = seam_providers.found(self._dialect.name, told)
+        found_data = read_data("the question for an application", answer, self._dialect)
+        self._found = seam_providers.found(self._dialect.name, found_data)
         if self._found:
             self._listener(None, SeamFound(self._found.session_id, self._found.provider.name))
 
@@ -137,12 +137,12 @@ class SeamQueries:
         fields: dict[str, Value] = {"name": accessor, "args": arguments, **main.address()}
         answer = await main.connection.request(SEAM_OP, timeout_s=self._op_timeout_s, **fields)
         check(SEAM, answer, self._dialect)
-        told = next((text for message in answer if (text := message.text("answer"))), None)
-        if told is None:
+        seam_answer = next((text for message in answer if (text := message.text("answer"))), None)
+        if seam_answer is None:
             raise self._missing()
         for message in answer:
             Reply(None, self._listener).receive(message)
-        return told
+        return seam_answer
 
     async def _subscribe(self, provider: Provider, code: str) -> str:
         """Subscribe by evaluating a form, whose output brings the frames as long as the subscription stands."""
@@ -151,8 +151,8 @@ class SeamQueries:
         try:
             fields: dict[str, Value] = {**tool.address(), "code": f"{self._dialect.preserve_last}{code}"}
             answer = await stream.begin(fields, timeout_s=self._op_timeout_s)
-            told = self._read(provider, "subscribe", answer)
-            stream.frames.subscription = identity = json.loads(told).get("subId")
+            reply = self._read(provider, "subscribe", answer)
+            stream.frames.subscription = identity = json.loads(reply).get("subId")
         except BaseException:
             stream.end()
             raise
@@ -160,7 +160,7 @@ class SeamQueries:
             stream.end()
         else:
             self._streams[identity] = stream
-        return told
+        return reply
 
     async def _evaluate(self, code: str) -> list[Message]:
         return await self._sessions.evaluate(TOOL_SESSION, f"{self._dialect.preserve_last}{code}")

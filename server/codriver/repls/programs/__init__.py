@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, Union
 
-_HERE: Final = Path(__file__).parent
+_DIRECTORY: Final = Path(__file__).parent
 _COMMENT: Final = re.compile(r"^[ \t]*;.*\n", re.MULTILINE)
 
 
@@ -57,15 +57,15 @@ def program(path: str, **holes: Code) -> Program:
 
 
 @cache
-def _filled(wanted: Program) -> str:
-    code = _COMMENT.sub("", _read(wanted.path)).strip()
-    for hole, filling in wanted.holes:
+def _filled(program: Program) -> str:
+    code = _COMMENT.sub("", _read(program.path)).strip()
+    for hole, filling in program.holes:
         code = code.replace(hole, str(filling))
     return code
 
 
 def _read(path: str) -> str:
-    return (_HERE / path).read_text("utf-8")
+    return (_DIRECTORY / path).read_text("utf-8")
 
 
 class Programs(Mapping[str, str]):

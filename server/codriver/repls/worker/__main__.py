@@ -15,14 +15,14 @@ TOO_OLD = (
 )
 
 
-def load_privately(folder: str) -> None:
+def load_privately(directory: str) -> None:
     """Make the package in `folder` importable as `PACKAGE`, and take its folder out of the search for modules."""
-    if sys.path and os.path.abspath(sys.path[0]) == folder:
+    if sys.path and os.path.abspath(sys.path[0]) == directory:
         del sys.path[0]
-    file = os.path.join(folder, "__init__.py")
-    spec = importlib.util.spec_from_file_location(PACKAGE, file, submodule_search_locations=[folder])
+    file = os.path.join(directory, "__init__.py")
+    spec = importlib.util.spec_from_file_location(PACKAGE, file, submodule_search_locations=[directory])
     if spec is None or spec.loader is None:
-        raise ImportError("the worker's own files cannot be imported from " + folder)
+        raise ImportError("the worker's own files cannot be imported from " + directory)
     package = sys.modules[PACKAGE] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
 

@@ -32,8 +32,8 @@ class Loader(SourceFileLoader):
         status = os.stat(path)
         header = importlib.util.MAGIC_NUMBER.ljust(8, b"\0")
         header += status.st_mtime_ns.to_bytes(8, "little") + status.st_size.to_bytes(8, "little")
-        folder, name = os.path.split(path)
-        cached = os.path.join(folder, "__pycache__", f"{name[:-3]}.{sys.implementation.cache_tag}.codriver")
+        directory, name = os.path.split(path)
+        cached = os.path.join(directory, "__pycache__", f"{name[:-3]}.{sys.implementation.cache_tag}.codriver")
         try:
             with open(cached, "rb") as file:
                 data = file.read()
@@ -44,8 +44,8 @@ class Loader(SourceFileLoader):
             pass
         with open(path, "rb") as file:
             source = file.read()
-        shown = f"<codriver {fullname.partition('.')[2] or fullname}>"
-        code = compile(source, shown, "exec", dont_inherit=True)
+        label = f"<codriver {fullname.partition('.')[2] or fullname}>"
+        code = compile(source, label, "exec", dont_inherit=True)
         self._store(cached, header + marshal.dumps(code))
         return code
 
@@ -62,17 +62,17 @@ class Loader(SourceFileLoader):
             pass
 
 
-def load(folder: str, name: str) -> types.ModuleType:
+def load(directory: str, name: str) -> types.ModuleType:
     """Load the package in `folder` under a private name, with nothing added to the search for other modules."""
-    for place, below, _files in os.walk(folder):
+    for parent, below, _files in os.walk(directory):
         below[:] = [one for one in below if one != "__pycache__"]
-        sys.path_importer_cache[place] = FileFinder(place, (Loader, [".py"]))
-    file = os.path.join(folder, "__init__.py")
+        sys.path_importer_cache[parent] = FileFinder(parent, (Loader, [".py"]))
+    file = os.path.join(directory, "__init__.py")
     spec = importlib.util.spec_from_file_location(
-        name, file, loader=Loader(name, file), submodule_search_locations=[folder]
+        name, file, loader=Loader(name, file), submodule_search_locations=[directory]
     )
     if spec is None or spec.loader is None:
-        raise ImportError("the embedded REPL cannot be imported from " + folder)
+        raise ImportError("the embedded REPL cannot be imported from " + directory)
     package = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(package)
     return package

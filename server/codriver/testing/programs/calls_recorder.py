@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from ...repls.worker.python.call_monitor import CallMonitor, CallProfiler
-from ...repls.worker.python.recorded_calls import Recording, Wanted
+from ...repls.worker.python.recorded_calls import Recording, Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class CallsRecorder:
     name = "calls"
 
     def __init__(self, roots: Sequence[str], names: Sequence[str]) -> None:
-        self._recording = Recording(Wanted(roots, names))
+        self._recording = Recording(Selection(roots, names))
         kind: Any = CallMonitor if hasattr(sys, "monitoring") else CallProfiler
         self._recorder = kind(self._recording)
         self._problem = ""

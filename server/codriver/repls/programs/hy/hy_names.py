@@ -33,7 +33,7 @@ def row(name: str, value: object) -> dict[str, str]:
     return {"name": name, "type": kind, "args": args, "doc": line(value)}
 
 
-def own(module: ModuleType) -> Iterator[tuple[str, object]]:
+def defined_in(module: ModuleType) -> Iterator[tuple[str, object]]:
     """The public names that a module defines itself."""
     for name, value in sorted(vars(module).items(), key=lambda one: str(one[0])):
         home = getattr(value, "__module__", None) if isinstance(value, (type, type(line))) else module.__name__
@@ -43,8 +43,8 @@ def own(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 def home_of(session: str) -> ModuleType | None:
     """The module of a session, which is looked for among all objects, as no table has it."""
-    own_modules = [one for one in gc.get_objects() if type(one) is MODULE] if session else []
-    return next((one for one in own_modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
+    modules = [one for one in gc.get_objects() if type(one) is MODULE] if session else []
+    return next((one for one in modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
 
 
 def in_line(value: object, levels: int) -> str:
@@ -66,10 +66,10 @@ def _collection(value: object, levels: int) -> str:
     brackets: dict[type, tuple[str, str]] = {list: ("[", "]"), tuple: ("(", ")")}
     before, after = brackets.get(kind, ("{", "}"))
     items: list[object] = list(value)  # type: ignore[call-overload]  # the value is a collection
-    shown = items[:10]
-    parts = [in_line(one, levels - 1) for one in shown]
+    first = items[:10]
+    parts = [in_line(one, levels - 1) for one in first]
     if isinstance(value, dict):
-        parts = [part + ": " + in_line(value[one], levels - 1) for part, one in zip(parts, shown)]
+        parts = [part + ": " + in_line(value[one], levels - 1) for part, one in zip(parts, first)]
     return before + ", ".join(parts + ["..."] * (len(items) > 10)) + after
 
 
@@ -86,34 +86,34 @@ def glimpse(name: str, session: str) -> dict[str, str]:
     kind = type(value)
     is_plain = kind.__module__ == "builtins" or kind.__module__.startswith("hy-nrepl-session-")
     full = kind.__qualname__ if is_plain else kind.__module__ + "." + kind.__qualname__
-    told = {"class": full, "value": in_line(value, 3)}
+    fields = {"class": full, "value": in_line(value, 3)}
     if kind in (list, tuple, dict, set, frozenset):
-        told["count"] = str(len(value))  # type: ignore[arg-type]  # the value is a collection
-    return told
+        fields["count"] = str(len(value))  # type: ignore[arg-type]  # the value is a collection
+    return fields
 
 
 def answer(name: str, pattern: str, session: str) -> dict[str, object]:
     """The names of a module, or all that match a pattern."""
     pattern = pattern.replace("\\-", "_")
-    here = home_of(session)
+    home_module = home_of(session)
     if not pattern:
         name = name.replace("-", "_")
-        module = here if name in ("Hy", "__main__") else sys.modules.get(name)
+        module = home_module if name in ("Hy", "__main__") else sys.modules.get(name)
         if module is None:
             return {}
-        found = [row(name, value) for name, value in own(module)]
+        found = [row(name, value) for name, value in defined_in(module)]
     else:
-        found = list(_matching(pattern, here))
+        found = list(_matching(pattern, home_module))
     return {"rows": found[:MOST], "omitted": max(0, len(found) - MOST)}
 
 
-def _matching(pattern: str, here: ModuleType | None) -> Iterator[dict[str, str]]:
+def _matching(pattern: str, home_module: ModuleType | None) -> Iterator[dict[str, str]]:
     hit = re.compile(pattern).fullmatch
     modules = [one for one in sorted(sys.modules.items()) if isinstance(one[1], MODULE)]
-    for home, module in [("", here), *modules] if here else modules:
+    for home, module in [("", home_module), *modules] if home_module else modules:
         if home and home[0] != "_" and hit(home.lower()):
             yield row(home, module)
-        for name, value in own(module) if home[:1] != "_" and module is not None else ():
+        for name, value in defined_in(module) if home[:1] != "_" and module is not None else ():
             full = name if home in ("", "builtins") else home + "." + name
             if hit((full if "." in pattern.replace(".*", "") else name).lower()):
                 yield row(full, value)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ops: Any = sys.modules["hy_nrepl.ops.eval"]
-own: ContextVar[Any] = ContextVar("own")
+context_stream: ContextVar[Any] = ContextVar("own")
 
 
 class Output(io.TextIOBase):
@@ -38,7 +38,7 @@ class Output(io.TextIOBase):
 
     def stream(self) -> Any:
         """The stream for the code that prints now."""
-        return own.get(None) or next(reversed(self.running), self.process)
+        return context_stream.get(None) or next(reversed(self.running), self.process)
 
     def write(self, text: str) -> int:
         """Hand text on; the process's own output appears line by line, as at a terminal."""
@@ -66,23 +66,23 @@ class Sys:
             setattr(sys, name, value)
 
 
-def mend() -> None:
+def install() -> None:
     """Have evaluations print in this way from now on."""
     out, run = Output(), ops.InterruptibleEval.run
     lines_of = _lines(ops.StreamingOut)
 
     def run_apart(thread: Any) -> None:
-        tell, lines = thread.writer, lines_of(thread.writer)
+        writer, lines = thread.writer, lines_of(thread.writer)
 
-        def tell_in_order(message: object) -> None:
+        def write_in_order(message: object) -> None:
             lines.flush()
-            tell(message)
+            writer(message)
 
-        thread.writer = tell_in_order
+        thread.writer = write_in_order
         if not out.running and sys.stdout is not out:
             out.process = sys.stdout
         sys.stdout = out
-        own.set(lines)
+        context_stream.set(lines)
         out.running.append(lines)
         try:
             run(thread)
@@ -97,7 +97,7 @@ def _lines(streaming: Any) -> Callable[..., Any]:
     class Lines(streaming):  # type: ignore[misc]  # the server's own class
         """A stream that sends whole lines, or parts of too long ones."""
 
-        held, most = "", 8192
+        pending, most = "", 8192
 
         def __init__(self, writer: Callable[[object], None]) -> None:
             super().__init__(writer)
@@ -106,20 +106,20 @@ def _lines(streaming: Any) -> Callable[..., Any]:
         def write(self, text: str) -> int:
             """Send the lines that this text completes."""
             with self.lock:
-                lines, end, self.held = (self.held + text).rpartition("\n")
+                lines, end, self.pending = (self.pending + text).rpartition("\n")
                 super().write(lines + end)
-                if len(self.held) > self.most:
+                if len(self.pending) > self.most:
                     self.flush()
             return len(text)
 
         def flush(self) -> None:
             """Send the text without an end of line."""
             with self.lock:
-                text, self.held = self.held, ""
+                text, self.pending = self.pending, ""
                 super().write(text)
 
     return Lines
 
 
 if not hasattr(ops, "codriver"):
-    mend()
+    install()

@@ -11,10 +11,10 @@ import sys
 server = sys.modules.get("hy-nrepl.server") or sys.modules["hy_nrepl.server"]
 
 
-def say(*words: object, **how: object) -> None:
+def print_quietly(*words: object, **how: object) -> None:
     """Print as `print` does, but not the exceptions about an incomplete message."""
     if not isinstance([*words, ""][0], Exception):
         builtins.print(*words, **how)  # type: ignore[call-overload]  # as they came
 
 
-server.ReplRequestHandler.handle.__globals__["print"] = say
+server.ReplRequestHandler.handle.__globals__["print"] = print_quietly

@@ -20,28 +20,28 @@ handler: Any = server.ReplRequestHandler
 
 def size(data: bytearray) -> int:
     """The length of the first whole bencoded value of some bytes; 0 for an incomplete one."""
-    place = depth = 0
-    while place < len(data):
-        kind = data[place : place + 1]
+    position = depth = 0
+    while position < len(data):
+        kind = data[position : position + 1]
         if kind in b"ld":
-            depth, place = depth + 1, place + 1
+            depth, position = depth + 1, position + 1
         elif kind == b"e":
-            depth, place = depth - 1, place + 1
+            depth, position = depth - 1, position + 1
         else:
-            end = data.find(b"e" if kind == b"i" else b":", place)
+            end = data.find(b"e" if kind == b"i" else b":", position)
             if end < 0:
                 return 0
-            place = end + 1 + (0 if kind == b"i" else int(data[place:end]))
+            position = end + 1 + (0 if kind == b"i" else int(data[position:end]))
         if depth == 0:
-            return place if place <= len(data) else 0
+            return position if position <= len(data) else 0
     return 0
 
 
 class OneByOne:
     """A connection that gives one whole request a read. `began`: bytes left from an earlier read."""
 
-    def __init__(self, connection: socket.socket, began: bytearray) -> None:
-        self.socket, self.began, self.held, self.lock = connection, began, bytearray(), Lock()
+    def __init__(self, connection: socket.socket, started: bytearray) -> None:
+        self.socket, self.started, self.pending, self.lock = connection, started, bytearray(), Lock()
 
     def __getattr__(self, name: str) -> object:
         """All else is the connection's own."""
@@ -54,24 +54,24 @@ class OneByOne:
 
     def recv(self, _most: int) -> bytes:
         """The next request; nothing at the connection's end."""
-        self.held[:0] = self.began
-        self.began.clear()
+        self.pending[:0] = self.started
+        self.started.clear()
         while True:
             try:
-                end = size(self.held)
+                end = size(self.pending)
             except ValueError:
-                end = len(self.held)
+                end = len(self.pending)
             if end:
-                message = bytes(self.held[:end])
-                del self.held[:end]
+                message = bytes(self.pending[:end])
+                del self.pending[:end]
                 return message
             more = self.socket.recv(65536)
             if not more:
                 return more
-            self.held += more
+            self.pending += more
 
 
-def mend() -> None:
+def install() -> None:
     """Have later connections read in this way, and the present one, once its current read is over."""
 
     def setup(self: Any) -> None:
@@ -81,13 +81,13 @@ def mend() -> None:
     for frame in sys._current_frames().values():
         at: Any = frame
         while at is not None:
-            told = at.f_locals
-            served = next((one for one in told.values() if isinstance(one, handler)), None)
+            local_variables = at.f_locals
+            served = next((one for one in local_variables.values() if isinstance(one, handler)), None)
             if at.f_code is handler.handle.__code__ and served is not None:
-                began = next(one for one in told.values() if isinstance(one, bytearray))
-                served.request = OneByOne(served.request, began)
+                started = next(one for one in local_variables.values() if isinstance(one, bytearray))
+                served.request = OneByOne(served.request, started)
             at = at.f_back
 
 
 if not hasattr(handler, "codriver"):
-    mend()
+    install()

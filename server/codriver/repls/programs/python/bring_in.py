@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> object:
+def install(package: str, directory: str, sources: Iterable[tuple[str, str]]) -> object:
     """Return the answers of the package; its modules come by dotted name and text, each after those that it needs.
 
     In tracebacks the modules lie in `folder`. If one module fails, none stays. Threads of the kernel that need the
@@ -23,12 +23,12 @@ def install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> obje
     try:
         with turn.lock:
             known = getattr(sys.modules.get(package), "answers", None)
-            return known or _install(package, folder, texts)
+            return known or _install(package, directory, sources)
     finally:
         sys.modules.pop(turn.__name__, None)
 
 
-def _install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> object:
+def _install(package: str, directory: str, sources: Iterable[tuple[str, str]]) -> object:
     made = []
 
     def module_of(full: str, home: str) -> types.ModuleType:
@@ -39,13 +39,13 @@ def _install(package: str, folder: str, texts: Iterable[tuple[str, str]]) -> obj
 
     try:
         whole = module = module_of(package, package)
-        for name, text in texts:
+        for name, text in sources:
             full = package + "." + name
             home = full.rpartition(".")[0]
             if home not in made:
                 module_of(home, home).__path__ = []
             module = module_of(full, home)
-            module.__file__ = folder + name.replace(".", "/") + ".py"
+            module.__file__ = directory + name.replace(".", "/") + ".py"
             exec(compile(text, module.__file__, "exec", dont_inherit=True), module.__dict__)
         answers = module.KernelAnswers()
         whole.__path__, whole.answers = [], answers  # type: ignore[attr-defined]  # the package's own name

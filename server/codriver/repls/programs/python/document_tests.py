@@ -33,9 +33,9 @@ class Raises:
 
 def tests_of(file: str, names: Sequence[str]) -> Callable[[Any, Any, Any], unittest.TestSuite]:
     """Return a function for unittest's `load_tests` protocol: the tests of a file in this order, after its import."""
-    stand_in: Any = types.ModuleType("pytest")
-    stand_in.raises = Raises
-    sys.modules["pytest"] = stand_in
+    replacement: Any = types.ModuleType("pytest")
+    replacement.raises = Raises
+    sys.modules["pytest"] = replacement
     spec: Any = importlib.util.spec_from_file_location("exported_document", file)
     module = importlib.util.module_from_spec(spec)
 

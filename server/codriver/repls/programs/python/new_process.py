@@ -34,15 +34,15 @@ def watch(lifeline: int) -> None:
 def find_as_the_repl_does() -> None:
     """Find modules in the folder and in its `src`, before installed ones."""
     sys.argv = [""]
-    folder = os.getcwd()
-    source = os.path.join(folder, "src")
-    roots = [folder]
+    directory = os.getcwd()
+    source = os.path.join(directory, "src")
+    roots = [directory]
     if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
         roots.append(source)
     sys.path[:] = roots + [entry for entry in sys.path if entry not in ("", *roots)]
 
 
-def believe_no_former_code() -> None:
+def ignore_cached_code() -> None:
     """Believe compiled code of the project's files only if it was written well after its source.
 
     Python tells texts apart by second and size alone, and a quick edit may change neither. An empty folder for compiled
@@ -67,14 +67,14 @@ def believe_no_former_code() -> None:
     loader.path_stats = path_stats
 
 
-def said(asked: dict[str, Any]) -> dict[str, object]:
+def run(request: dict[str, Any]) -> dict[str, object]:
     """The answer of the requested program, or its error."""
     space: dict[str, Any] = {"__name__": "tests"}
     try:
-        for name in asked["needs"]:
+        for name in request["needs"]:
             importlib.import_module(name)
-        exec(asked["program"], space)
-        return {"answer": space["answer"](*asked["arguments"])}
+        exec(request["program"], space)
+        return {"answer": space["answer"](*request["arguments"])}
     except BaseException as error:
         return {"error": [type(error).__name__, str(error)]}
 
@@ -82,22 +82,22 @@ def said(asked: dict[str, Any]) -> dict[str, object]:
 def main() -> None:
     """Run the tests named on standard input, write the result into a file, and end."""
     lifeline, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
-    with os.fdopen(lifeline, "rb", 0, closefd=False) as told:
-        asked = json.loads(told.readline())
+    with os.fdopen(lifeline, "rb", 0, closefd=False) as lifeline_file:
+        request = json.loads(lifeline_file.readline())
     os.dup2(nothing, 0)
     os.close(nothing)
     threading.Thread(target=watch, args=(lifeline,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     find_as_the_repl_does()
-    believe_no_former_code()
+    ignore_cached_code()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
-    answer = said(asked)
+    answer = run(request)
     sys.stdout.flush()
     sys.stderr.flush()
-    with open(asked["result"] + ".new", "w", encoding="utf-8") as file:
+    with open(request["result"] + ".new", "w", encoding="utf-8") as file:
         json.dump(answer, file)
-    os.replace(asked["result"] + ".new", asked["result"])
+    os.replace(request["result"] + ".new", request["result"])
     # Threads left by tests would keep a process from ending.
     os._exit(0)
 

@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 
-from .run_values import OUTPUT, TEXT, SoFar, be_deaf, beneath, file_of, frames_of, own, pytest
+from .run_values import OUTPUT, TEXT, SoFar, be_deaf, beneath, file_of, frames_of, is_project_file, pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 TYPE_CHECKING = False
 
-ELSEWHERE = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
+UNSUITABLE_PLUGINS = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"), ("timeout", "--timeout-method=signal"))
 NO_LISP = ["-p", "no:basilisp_test_runner"]
 INTERNAL = "INTERNALERROR> "
 COLLECTION = "(collection)"
@@ -53,11 +53,11 @@ class Plugin:
     """A plugin of pytest for one run: the tests to run, and the rows of results."""
 
     def __init__(
-        self, targets: list[str], names: dict[str, str], extra: list[str], wanted: str, only: list[list[str]]
+        self, targets: list[str], names: dict[str, str], extra: list[str], selected: str, only: list[list[str]]
     ) -> None:
         self.names, self.extra, self.only = names, extra, only
         self.hy = {os.path.realpath(one) for one in (*targets, *names) if one.endswith(".hy")}
-        self.wanted = wanted.replace("::", ".")
+        self.selected = selected.replace("::", ".")
         self.running: Item = None
         self.stopped: Row | None = None
         self.rows: list[Row] = []
@@ -82,10 +82,10 @@ class Plugin:
                 continue
             base = os.path.splitext(os.path.basename(file))[0] + ".py"
             # Looking at the name takes a hundredth of the time for the file, and there are many modules.
-            if any(match(base) for match in matches) and own(file_of(module)):
+            if any(match(base) for match in matches) and is_project_file(file_of(module)):
                 yield name
 
-    def take(self, patterns: list[str]) -> None:
+    def add_patterns(self, patterns: list[str]) -> None:
         """Take test modules out, as pytest would use loaded ones, and an edited file must be read again."""
         self.patterns += patterns
         self.saved.update({name: sys.modules.pop(name) for name in self.tests(patterns)})
@@ -104,7 +104,7 @@ class Plugin:
     @wrapper
     def pytest_load_initial_conftests(self, early_config: Any, args: list[str]) -> Iterator[None]:
         """Turn off plugins that would run the tests in other processes, trace this process, or end it after a time."""
-        for plugin, option in ELSEWHERE:
+        for plugin, option in UNSUITABLE_PLUGINS:
             if early_config.pluginmanager.has_plugin(plugin):
                 args[:] = [*args, option]
         early_config.known_args_namespace.no_cov = True
@@ -115,7 +115,7 @@ class Plugin:
 
     def pytest_configure(self, config: Any) -> None:
         """Take the test modules out, and add the files that are given beside pytest's own."""
-        self.take(config.getini("python_files"))
+        self.add_patterns(config.getini("python_files"))
         given = [*config.args, *self.extra]
         config.args[:] = [one for one in given if not self.is_left_out(config, one)] or given
 
@@ -129,10 +129,10 @@ class Plugin:
         if any(map(os.path.isdir, paths)) and not any(f"{file}/".startswith(f"{one}/") for one in paths):
             return True
         parts = os.path.dirname(os.path.relpath(file, root)).split(os.sep)
-        folders = ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        prefixes = ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
         return any(
             fnmatch.fnmatch(one, "*/" + pattern.strip("/"))
-            for one in folders
+            for one in prefixes
             for pattern in config.getini("norecursedirs")
         )
 
@@ -146,19 +146,19 @@ class Plugin:
         """Keep only the wanted tests, each once."""
         # A file named beside its folder is collected twice.
         once = {item.nodeid: item for item in items}
-        kept = [item for item in once.values() if self.is_wanted(item)]
-        config.hook.pytest_deselected(items=[item for item in once.values() if item not in kept])
-        self.is_known = bool(kept)
-        items[:] = kept
-        self.so_far.of = len(kept)
+        selected_items = [item for item in once.values() if self.is_selected(item)]
+        config.hook.pytest_deselected(items=[item for item in once.values() if item not in selected_items])
+        self.is_known = bool(selected_items)
+        items[:] = selected_items
+        self.so_far.of = len(selected_items)
 
-    def is_wanted(self, item: Item) -> bool:
+    def is_selected(self, item: Item) -> bool:
         """True for a wanted test."""
         name = full_name(item)
         if self.only:
             return [self.home(item), name] in self.only or [self.home(item), COLLECTION] in self.only
         plain = name.partition("[")[0]
-        return not self.wanted or self.wanted in (name, plain) or plain.startswith(self.wanted + ".")
+        return not self.selected or self.selected in (name, plain) or plain.startswith(self.selected + ".")
 
     def home(self, item: Item) -> str:
         """The namespace of a test: its module's name, else its file."""
@@ -181,7 +181,7 @@ class Plugin:
         be_deaf()
         self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
         if self.is_stopped and self.running is not None:
-            self.stopped = self.place(self.running, excinfo.tb)
+            self.stopped = self.location(self.running, excinfo.tb)
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Report) -> None:
         """Note the reason why a file could not be collected."""
@@ -194,9 +194,9 @@ class Plugin:
             file = os.path.realpath(report.nodeid.partition("::")[0])
             skipped = report.skipped and isinstance(report.longrepr, tuple)
             cause = None if report.skipped else self.causes.get(report.nodeid)
-            told: Row = {"actual": None if report.skipped else str(report.longrepr)[-TEXT:]}
+            row: Row = {"actual": None if report.skipped else str(report.longrepr)[-TEXT:]}
             if cause:
-                told = cause_of(cause, file)
+                row = cause_of(cause, file)
             self.rows.append(
                 {
                     "test": COLLECTION,
@@ -205,7 +205,7 @@ class Plugin:
                     "outcome": "pass" if report.skipped else "error",
                     "how": "skipped" if report.skipped else "",
                     "message": report.longrepr[2] if skipped else None,
-                    **told,
+                    **row,
                 }
             )
 
@@ -247,9 +247,9 @@ class Plugin:
 
     def pytest_runtest_logfinish(self) -> None:
         """Tell the state of the run."""
-        self.so_far.tell(len(self.seen), self.rows)
+        self.so_far.report(len(self.seen), self.rows)
 
-    def place(self, item: Item, trace: Any) -> Row:
+    def location(self, item: Item, trace: Any) -> Row:
         """The place of a test: the line at which a failure left its file, else its first line."""
         path, line, _ = item.reportinfo()
         file = os.path.realpath(str(path))
@@ -272,7 +272,7 @@ class Plugin:
     ) -> None:
         """Add a row, with the output of a failed test."""
         trace = error.tb if error else None
-        row = dict(self.place(item, trace), outcome=outcome, message=message, how=how, trace=trace)
+        row = dict(self.location(item, trace), outcome=outcome, message=message, how=how, trace=trace)
         if report is not None:
             row["actual"] = (words_of(error) if error else str(report.longrepr))[:TEXT]
             for title, text in report.sections:
@@ -288,20 +288,20 @@ def cause_of(error: BaseException, file: str) -> Row:
     if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == file:
         lines.append(error.lineno)
     imports = os.sep + "importlib" + os.sep
-    told = [one for one in frames_of(frames) if imports not in one["file"] and one["file"][0] != "<"]
+    row = [one for one in frames_of(frames) if imports not in one["file"] and one["file"][0] != "<"]
     words = (
         str(error)
         if type(error).__name__ == "CollectError"
         else "".join(traceback.format_exception_only(type(error), error))
     )
     line = lines[-1] if lines else None
-    return {"actual": words.strip()[:TEXT], "line": line, "frames": told, "trace": error.__traceback__}
+    return {"actual": words.strip()[:TEXT], "line": line, "frames": row, "trace": error.__traceback__}
 
 
-def reason_in(said: str) -> str:
+def reason_in(reason: str) -> str:
     """The reason in a report of an error in a hook: its last lines; before them stand pytest's own hundred."""
-    inner = [one[len(INTERNAL) :] for one in said.splitlines() if one.startswith(INTERNAL)]
-    return "\n".join(inner[-6:]) if inner else said[-TEXT:]
+    inner = [one[len(INTERNAL) :] for one in reason.splitlines() if one.startswith(INTERNAL)]
+    return "\n".join(inner[-6:]) if inner else reason[-TEXT:]
 
 
 def words_of(error: Error) -> str:
@@ -335,9 +335,9 @@ def has_lisp(targets: Sequence[str]) -> bool:
     for target in targets or ["."]:
         if target.endswith(LISP):
             return True
-        for at, folders, files in os.walk(target):
-            folders[:] = [one for one in folders if not is_foreign(at, one)]
-            seen += len(folders) + len(files)
+        for at, prefixes, files in os.walk(target):
+            prefixes[:] = [one for one in prefixes if not is_foreign(at, one)]
+            seen += len(prefixes) + len(files)
             if seen > WALKED or any(one.endswith(LISP) for one in files):
                 return True
     return False
@@ -349,7 +349,7 @@ def is_foreign(at: str, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def without_former_code() -> Iterator[None]:
+def without_cached_code() -> Iterator[None]:
     """A context in which pytest believes its cached code of a test file only if that is well newer than the file.
 
     pytest tells texts apart by second and size alone, and a quick edit may change neither.
@@ -379,17 +379,17 @@ def by_pytest(
     targets: list[str],
     names: dict[str, str],
     extra: list[str],
-    wanted: str,
+    selected: str,
     match: str,
     only: list[list[str]],
 ) -> Outcome:
     """The number of tests run, the time of each, their rows, and the row of a stopped one."""
-    plugin, screen = Plugin(targets, names, extra, wanted, only), io.StringIO()
+    plugin, screen = Plugin(targets, names, extra, selected, only), io.StringIO()
     path = sys.path[:]
     importlib.invalidate_caches()
     try:
-        plugin.take(["conftest.py"])
-        with without_former_code(), contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
+        plugin.add_patterns(["conftest.py"])
+        with without_cached_code(), contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen):
             given = options([*names, *targets], match) + ([] if has_lisp(targets) else NO_LISP)
             status = pytest.main([*given, *targets], plugins=[plugin])
     finally:
@@ -402,7 +402,7 @@ def by_pytest(
         raise RuntimeError("pytest could not run:\n" + reason_in(screen.getvalue().strip()))
     if status == 2 and not plugin.stopped:
         print(screen.getvalue().strip()[-TEXT:])
-    if wanted and not match and plugin.is_known and not (plugin.seen or plugin.rows) and not plugin.stopped:
-        raise LookupError("the test " + wanted + " is there, and the project's settings of pytest deselect it")
+    if selected and not match and plugin.is_known and not (plugin.seen or plugin.rows) and not plugin.stopped:
+        raise LookupError("the test " + selected + " is there, and the project's settings of pytest deselect it")
     times: list[list[object]] = [[*named, seconds] for named, seconds in plugin.times.items()]
     return len(plugin.seen), times, plugin.rows, plugin.stopped

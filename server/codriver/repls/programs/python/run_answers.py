@@ -24,15 +24,15 @@ from .run_values import (
     TIMES,
     SoFar,
     be_deaf,
+    display_name,
     file_of,
     frames_of,
     home_of,
-    in_folder,
+    in_directory,
+    is_project_file,
     is_test,
-    keep_red,
-    own,
     pytest,
-    shown,
+    store_failed,
 )
 
 TYPE_CHECKING = False
@@ -62,24 +62,24 @@ class Recorder(unittest.TestResult):
     def startTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
         """Note the running test and its start."""
         super().startTest(test)
-        self.running, self.began = test, time.perf_counter()
+        self.running, self.started = test, time.perf_counter()
 
     def stopTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
         """Note the time of a test."""
         super().stopTest(test)
-        name, module, _ = self.place(test)
-        self.times.append([module, name, time.perf_counter() - self.began])
-        self.so_far.tell(len(self.times), self.rows)
+        name, module, _ = self.location(test)
+        self.times.append([module, name, time.perf_counter() - self.started])
+        self.so_far.report(len(self.times), self.rows)
 
-    def place(self, test: Test) -> tuple[str, str, Any]:
+    def location(self, test: Test) -> tuple[str, str, Any]:
         """A test's name, its module, and its code."""
         function = inspect.unwrap(getattr(test, "_testFunc", None) or getattr(type(test), test._testMethodName))
         owner = "" if hasattr(test, "_testFunc") else type(test).__qualname__ + "."
-        return owner + function.__name__, shown(function.__module__), getattr(function, "__code__", None)
+        return owner + function.__name__, display_name(function.__module__), getattr(function, "__code__", None)
 
     def row(self, test: Test, outcome: str, error: Error = None, message: str | None = None, *, how: str = "") -> None:
         """Add the row of a test."""
-        name, module, code = self.place(test)
+        name, module, code = self.location(test)
         row: Row = {
             "test": name,
             "ns": module,
@@ -154,14 +154,14 @@ def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
             yield name, name, unittest.FunctionTestCase(value)
 
 
-def by_unittest(modules: Iterable[ModuleType], wanted: str, words: list[list[str]], only: list[list[str]]) -> Outcome:
+def by_unittest(modules: Iterable[ModuleType], selected: str, words: list[list[str]], only: list[list[str]]) -> Outcome:
     """The number of tests run, the time of each, their rows, and the row of a stopped one."""
     seen, suite = set(), unittest.TestSuite()
     for module in modules:
         for full, short, case in tests_of(module):
-            home = shown(module.__name__)
-            is_meant = [home, full] in only if only else not wanted or wanted in (full, short)
-            if is_meant and matches(words, home + "/" + full) and (module.__name__, full) not in seen:
+            home = display_name(module.__name__)
+            is_selected = [home, full] in only if only else not selected or selected in (full, short)
+            if is_selected and matches(words, home + "/" + full) and (module.__name__, full) not in seen:
                 seen.add((module.__name__, full))
                 suite.addTest(case)
     recorder = Recorder()
@@ -183,7 +183,7 @@ def matches(words: list[list[str]], text: str) -> bool:
     return not words or any(all((one.lstrip("!") in text) != one.startswith("!") for one in every) for every in words)
 
 
-def is_there(ns: str) -> bool:
+def exists(ns: str) -> bool:
     """True if a module is loaded or loadable."""
     if ns in sys.modules:
         return True
@@ -206,7 +206,7 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
         names: dict[str, str] = {}
         modules: list[ModuleType] = []
         for name in dict.fromkeys(one for one, _ in only):
-            if not is_path(name) and not is_there(name):
+            if not is_path(name) and not exists(name):
                 continue
             more = chosen("__main__" if name == "user" else name, home, ())
             files += more[0]
@@ -221,21 +221,21 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
     spec = None if module else importlib.util.find_spec(ns)
     file = file_of(module) if module else spec and spec.origin
     file = os.path.realpath(file) if file else ""
-    if pytest and own(file) and os.path.isfile(file):
+    if pytest and is_project_file(file) and os.path.isfile(file):
         if os.path.basename(file) == "__init__.py":
             return [os.path.dirname(file)], {}, [], []
-        return [file], {file: shown(ns)}, [], []
+        return [file], {file: display_name(ns)}, [], []
     return [], {}, [], [module or importlib.import_module(ns)]
 
 
 def _of_loaded(home: ModuleType | None) -> Chosen:
     """The choice without names: pytest's own, and the loaded test modules."""
     loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
-    modules = [one for one in loaded if own(file_of(one)) or one.__name__ == "__main__"]
+    modules = [one for one in loaded if is_project_file(file_of(one)) or one.__name__ == "__main__"]
     modules += [home] if home else []
     modules = [one for one in modules if any(is_test(name, value, one) for name, value in list(vars(one).items()))]
     files = {one.__name__: file for one in modules if pytest and (file := file_of(one)) is not None}
-    names = {file: shown(name) for name, file in files.items()}
+    names = {file: display_name(name) for name, file in files.items()}
     return [], names, list(names), [one for one in modules if file_of(one) not in names]
 
 
@@ -246,32 +246,34 @@ def no_pytest() -> str:
 
 def is_path(ns: str) -> bool:
     """True if a namespace is given as a file or folder."""
-    folder = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
-    return folder or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
+    is_directory = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
+    return is_directory or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
 
 
 def answer(
-    ns: str, wanted: str, match: str, words: list[list[str]], only: list[list[str]], session: str = "", root: str = ""
+    ns: str, selected: str, match: str, words: list[list[str]], only: list[list[str]], session: str = "", root: str = ""
 ) -> str:
     """The report of a run as JSON; `missing` for an unknown module."""
-    with in_folder(root):
-        return answer_here(ns, wanted, match, words, only, session)
+    with in_directory(root):
+        return run_in_process(ns, selected, match, words, only, session)
 
 
-def answer_here(ns: str, wanted: str, match: str, words: list[list[str]], only: list[list[str]], session: str) -> str:
+def run_in_process(
+    ns: str, selected: str, match: str, words: list[list[str]], only: list[list[str]], session: str
+) -> str:
     """The report of a run in this folder."""
-    keep_red([])
+    store_failed([])
     home = home_of(session)
     ns, _, node = ns.partition("::")
     if node:
-        wanted = node
+        selected = node
     if session and not is_path(ns):
         ns = ns.replace("-", "_")
     ns = "__main__" if ns == "user" else ns.rstrip("/")
     # Hy's names may be written with hyphens, Python's have none.
-    name, bracket, parameters = wanted.partition("[")
-    wanted = name.replace("-", "_") + bracket + parameters
-    if ns and not (home and ns == "Hy") and not is_path(ns) and not is_there(ns):
+    name, bracket, parameters = selected.partition("[")
+    selected = name.replace("-", "_") + bracket + parameters
+    if ns and not (home and ns == "Hy") and not is_path(ns) and not exists(ns):
         return json.dumps({"missing": True})
     if is_path(ns) and not pytest:
         raise LookupError(no_pytest() + ": files of tests need it; install it there, or give a module as namespace")
@@ -285,16 +287,16 @@ def answer_here(ns: str, wanted: str, match: str, words: list[list[str]], only: 
     times: list[list[object]] = []
     rows: list[Row] = []
     if pytest and (targets or not (ns or only)):
-        count, times, rows, stopped = by_pytest(targets, names, extra, wanted, match, only)
+        count, times, rows, stopped = by_pytest(targets, names, extra, selected, match, only)
     if modules and not stopped:
         if match and not words:
             raise ValueError(repr(match) + " is for pytest; write match here as: word and not other or word")
-        more, others_times, others, stopped = by_unittest(modules, wanted, words, only)
+        more, others_times, others, stopped = by_unittest(modules, selected, words, only)
         count, times, rows = count + more, times + others_times, rows + others
     if not pytest and not rows:
         print(no_pytest() + ": the tests of the modules that are loaded were looked for, with unittest")
-    if wanted and not count and not (rows or stopped):
-        raise LookupError("there is no test " + wanted + " in " + (shown(ns) or "the loaded modules"))
+    if selected and not count and not (rows or stopped):
+        raise LookupError("there is no test " + selected + " in " + (display_name(ns) or "the loaded modules"))
     return _report(count, times, rows, stopped)
 
 
@@ -303,7 +305,7 @@ def _report(count: int, times: list[list[object]], rows: list[Row], stopped: Row
     results = sorted(rows, key=lambda row: worst[row["outcome"]])[:ROWS]
     if stopped:
         stopped.pop("trace", None)
-    keep_red(results)
+    store_failed(results)
     for row in results[FRAMES:]:
         row.pop("frames", None)
     return json.dumps({"tests": count, "times": times[:TIMES], "results": results, "stopped": stopped})

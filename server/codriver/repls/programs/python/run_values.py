@@ -36,19 +36,33 @@ if not hasattr(pytest, "version_tuple"):
 TYPE_CHECKING = False
 
 __all__ = [
-    "FRAMES", "OUTPUT", "ROWS", "TEXT", "TIMES", "SoFar", "beneath", "file_of", "frames_of", "home_of", "in_folder",
-    "is_test", "keep_red", "own", "pytest", "shown",
+    "FRAMES",
+    "OUTPUT",
+    "ROWS",
+    "TEXT",
+    "TIMES",
+    "SoFar",
+    "beneath",
+    "display_name",
+    "file_of",
+    "frames_of",
+    "home_of",
+    "in_directory",
+    "is_project_file",
+    "is_test",
+    "pytest",
+    "store_failed",
 ]  # fmt: skip
 
 TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
-RED_TEST = "_codriver_red_test"
+FAILED_TEST = "_codriver_red_test"
 """The module that keeps the frames of the last red test, as `codriver.repls.worker.basics.frame_spaces` finds them."""
 HY_SESSION = "hy-nrepl-session-"
 RECORD = "\x1e"
-TOLD = ("test", "ns", "outcome", "message", "actual", "file", "line", "frames")
+REPORTED_FIELDS = ("test", "ns", "outcome", "message", "actual", "file", "line", "frames")
 
 
-def shown(module: str) -> str:
+def display_name(module: str) -> str:
     """A module's name, in the users' form."""
     return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION) else module
 
@@ -66,28 +80,28 @@ def file_of(module: ModuleType) -> str | None:
     return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else None
 
 
-def own(file: str | None) -> bool:
+def is_project_file(file: str | None) -> bool:
     """True if a file is the project's."""
-    beneath_here = bool(file) and file.startswith(os.path.realpath(os.getcwd()) + os.sep)  # type: ignore[union-attr]
-    return beneath_here and "site-packages" not in str(file)
+    is_below_directory = bool(file) and file.startswith(os.path.realpath(os.getcwd()) + os.sep)  # type: ignore[union-attr]
+    return is_below_directory and "site-packages" not in str(file)
 
 
 def beneath(file: str) -> str:
     """A file's path in the form of a test's id."""
-    return os.path.relpath(file).replace(os.sep, "/") if own(file) else file
+    return os.path.relpath(file).replace(os.sep, "/") if is_project_file(file) else file
 
 
 @contextlib.contextmanager
-def in_folder(folder: str) -> Iterator[None]:
+def in_directory(directory: str) -> Iterator[None]:
     """The context of a run in the REPL's folder: evaluated code may have changed the folder, or a test may."""
     try:
         before = os.getcwd()
     except OSError:
-        before = folder
-    if folder and not os.path.isdir(folder):
-        raise FileNotFoundError("the REPL's folder " + folder + " is gone")
-    if folder:
-        os.chdir(folder)
+        before = directory
+    if directory and not os.path.isdir(directory):
+        raise FileNotFoundError("the REPL's folder " + directory + " is gone")
+    if directory:
+        os.chdir(directory)
     try:
         yield
     finally:
@@ -98,12 +112,12 @@ def in_folder(folder: str) -> Iterator[None]:
 def frames_of(frames: traceback.StackSummary) -> list[Row]:
     """The frames of a failure, innermost first, without those of the test runner."""
     run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
-    told: list[Row] = [
+    reported: list[Row] = [
         {"file": one.filename, "line": one.lineno, "function": one.name}
         for one in reversed(frames)
         if one.name != "_on_signal" and not any(name in one.filename for name in run_by)
     ]
-    return told if len(told) <= FRAMES else told[: FRAMES // 2] + told[-FRAMES // 2 :]
+    return reported if len(reported) <= FRAMES else reported[: FRAMES // 2] + reported[-FRAMES // 2 :]
 
 
 class SoFar:
@@ -114,45 +128,45 @@ class SoFar:
 
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
-        self.told = self.passed = 0
+        self.reported = self.passed = 0
         self.of: int | None = None
         """The number of tests to run, once known."""
 
-    def tell(self, tests: int, rows: list[Row]) -> None:
+    def report(self, tests: int, rows: list[Row]) -> None:
         """Tell the number of ended tests, and the new rows of tests that did not pass."""
-        new, self.told = rows[self.told :], len(rows)
-        red = [row for row in new if row["outcome"] != "pass"]
+        new, self.reported = rows[self.reported :], len(rows)
+        failures = [row for row in new if row["outcome"] != "pass"]
         self.passed += sum(
             row["outcome"] == "pass" and row["test"] != "(collection)" and not row.get("how") for row in new
         )
-        rows = [{name: row[name] for name in TOLD if row.get(name) is not None} for row in red]
+        rows = [{name: row[name] for name in REPORTED_FIELDS if row.get(name) is not None} for row in failures]
         record = {"codriver": "tests", "tests": tests, "passed": self.passed, "rows": rows, "of": self.of}
         with contextlib.suppress(Exception):
             self.stream.write(RECORD + json.dumps(record) + "\n")
 
 
-def keep_red(rows: list[Row]) -> None:
+def store_failed(rows: list[Row]) -> None:
     """Keep the frames of a run's first failure, as in its row, until the next run.
 
     The traceback leaves the row here, as it cannot be told.
     """
-    module: Any = types.ModuleType(RED_TEST)
+    module: Any = types.ModuleType(FAILED_TEST)
     module.frames, module.spaces = [], {}
     traces = [(row.get("frames") or [], row.pop("trace", None)) for row in rows]
-    for told, trace in traces:
-        if not told or trace is None:
+    for frames, trace in traces:
+        if not frames or trace is None:
             continue
         found = list(traceback.walk_tb(trace))[::-1]
-        places = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in found]
+        locations = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in found]
         start = 0
-        for one in told:
-            place = (one["file"], one["line"], one["function"])
-            if place not in places[start:]:
+        for one in frames:
+            location = (one["file"], one["line"], one["function"])
+            if location not in locations[start:]:
                 break
-            start = places.index(place, start) + 1
+            start = locations.index(location, start) + 1
             module.frames.append(found[start - 1][0])
         break
-    sys.modules[RED_TEST] = module
+    sys.modules[FAILED_TEST] = module
 
 
 def is_test(name: str, value: object, module: ModuleType) -> bool:

@@ -69,11 +69,11 @@ def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) 
     return False
 
 
-def answer_of(said: dict[str, Any]) -> object:
+def answer_of(answer: dict[str, Any]) -> object:
     """The answer of the new process; its error is raised in the same class."""
-    if "answer" in said:
-        return said["answer"]
-    name, words = said["error"]
+    if "answer" in answer:
+        return answer["answer"]
+    name, words = answer["error"]
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
@@ -85,12 +85,12 @@ def answer_of(said: dict[str, Any]) -> object:
     raise RuntimeError(name + ": " + words)
 
 
-def run_anew(process: str, program: str, root: str, *arguments: object) -> object:
+def run_in_new_process(process: str, program: str, root: str, *arguments: object) -> object:
     """The answer of a test program to arguments, from a new process with the text `process`, in the folder `root`."""
-    with tempfile.TemporaryDirectory(prefix="codriver-tests-") as folder:
-        result, output = os.path.join(folder, "result"), os.path.join(folder, "output")
-        asked: dict[str, object] = {"program": program, "arguments": arguments, "result": result}
-        asked["needs"] = [name for name in NEEDS if name in sys.modules]
+    with tempfile.TemporaryDirectory(prefix="codriver-tests-") as directory:
+        result, output = os.path.join(directory, "result"), os.path.join(directory, "output")
+        request: dict[str, object] = {"program": program, "arguments": arguments, "result": result}
+        request["needs"] = [name for name in NEEDS if name in sys.modules]
         with open(output, "wb") as out, open(output, encoding="utf-8", errors="replace") as printed:
             child = subprocess.Popen(  # noqa: S603  # the REPL's own interpreter
                 [interpreter(), "-c", process],
@@ -103,14 +103,14 @@ def run_anew(process: str, program: str, root: str, *arguments: object) -> objec
             )
             with child.stdin as lifeline:  # type: ignore[union-attr]  # stdout is a pipe
                 with contextlib.suppress(BrokenPipeError):
-                    lifeline.write(json.dumps(asked).encode() + b"\n")
+                    lifeline.write(json.dumps(request).encode() + b"\n")
                     lifeline.flush()
                 is_stopped = is_stopped_before_its_end(child, printed)
         if os.path.exists(result):
             with open(result, encoding="utf-8") as file:
-                said = json.load(file)
-            if not is_stopped or "answer" in said:
-                return answer_of(said)
+                answer = json.load(file)
+            if not is_stopped or "answer" in answer:
+                return answer_of(answer)
         if is_stopped:
             raise KeyboardInterrupt
         raise RuntimeError("the new process ended before the tests did, with status " + str(child.returncode))

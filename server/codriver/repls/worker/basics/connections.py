@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 START_THREAD = threading.Thread.start
 """The original `Thread.start`: its replacement notes the evaluation of a thread of user code."""
-OWN_THREAD = "codriver"
+THREAD_NAME = "codriver"
 
 
-def start_thread(target: Callable[[], object], name: str = OWN_THREAD) -> None:
+def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
     """Run `target` in a thread of ours, which debuggers and coverage leave alone."""
     START_THREAD(threading.Thread(target=_untraced, args=(target,), name=name, daemon=True))
 
@@ -67,7 +67,7 @@ class Connection:
         self.is_open = True
         self.at_end: list[Callable[[], object]] = []
         """Called when the client has left."""
-        self.news: Callable[[], bytes] | None = None
+        self.pending_message: Callable[[], bytes] | None = None
         """Whole messages that have to come before the next one."""
 
     def answer(self, message: Message, fields: Mapping[str, object]) -> None:
@@ -82,8 +82,8 @@ class Connection:
     def push(self, data: Data) -> None:
         """Send whole messages, at once as far as possible: the next code may never let another thread run."""
         with self._lock:
-            if self.news is not None:
-                data = self.news() + bytes(data)
+            if self.pending_message is not None:
+                data = self.pending_message() + bytes(data)
             if not self._waiting and self.is_open and hasattr(socket, "MSG_DONTWAIT"):
                 try:
                     data = memoryview(data)[self._socket.send(data, socket.MSG_DONTWAIT) :]

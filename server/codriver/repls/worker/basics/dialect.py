@@ -14,9 +14,9 @@ import stat
 import types
 
 from .error_report import locals_of, plain_locals_of
-from .held_definitions import Holds
+from .held_definitions import UndoRecords
 from .plain_values import PYTHON
-from .printing import KeptValues, NoSuchPartError, shown_as, shows, tell
+from .printing import NoSuchPartError, StoredValues, display_of, send_value, shows
 from .systems import patiently
 
 TYPE_CHECKING = False
@@ -47,11 +47,11 @@ class Dialect:
 
     expands = False
     """Whether the language has macros to expand."""
-    runs_beside = False
+    runs_concurrently = False
     """Whether code can run on a thread of its own."""
-    tells_drift = False
+    reports_drift = False
     """Whether the dialect can compare loaded code with the files."""
-    tells_loaded = False
+    reports_loaded = False
     """Whether the dialect can tell the loaded code of each file, for others to compare."""
     has_hooks = False
     """Whether `sys.excepthook` is the user's way to have errors shown."""
@@ -64,9 +64,9 @@ class Dialect:
     """The folders of the project's files."""
 
     def __init__(self) -> None:
-        self.kept = KeptValues()
+        self.stored_values = StoredValues()
         self.roots = []
-        self.holds: Holds = Holds([])
+        self.undo_records: UndoRecords = UndoRecords([])
         """The changed definitions that may be put back."""
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
@@ -82,7 +82,7 @@ class Dialect:
         del path
         return None
 
-    def former_texts(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
+    def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
         """By file the text loaded at that time, if another text was loaded or evaluated since."""
         del since_ms, evaluated
         return {}
@@ -96,7 +96,7 @@ class Dialect:
         """The comparison with fresh imports that `make` gives for the loaded texts and the folders, or None."""
         del make
 
-    def take_streams(self) -> None:
+    def capture_streams(self) -> None:
         """Let threads of user code print to the worker's streams, if `sys.stdout` alone does not suffice."""
 
     def name_of(self, namespace: Any) -> str:
@@ -160,17 +160,17 @@ class Dialect:
         if path and isinstance(path[0], str) and path[0][:1] == "$" and path[0][1:].isdigit():
             number, path = int(path[0][1:]), path[1:]
         try:
-            value = self.kept.find(message["evaluation"], number)
+            value = self.stored_values.find(message["evaluation"], number)
             if len(path) == 1 and isinstance(path[0], str) and shows(value, path[0]):
-                shown = shown_as(value, path[0], start if isinstance(start, int) and start > 0 else 0)
-                tell(job, shown, self.name_of(job.session.namespace))
+                page = display_of(value, path[0], start if isinstance(start, int) and start > 0 else 0)
+                send_value(job, page, self.name_of(job.session.namespace))
                 return
             value = self.part_at(value, path)
         except NoSuchPartError as error:
             job.send({"codriver/missing": str(error)})
             return
         text, cut = self.print(value, job, start if isinstance(start, int) and start > 0 else 0, tuple(path))
-        tell(job, text, self.name_of(job.session.namespace), cut=cut)
+        send_value(job, text, self.name_of(job.session.namespace), cut=cut)
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
         """Names that begin with `prefix`, found without running user code."""
@@ -187,7 +187,7 @@ class Dialect:
         """
         raise NotImplementedError
 
-    def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
+    def names(self, pattern: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
         """The public names of the namespace `wanted` or, for a pattern with `*`, matching names and namespaces.
 
         Each has a row, up to `LISTED`, with `name`, `type`, and if present `args` and the `doc`'s first line; then
@@ -241,7 +241,7 @@ def kind_of(value: object, name: str) -> str:
     return "function" if callable(value) or issubclass(kind, (staticmethod, classmethod)) else "variable"
 
 
-KEPT_TEXTS = 2000
+MAX_SOURCES = 2000
 """How many evaluated texts are kept."""
 
 
@@ -255,12 +255,12 @@ class Sources:
         """The names of the texts."""
         return list(reversed(self._files))
 
-    def keep(self, file: str, text: str) -> None:
+    def store(self, file: str, text: str) -> None:
         """Let tracebacks show the lines of code outside of files; the time `None` keeps it from being looked for."""
         if file.startswith("<") or not os.path.exists(file):
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
             self._files.append(file)
-            if len(self._files) > KEPT_TEXTS:
+            if len(self._files) > MAX_SOURCES:
                 linecache.cache.pop(self._files.popleft(), None)
 
 
@@ -303,10 +303,10 @@ def lines_of(name: str) -> list[str]:
 
     `linecache` knows the texts; it is not asked for files, as it opens anything.
     """
-    kept: Any = linecache.cache.get(name)
+    stored_values: Any = linecache.cache.get(name)
     # A loader's promise of lines is shorter.
-    known: list[str] = kept[2] if kept is not None and len(kept) > 2 else []
-    if known and kept[1] is None:
+    known: list[str] = stored_values[2] if stored_values is not None and len(stored_values) > 2 else []
+    if known and stored_values[1] is None:
         return known
     try:
         text = read_source(name)

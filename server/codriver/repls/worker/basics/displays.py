@@ -65,8 +65,8 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
         if media == HTML and isinstance(page, str):
             text = _text_of_html(page)
             page = f"<{kind.__name__}: {text}>" if text else None
-        if shown := _clean(page):
-            return shown
+        if page_text := _clean(page):
+            return page_text
     return None
 
 
@@ -86,7 +86,7 @@ def _pretty(value: Any, to_text: Callable[[Any], str]) -> str | None:
             return _clean(library.pretty(value))
         printer = PrettyPrinter(to_text)
         printer.pretty(value)
-        return _clean("".join(printer.pieces))
+        return _clean("".join(printer.chunks))
     return None
 
 
@@ -96,39 +96,39 @@ class PrettyPrinter:
     max_width = 79
 
     def __init__(self, to_text: Callable[[Any], str]) -> None:
-        self.pieces: list[str] = []
+        self.chunks: list[str] = []
         self.stack: list[int] = []
         """The values being printed, by `id`: one of them again is a cycle."""
         self._to_text = to_text
 
     def text(self, text: str) -> None:
         """Add a text."""
-        self.pieces.append(text)
+        self.chunks.append(text)
 
     def breakable(self, sep: str = " ") -> None:
         """Add a separator, where IPython's printer may break the line."""
-        self.pieces.append(sep)
+        self.chunks.append(sep)
 
     def break_(self) -> None:
         """Begin a line."""
-        self.pieces.append("\n")
+        self.chunks.append("\n")
 
     def begin_group(self, _indent: int = 0, open: str = "") -> None:  # noqa: A002  # IPython's name
         """Begin a group with a text."""
-        self.pieces.append(open)
+        self.chunks.append(open)
 
     def end_group(self, _dedent: int = 0, close: str = "") -> None:
         """End a group with a text."""
-        self.pieces.append(close)
+        self.chunks.append(close)
 
     @contextlib.contextmanager
     def group(self, _indent: int = 0, open: str = "", close: str = "") -> Iterator[None]:  # noqa: A002  # as above
         """A group between two texts."""
-        self.pieces.append(open)
+        self.chunks.append(open)
         try:
             yield
         finally:
-            self.pieces.append(close)
+            self.chunks.append(close)
 
     @contextlib.contextmanager
     def indent(self, _indent: int) -> Iterator[None]:
@@ -141,7 +141,7 @@ class PrettyPrinter:
     def pretty(self, value: Any) -> None:
         """Add a value, by its own printer if its class has one."""
         if isinstance(value, type) or not hasattr(type(value), PRETTY):
-            self.pieces.append(self._to_text(value))
+            self.chunks.append(self._to_text(value))
             return
         is_cycle = id(value) in self.stack
         self.stack.append(id(value))
@@ -154,12 +154,12 @@ class PrettyPrinter:
 def _text_of_html(page: str) -> str:
     from html.parser import HTMLParser
 
-    class Texts(HTMLParser):
+    class TextParser(HTMLParser):
         def handle_data(self, data: str) -> None:
-            pieces.append(data)
+            chunks.append(data)
 
-    pieces: list[str] = []
-    parser = Texts()
+    chunks: list[str] = []
+    parser = TextParser()
     with contextlib.suppress(Exception):
         parser.feed(page[:MOST_HTML])
-    return " ".join(" ".join(pieces).split())[:MOST_TEXT]
+    return " ".join(" ".join(chunks).split())[:MOST_TEXT]

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     Words = Callable[[BaseException], dict[str, Any]]
 
 
-OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 FRAMES = 50
-TOLD_FRAMES = 2000
+MAX_FRAMES = 2000
 """Frames told of a failure: more than Python's recursion limit, as the server folds repeated ones."""
 LINK_FRAMES = 200
 """Frames told of each error behind a failure."""
@@ -49,11 +49,11 @@ def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[
 
     `words` gives type and message of each error of its chain, if the language has errors of its own.
     """
-    tell = words or words_of
-    frames = users_own(traceback.extract_tb(error.__traceback__))
-    parts = {**tell(error), "phase": getattr(error, PHASE, "execution"), "trace": _texts(frames)[:TOLD_FRAMES]}
+    describe = words or words_of
+    frames = user_frames_of(traceback.extract_tb(error.__traceback__))
+    parts = {**describe(error), "phase": getattr(error, PHASE, "execution"), "trace": _lines(frames)[:MAX_FRAMES]}
     if parts["phase"] in ("execution", "print"):
-        chain = [_link(relation, other, tell) for relation, other in itertools.islice(linked(error), LINKS)]
+        chain = [_link(relation, other, describe) for relation, other in itertools.islice(linked(error), LINKS)]
         left = sum(1 for _ in itertools.islice(linked(error), LINKS, MOST_LINKS))
         if left:
             chain.append({"relation": "omitted", "type": "…", "message": f"{left} more errors are left out"})
@@ -112,31 +112,31 @@ def _backport() -> object:
 def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
     """One more error of a chain, with frames of its own."""
     try:
-        told = words(error)
+        parts = words(error)
     except Exception as failure:  # the words of an error come from user code
-        told = {"type": type(error).__name__, "message": "its message cannot be shown: " + type(failure).__name__}
-    frames = users_own(traceback.extract_tb(error.__traceback__))
-    return {"relation": relation, **told, "trace": _texts(frames)[:LINK_FRAMES]}
+        parts = {"type": type(error).__name__, "message": "its message cannot be shown: " + type(failure).__name__}
+    frames = user_frames_of(traceback.extract_tb(error.__traceback__))
+    return {"relation": relation, **parts, "trace": _lines(frames)[:LINK_FRAMES]}
 
 
-def _texts(frames: Frames) -> list[str]:
+def _lines(frames: Frames) -> list[str]:
     """Frames in a line each, innermost first."""
     return [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames)]
 
 
-def add_place(parts: dict[str, Any], frames: Frames) -> None:
+def add_position(parts: dict[str, Any], frames: Frames) -> None:
     """Add the place of a failure: the innermost line of the user's own code, else the innermost of all."""
-    own = [frame for frame in frames if not is_library(frame.filename)] or frames
-    if own:
-        parts.update(file=own[-1].filename, line=own[-1].lineno or 1)
-        column = getattr(own[-1], "colno", None)
+    user_frames = [frame for frame in frames if not is_library(frame.filename)] or frames
+    if user_frames:
+        parts.update(file=user_frames[-1].filename, line=user_frames[-1].lineno or 1)
+        column = getattr(user_frames[-1], "colno", None)
         if column is not None:
             parts["column"] = column + 1
 
 
 def at_lines(frames: Frames) -> list[str]:
     """Frames in a line each, innermost first; a repeated frame once with its number."""
-    runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_texts(frames))]
+    runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_lines(frames))]
     return [f"  at {text}" + (f" … {count} times" if count > 1 else "") for text, count in runs]
 
 
@@ -145,14 +145,14 @@ def in_phase(error: BaseException, phase: str) -> None:
     setattr(error, PHASE, phase)
 
 
-def keep(error: BaseException) -> None:
+def store_error(error: BaseException) -> None:
     """Store an error for post-mortem debuggers. Source: Python's `sys.last_exc`, since 3.12."""
-    strip_own(error)
+    strip_codriver_frames(error)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     sys.last_exc = error  # type: ignore[attr-defined]  # set in all versions, as user code may ask for it
 
 
-def strip_own(error: BaseException) -> None:
+def strip_codriver_frames(error: BaseException) -> None:
     """Take the worker's frames off the top of an error's traceback, as nobody wants to debug them."""
     trace = error.__traceback__
     while trace is not None and is_around(trace.tb_frame.f_code.co_filename):
@@ -160,16 +160,16 @@ def strip_own(error: BaseException) -> None:
     error.__traceback__ = trace
 
 
-def trim(shown: traceback.TracebackException | None, seen: tuple[int, ...] = ()) -> None:
+def trim(report: traceback.TracebackException | None, seen: tuple[int, ...] = ()) -> None:
     """Take the worker's own frames out of a traceback, and out of its causes' and group members' tracebacks."""
-    if shown is None or id(shown) in seen:
+    if report is None or id(report) in seen:
         return
-    shown.stack[:] = users_own(shown.stack)
-    for other in (shown.__cause__, shown.__context__, *(getattr(shown, "exceptions", None) or ())):
-        trim(other, (*seen, id(shown)))
+    report.stack[:] = user_frames_of(report.stack)
+    for other in (report.__cause__, report.__context__, *(getattr(report, "exceptions", None) or ())):
+        trim(other, (*seen, id(report)))
 
 
-def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
+def user_frames_of(frames: Iterable[traceback.FrameSummary]) -> Frames:
     """Frames without the worker's, and without those of the event loop around an `await` at the top."""
     rest = itertools.dropwhile(lambda frame: is_around(frame.filename), frames)
     return [frame for frame in rest if not is_worker(frame.filename)]
@@ -177,7 +177,7 @@ def users_own(frames: Iterable[traceback.FrameSummary]) -> Frames:
 
 def is_worker(file: str) -> bool:
     """Whether a file is the worker's: see `loading` for the names in angle brackets."""
-    return file.startswith((OWN_FOLDER, "<codriver "))
+    return file.startswith((CODRIVER_DIRECTORY, "<codriver "))
 
 
 def is_library(file: str) -> bool:
@@ -206,23 +206,25 @@ def locals_of(
     A frame is told as in the report; of repeated calls the innermost stands for all. `name` gives a variable's name in
     the source, or nothing for one that is not the user's.
     """
-    told: list[dict[str, Any]] = []
+    parts: list[dict[str, Any]] = []
     errors = itertools.chain([error], (other for _, other in itertools.islice(linked(error), LINKS)))
-    for place, one in enumerate(errors):
-        shown: dict[str, dict[str, str]] = {}
+    for number, one in enumerate(errors):
+        report: dict[str, dict[str, str]] = {}
         for text, values in _frames(one):
-            if text not in shown and len(shown) < FRAMES_WITH_LOCALS:
-                shown[text] = dict(itertools.islice(_locals(values, most, printer, name), NAMES))
-        told += [{"error": place, "frame": text, "locals": found} for text, found in shown.items() if found]
-    return told
+            if text not in report and len(report) < FRAMES_WITH_LOCALS:
+                report[text] = dict(itertools.islice(_locals(values, most, printer, name), NAMES))
+        parts += [{"error": number, "frame": text, "locals": found} for text, found in report.items() if found]
+    return parts
 
 
 def plain_locals_of(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
     """The first few plain locals of the innermost frame of the user's code, each whole, as `name=value`."""
     for _, values in _frames(error)[:1]:
-        named = ((shown, key) for key in list(values) if (shown := name(key)) and not SECRET.search(shown))
-        told = (f"{shown}={text}" for shown, key in named if (text := printer.whole(values[key], AT_ONCE_CHARACTERS)))
-        return list(itertools.islice(told, AT_ONCE))
+        named = ((report, key) for key in list(values) if (report := name(key)) and not SECRET.search(report))
+        parts = (
+            f"{report}={text}" for report, key in named if (text := printer.whole(values[key], AT_ONCE_CHARACTERS))
+        )
+        return list(itertools.islice(parts, AT_ONCE))
     return []
 
 
@@ -243,6 +245,6 @@ def _locals(
     values: dict[str, Any], most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
     for key in list(values):
-        shown = name(key)
-        if shown and not SECRET.search(shown):
-            yield shown, printer.text(values[key], most)
+        report = name(key)
+        if report and not SECRET.search(report):
+            yield report, printer.text(values[key], most)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .jobs import Job
 
 _PACKAGE = __name__.rpartition(".")[0].rpartition(".")[0] + ".features"
-_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
+_DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
 
 
 class WorkerFeature:
@@ -41,7 +41,7 @@ class WorkerFeature:
 def found() -> "list[WorkerFeature]":
     """Import and return the features that are there. In a kernel, they have been loaded already."""
     try:
-        names = [name[:-3] for name in os.listdir(_FOLDER) if name.endswith(".py") and name != "__init__.py"]
+        names = [name[:-3] for name in os.listdir(_DIRECTORY) if name.endswith(".py") and name != "__init__.py"]
     except OSError:
         names = [full.rpartition(".")[2] for full in sys.modules if full.startswith(_PACKAGE + ".")]
     return [importlib.import_module(_PACKAGE + "." + name).FEATURE for name in sorted(names)]

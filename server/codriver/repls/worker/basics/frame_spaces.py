@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 _ABSENT = object()
 FRAME = "codriver/frame"
 """The op that evaluates in a frame: its field `frame` names the frame; with `test` it is the last red test's."""
-RED_TEST = "_codriver_red_test"
+FAILED_TEST = "_codriver_red_test"
 """The module by which the program that runs tests leaves the failure of the last run."""
-NO_OWN = "super() without arguments finds nothing here, as the code is not in the method: name the class and the object"
+NO_CLASS = (
+    "super() without arguments finds nothing here, as the code is not in the method: name the class and the object"
+)
 NO_AWAIT = "await is not possible in a frame, as nothing runs it any more: evaluate that without frame"
 
 
@@ -42,9 +44,9 @@ class FrameSpace:
         self._number = number
         self.around = frame.f_globals
         """The names of the frame's module."""
-        self._own = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+        self._local_names = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
         self.locals: dict[str, Any] = {} if is_module else dict(frame.f_locals)
-        self._hides = {*self._own, *self.locals}
+        self._hides = {*self._local_names, *self.locals}
         """The names that hide globals in the frame: its locals, also those without a value."""
         self._seen = {name: value for name, value in list(self.around.items()) if name not in self._hides}
         """The globals as the namespace got them."""
@@ -56,7 +58,7 @@ class FrameSpace:
         Raises:
             FrameError: the code names locals, and the frame no longer has any.
         """
-        if self._own and not self.locals and (gone := self._named_in(codes)):
+        if self._local_names and not self.locals and (gone := self._named_in(codes)):
             words = f"{gone} is not there: frame {self._number} was cleared, its locals are gone"
             raise FrameError(words)
         if self.names is self.around:
@@ -82,7 +84,7 @@ class FrameSpace:
             one = waiting.pop()
             named.update(one.co_names)
             waiting += [value for value in one.co_consts if isinstance(value, types.CodeType)]
-        return next((name for name in self._own if name in named and name not in self.names), "")
+        return next((name for name in self._local_names if name in named and name not in self.names), "")
 
 
 class FrameSpaces:
@@ -114,13 +116,13 @@ def frames_of(
     if error is None:
         return []
     rest = itertools.dropwhile(lambda one: is_around(one[0].f_code.co_filename), _walk(error.__traceback__))
-    kept = [
+    frames = [
         frame
         for frame, line in rest
         if not is_worker(frame.f_code.co_filename)
         and not is_left_out(frame.f_code.co_filename, line, frame.f_code.co_name)
     ]
-    return kept[::-1]
+    return frames[::-1]
 
 
 def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, int]]:
@@ -129,14 +131,14 @@ def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, 
         trace = trace.tb_next
 
 
-def of_red_test(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
+def of_failed_test(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
     """The frames of the first failed test of the last run, as in its report, and their namespaces.
 
     `owner`: the session whose namespaces they are.
     """
-    kept: Any = sys.modules.get(RED_TEST)
-    frames: list[types.FrameType] = getattr(kept, "frames", [])
-    spaces: dict[str, FrameSpaces] = getattr(kept, "spaces", {})
+    stored: Any = sys.modules.get(FAILED_TEST)
+    frames: list[types.FrameType] = getattr(stored, "frames", [])
+    spaces: dict[str, FrameSpaces] = getattr(stored, "spaces", {})
     return frames, spaces.setdefault(owner, FrameSpaces())
 
 
@@ -149,7 +151,7 @@ def check(tree: ast.AST) -> None:
     for node in _outside_of_functions(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args:
-                raise FrameError(NO_OWN)
+                raise FrameError(NO_CLASS)
         elif isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)) or getattr(node, "is_async", False):
             raise FrameError(NO_AWAIT)
 

@@ -23,7 +23,7 @@ INSTALLED = ("site-packages", "dist-packages")
 """Folders of installed packages, which belong to no project."""
 MOST_WRAPPERS = 20
 ABSENT = object()
-MOST_HELD = 8
+MAX_RECORDS = 8
 
 
 def is_class(value: object) -> bool:
@@ -47,13 +47,13 @@ def home_of(value: object) -> Any:
     return space_of(value).get("__module__") if is_class(value) else value.__module__
 
 
-def function_in(held: Any) -> object:
+def function_in(value: Any) -> object:
     """The function within a static method, class method or property; any other value is returned as it is."""
-    if type(held) in (staticmethod, classmethod):
-        return held.__func__
-    if type(held) is property:
-        return held.fget
-    return held
+    if type(value) in (staticmethod, classmethod):
+        return value.__func__
+    if type(value) is property:
+        return value.fget
+    return value
 
 
 def unwrapped(value: object) -> Iterator[types.FunctionType]:
@@ -85,28 +85,28 @@ def all_classes() -> Iterator[type]:
                 yield kind
 
 
-class Held:
+class UndoRecord:
     """The definitions from before the loads of one batch. Lives until they are put back, or kept.
 
     Without `holds` it serves loads that will not be put back.
     """
 
-    def __init__(self, roots: list[str], *, holds: bool = True) -> None:
-        self._holds = holds
+    def __init__(self, roots: list[str], *, undo_records: bool = True) -> None:
+        self._is_recording = undo_records
         self._roots = [os.path.join(os.path.realpath(root), "") for root in roots]
         self._steps: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
-        self._modules = dict(sys.modules) if holds else {}
+        self._modules = dict(sys.modules) if undo_records else {}
         self._before: tuple[dict[str, Any], dict[int, type]] = {}, {}
         self._made: list[type] = []
 
     def begin_load(self) -> None:
         """Note the existing modules and classes before a load."""
-        if self._holds:
+        if self._is_recording:
             self._before = dict(sys.modules), {id(one): one for one in all_classes()}
 
     def end_load(self, home: str = "") -> None:
         """Keep the modules that the load of the module `home` exchanged, and the project's classes that it made."""
-        if self._holds:
+        if self._is_recording:
             modules, classes = self._before
             for name, old in modules.items():
                 if sys.modules.get(name, ABSENT) is not old:
@@ -115,12 +115,12 @@ class Held:
             self._made += [one for one in made if home_of(one) == home or self._is_of_project(home_of(one))]
             self._before = {}, {}
 
-    def note(self, shown: str, is_ours: Callable[[], object], undo: Callable[[], object]) -> None:
+    def note(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
         """Keep one change: a test whether it still stands, and its undoing. `shown`: its name, or empty."""
-        if self._holds:
-            self._steps.append((shown, is_ours, undo))
+        if self._is_recording:
+            self._steps.append((label, is_current, undo))
 
-    def note_key(self, shown: str, space: dict[Any, Any], key: object, old: object) -> None:
+    def note_key(self, label: str, space: dict[Any, Any], key: object, old: object) -> None:
         """Keep a mapping key's former value, ABSENT for a new key."""
         new = space.get(key, ABSENT)
 
@@ -130,9 +130,9 @@ class Held:
             else:
                 space[key] = old
 
-        self.note(shown, lambda: space.get(key, ABSENT) is new, undo)
+        self.note(label, lambda: space.get(key, ABSENT) is new, undo)
 
-    def note_attribute(self, shown: str, owner: Any, key: str, old: object) -> None:
+    def note_attribute(self, label: str, owner: Any, key: str, old: object) -> None:
         """Keep a class attribute's former value."""
         new = space_of(owner).get(key, ABSENT)
 
@@ -142,28 +142,28 @@ class Held:
             else:
                 type.__setattr__(owner, key, old)
 
-        self.note(shown, lambda: space_of(owner).get(key, ABSENT) is new, undo)
+        self.note(label, lambda: space_of(owner).get(key, ABSENT) is new, undo)
 
     def put_back(self) -> list[str]:
         """Put all back, the newest change first; the names with newer definitions, which stay."""
         left = self._undo()
         self._forget_modules()
-        return sorted({name for name in [*left, *take_out(self._made)] if name})
+        return sorted({name for name in [*left, *detach_classes(self._made)] if name})
 
     def _undo(self) -> list[str]:
         left = []
-        for shown, is_ours, undo in reversed(self._steps):
+        for label, is_current, undo in reversed(self._steps):
             try:
-                if is_ours():
+                if is_current():
                     undo()
                     continue
             except (TypeError, ValueError, AttributeError, KeyError):
                 pass  # another layout by now, or an empty cell
-            left.append(shown)
+            left.append(label)
         self._steps.clear()
         return left
 
-    def is_own(self, file: str) -> bool:
+    def is_project_file(self, file: str) -> bool:
         """Whether a file is the project's own, not installed there."""
         parts = os.path.realpath(file).split(os.sep)
         within = any(os.path.realpath(file).startswith(root) for root in self._roots)
@@ -175,7 +175,7 @@ class Held:
             return False
         module = sys.modules.get(home)
         file = getattr(module, "__dict__", {}).get("__file__")
-        return self.is_own(file) if isinstance(file, str) else module is None and home not in self._modules
+        return self.is_project_file(file) if isinstance(file, str) else module is None and home not in self._modules
 
     def _forget_modules(self) -> None:
         """Take out the project's new modules: they hold definitions that were put back."""
@@ -183,7 +183,7 @@ class Held:
             file = getattr(module, "__dict__", {}).get("__file__")
             if name in self._modules or not isinstance(file, str):
                 continue
-            if self.is_own(file):
+            if self.is_project_file(file):
                 del sys.modules[name]
                 parent, _, child = name.rpartition(".")
                 space = getattr(sys.modules.get(parent), "__dict__", {})
@@ -203,48 +203,48 @@ class Snapshot:
             if is_class(value) and home_of(value) == module.__name__
         ]
 
-    def note_changes(self, held: Held) -> None:
+    def note_changes(self, undo: UndoRecord) -> None:
         """Keep in `held` each name whose value changed since the hold began, with its former value."""
         home, space = self._module.__name__, self._module.__dict__
         for name in [*self.names, *(one for one in list(space) if one not in self.names)]:
             old = self.names.get(name, ABSENT)
             if space.get(name, ABSENT) is not old:
-                held.note_key(home + "." + name, space, name, old)
+                undo.note_key(home + "." + name, space, name, old)
         for owner, attributes in self._spaces:
             now = space_of(owner)
             for name in [*attributes, *(one for one in list(now) if one not in attributes)]:
                 old = attributes.get(name, ABSENT)
                 if now.get(name, ABSENT) is not old:
-                    held.note_attribute(home + "." + owner.__qualname__ + "." + name, owner, name, old)
+                    undo.note_attribute(home + "." + owner.__qualname__ + "." + name, owner, name, old)
 
 
-class Holds:
+class UndoRecords:
     """The holds of all batches, by their ids, for the life of the worker; beyond a number the oldest is forgotten."""
 
     def __init__(self, roots: list[str]) -> None:
         self._roots = roots
-        self._held: dict[str, Held] = {}
+        self._records: dict[str, UndoRecord] = {}
 
-    def make(self) -> Held:
+    def make(self) -> UndoRecord:
         """The hold of a new batch."""
-        return Held(self._roots)
+        return UndoRecord(self._roots)
 
-    def of(self, batch: object) -> Held:
+    def of(self, batch: object) -> UndoRecord:
         """The hold of a batch; an empty hold for a load outside of any."""
         if not isinstance(batch, str) or not batch:
-            return Held([], holds=False)
-        if batch not in self._held:
-            self._held[batch] = self.make()
-            if len(self._held) > MOST_HELD:
-                del self._held[next(iter(self._held))]
-        return self._held[batch]
+            return UndoRecord([], undo_records=False)
+        if batch not in self._records:
+            self._records[batch] = self.make()
+            if len(self._records) > MAX_RECORDS:
+                del self._records[next(iter(self._records))]
+        return self._records[batch]
 
     def end(self, batch: str, *, puts_back: bool) -> list[str]:
         """Put back a batch's changes, or keep them; the names that stay all the same."""
-        held = self._held.pop(batch, None)
-        if held is None or not puts_back:
+        record = self._records.pop(batch, None)
+        if record is None or not puts_back:
             return []
-        return held.put_back()
+        return record.put_back()
 
 
 HEAP, IMMUTABLE = 1 << 9, 1 << 8
@@ -255,7 +255,7 @@ flags_of, bases_of, base_of, order_of = (
 """The attributes of a class, read without asking its metaclass."""
 
 
-def take_out(classes: list[type]) -> list[str]:
+def detach_classes(classes: list[type]) -> list[str]:
     """Give each class an empty base of ours in place of its own; the names of classes that stay. The list is emptied.
 
     A class stays if it, or a subclass, has instances, is a base of a class outside of the list, or has a layout or a

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .connections import Connection, Message
 
-PIECE_CHARACTERS = 256 * 1024
+CHUNK_CHARACTERS = 256 * 1024
 """Longest text in one message of output."""
 
 
@@ -101,16 +101,16 @@ class Job:
         """The lines on which the forms begin, for forms that run as one."""
         self.edited: list[str] = []
         """Modules that its code used and whose files were edited since their load, in words."""
-        self.folder = ""
+        self.directory = ""
         """The working folder at the job's beginning."""
         self.declined = 0
         """The number of times that an application asked for a REPL of its own before the job began."""
         self.over = threading.Event()
-        self.is_begun = False
+        self.is_started = False
         self.is_interrupted = False
         self.is_cut_off = False
         """True once the code was told that its input has ended: the error that follows counts as the interrupt's."""
-        self.is_beside = False
+        self.is_concurrent = False
         """True of a job that runs on a thread of its own, beside the job on the main thread."""
         self.interrupts: Interrupts | None = None
         """The interrupts of the job's own thread; None for a job on the main thread."""
@@ -121,9 +121,9 @@ class Job:
         self.wake: Callable[[], object] | None = None
         """Ends the evaluation's wait for an event outside of its thread."""
         self.shield = shield
-        self._tell_of = touch
+        self._touch_output = touch
         self._lock = threading.Lock()
-        self._texts: list[tuple[str, str]] = []
+        self._chunks: list[tuple[str, str]] = []
         self._packed: list[bytes] = []
         self._size = 0
         self._is_dirty = False
@@ -135,19 +135,19 @@ class Job:
             self._packed.append(pack(self.message, fields))
             self._push()
 
-    def tell(self, fields: Mapping[str, object]) -> None:
+    def answer_soon(self, fields: Mapping[str, object]) -> None:
         """Answer soon, in one packet with the end of the evaluation if that is near."""
         with self.shield, self._lock:
             self._pack()
             self._packed.append(pack(self.message, fields))
-            if len(self._packed[-1]) > PIECE_CHARACTERS:
+            if len(self._packed[-1]) > CHUNK_CHARACTERS:
                 self._push()
             else:
                 self._touch()
 
     def write(self, stream: str, text: str) -> None:
         """Take printed text, sent soon. No lock is taken: a printing finalizer may run anywhere, in our code too."""
-        self._texts.append((stream, text))
+        self._chunks.append((stream, text))
         self._size += len(text)
         if not self._is_dirty:
             self._touch()
@@ -173,7 +173,7 @@ class Job:
 
     def _touch(self) -> None:
         self._is_dirty = True
-        self._tell_of(self)
+        self._touch_output(self)
 
     def _push(self) -> None:
         self._is_dirty = False
@@ -183,13 +183,13 @@ class Job:
             self.connection.push(b"".join(packed) if len(packed) > 1 else packed[0])
 
     def _pack(self) -> None:
-        texts = self._texts[:]
-        del self._texts[: len(texts)]
+        chunks = self._chunks[:]
+        del self._chunks[: len(chunks)]
         self._size = 0
-        for stream, group in itertools.groupby(texts, key=operator.itemgetter(0)):
+        for stream, group in itertools.groupby(chunks, key=operator.itemgetter(0)):
             text = "".join(text for _, text in group)
-            for start in range(0, len(text), PIECE_CHARACTERS):
-                self._packed.append(pack(self.message, {stream: text[start : start + PIECE_CHARACTERS]}))
+            for start in range(0, len(text), CHUNK_CHARACTERS):
+                self._packed.append(pack(self.message, {stream: text[start : start + CHUNK_CHARACTERS]}))
 
 
 ABANDONED = (
@@ -204,7 +204,7 @@ time.
 """
 
 
-SIGNAL_COMES_S = 0.05
+SIGNAL_ARRIVAL_S = 0.05
 """The time for a signal that another thread brings, before code that waits for input gets the input's end."""
 
 
@@ -218,7 +218,7 @@ class Interrupts:
         self.shield = Shield()
         self._is_supervised = is_supervised
         self._running: Job | None = None
-        self._wanted: Job | None = None
+        self._target: Job | None = None
         self._is_sent = False
         """Whether a signal of ours is on its way: any other was sent by user code, or by hand."""
         self._stopping = threading.Lock()
@@ -249,13 +249,13 @@ class Interrupts:
         patience = monotonic() + INTERRUPT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
-                self._wanted, self._is_sent = job, True
+                self._target, self._is_sent = job, True
                 if hasattr(signal, "pthread_kill"):
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
                     self._raise()
                     # On Windows a signal does not wake code that waits for input, and comes by another thread.
-                    if not job.over.wait(SIGNAL_COMES_S):
+                    if not job.over.wait(SIGNAL_ARRIVAL_S):
                         job.session.input.put("")
                 job.over.wait(SIGNAL_EVERY_S)
         return job.over.is_set()
@@ -273,8 +273,8 @@ class Interrupts:
         signal.raise_signal(signal.SIGINT)  # unlike `interrupt_main` it ends a sleep
 
     def _on_signal(self, _number: int, _frame: object) -> None:
-        is_ours, self._is_sent = self._is_sent, False
-        if is_ours and self._running is not self._wanted:
+        is_expected, self._is_sent = self._is_sent, False
+        if is_expected and self._running is not self._target:
             return  # the signal comes late: its evaluation is over
         if self._running is None and self._is_supervised:
             return  # finished code sent the signal to itself: there is no terminal

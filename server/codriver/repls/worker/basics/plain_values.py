@@ -97,12 +97,12 @@ class PlainPrinter:
         comma, colon = self._between
         if hasattr(kind, "items"):
             pairs = ((self.text(key, most, level + 1), key, part) for key, part in value.items())
-            texts = [shown + colon + self._of_key(key, part, most, level) for shown, key, part in pairs]
+            parts = [key_text + colon + self._of_key(key, part, most, level) for key_text, key, part in pairs]
         else:
-            texts = [self.text(part, most, level + 1) for part in value]
-        if kind is tuple and len(texts) == 1:
+            parts = [self.text(part, most, level + 1) for part in value]
+        if kind is tuple and len(parts) == 1:
             after = ",)"
-        text = before + comma.join(texts) + after
+        text = before + comma.join(parts) + after
         return text if len(text) <= most else f"{name_of(kind)} of {len(value)}"
 
     def _of_key(self, key: Any, part: Any, most: int, level: int) -> str:

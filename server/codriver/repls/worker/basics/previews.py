@@ -19,7 +19,7 @@ COLUMNS = 10
 MOST_ROWS = 1000
 MOST_ELEMENTS = 10_000
 """The most elements printed of a value whose library was told to omit nothing: an answer has room for less."""
-SHOWN_OF_INDEX = 10
+INDEX_ITEMS = 10
 """The elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
 POLARS_ROWS, POLARS_COLUMNS = 10, 8
 """The rows and columns that polars prints of a table unless told otherwise.
@@ -62,21 +62,21 @@ def title_of(value: Any) -> str:
     return f"{kind.__name__} {_shape(value)} {value.dtype}" if is_array(value) else ""
 
 
-def preview_of(value: Any, start: int, asked: int | None) -> tuple[str, str] | None:
+def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str, str] | None:
     """A value with a shape in its library's print, and the omissions in words; None for any other value.
 
     If so many elements are `asked` for, or elements from a place `start` on, all of these are told.
     """
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None
-    if not start and asked is None:
+    if not start and requested_rows is None:
         with _bounded(MOST_ROWS, MOST_ELEMENTS):
             return repr(value), _elided(value)
     count, size = len(value), 1
     for axis in value.shape:
         size *= int(axis)
-    wanted = asked if asked is not None else ROWS
-    rows = wanted if is_table(value) else max(1, wanted // max(1, size // max(1, count)))
+    most_rows = requested_rows if requested_rows is not None else ROWS
+    rows = most_rows if is_table(value) else max(1, most_rows // max(1, size // max(1, count)))
     part = value[start : start + rows]
     with _bounded(sys.maxsize, sys.maxsize, is_whole=True):
         text = repr(part)
@@ -94,14 +94,14 @@ def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[No
     with contextlib.ExitStack() as stack:
         for library, name, most in ((pandas, "display.max_rows", rows), (pandas, "display.max_seq_items", elements)):
             if library is not None and hasattr(library, "option_context"):
-                own = library.get_option(name)
-                bound = most if is_whole or not own else min(own, most)
+                current = library.get_option(name)
+                bound = most if is_whole or not current else min(current, most)
                 stack.enter_context(library.option_context(name, bound))
         if is_whole and pandas is not None and hasattr(pandas, "option_context"):
             stack.enter_context(pandas.option_context("display.max_columns", None, "display.max_colwidth", None))
         if numpy is not None and hasattr(numpy, "printoptions"):
-            own = numpy.get_printoptions()["threshold"]
-            stack.enter_context(numpy.printoptions(threshold=elements if is_whole else min(own, elements)))
+            current = numpy.get_printoptions()["threshold"]
+            stack.enter_context(numpy.printoptions(threshold=elements if is_whole else min(current, elements)))
         options = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None) if torch is not None else None
         if options is not None:
             stack.callback(setattr, options, "threshold", options.threshold)
@@ -114,11 +114,11 @@ def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[No
 
 def _elided(value: Any) -> str:
     """The rows or elements, or else the columns, that the library omits in printing a value, in words."""
-    count, shown = len(value), _shown(value)
-    if shown < count:
-        return f"{count - shown} of {count} {_unit(value)}"
+    count, visible = len(value), _visible_rows(value)
+    if visible < count:
+        return f"{count - visible} of {count} {_unit(value)}"
     if is_table(value):
-        columns, most = int(value.shape[1]), _shown_columns(value)
+        columns, most = int(value.shape[1]), _visible_columns(value)
         return f"{columns - most} of {columns} columns" if most < columns else ""
     size = 1
     for axis in value.shape:
@@ -126,7 +126,7 @@ def _elided(value: Any) -> str:
     return f"some of {size} elements" if is_array(value) and size > _threshold(value) else ""
 
 
-def _shown(value: Any) -> int:
+def _visible_rows(value: Any) -> int:
     """The number of rows or elements that the library prints of a value, within our bounds."""
     count = len(value)
     if _is(value, "polars", "DataFrame", "Series"):
@@ -140,12 +140,12 @@ def _shown(value: Any) -> int:
     get = sys.modules["pandas"].get_option
     if _is(value, "pandas", "Index"):
         most = min(get("display.max_seq_items") or MOST_ELEMENTS, MOST_ELEMENTS)
-        return count if count <= most else min(most, 2 * SHOWN_OF_INDEX)
+        return count if count <= most else min(most, 2 * INDEX_ITEMS)
     most = min(get("display.max_rows") or MOST_ROWS, MOST_ROWS)
     return count if count <= most else min(most, get("display.min_rows") or most)
 
 
-def _shown_columns(value: Any) -> int:
+def _visible_columns(value: Any) -> int:
     columns = int(value.shape[1])
     if _is(value, "polars", "DataFrame"):
         return min(columns, POLARS_COLUMNS)
@@ -153,8 +153,8 @@ def _shown_columns(value: Any) -> int:
 
 
 def _polars_rows() -> int:
-    told = os.environ.get("POLARS_FMT_MAX_ROWS", "")
-    return int(told) if told.isdigit() else POLARS_ROWS
+    setting = os.environ.get("POLARS_FMT_MAX_ROWS", "")
+    return int(setting) if setting.isdigit() else POLARS_ROWS
 
 
 def _print_options(value: Any) -> tuple[int, int]:
@@ -162,8 +162,8 @@ def _print_options(value: Any) -> tuple[int, int]:
     if _is(value, "torch", "Tensor"):
         options: Any = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None)
         return (int(options.threshold), int(options.edgeitems)) if options is not None else (1000, 3)
-    told = sys.modules["numpy"].get_printoptions()
-    return told["threshold"], told["edgeitems"]
+    setting = sys.modules["numpy"].get_printoptions()
+    return setting["threshold"], setting["edgeitems"]
 
 
 def _threshold(value: Any) -> int:
@@ -235,11 +235,11 @@ def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
     if not value and kind not in (list, tuple, dict):
         return f"{kind.__name__}()"
     before, after = AROUND[kind]
-    shown = itertools.islice(value.items() if kind is dict else value, GLIMPSED)
+    visible = itertools.islice(value.items() if kind is dict else value, GLIMPSED)
     if kind is dict:
-        parts = [f"{_in_line(key, levels - 1)}: {_in_line(one, levels - 1)}" for key, one in shown]
+        parts = [f"{_in_line(key, levels - 1)}: {_in_line(one, levels - 1)}" for key, one in visible]
     else:
-        parts = [_in_line(one, levels - 1) for one in shown]
+        parts = [_in_line(one, levels - 1) for one in visible]
     if len(value) > GLIMPSED:
         parts.append("...")
     return before + ", ".join(parts) + ("," if kind is tuple and len(value) == 1 else "") + after

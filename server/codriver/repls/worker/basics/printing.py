@@ -15,7 +15,7 @@ import weakref
 
 from .displays import pretty_of
 from .previews import preview_of, rows_of
-from .sensitive_texts import look
+from .sensitive_texts import check
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,20 +70,20 @@ class Cuts:
 
     def __init__(self) -> None:
         self._first = ""
-        self._place: Path = ()
+        self._path: Path = ()
         self._count = 0
 
     def add(self, words: str, path: Path) -> None:
         """Note an omission at a place. Only the outermost place is told."""
-        if not self._count or len(path) < len(self._place):
-            self._first, self._place = words, path
+        if not self._count or len(path) < len(self._path):
+            self._first, self._path = words, path
         self._count += 1
 
     def words(self) -> str:
         """The omissions in words; empty without any."""
         if not self._count:
             return ""
-        where = " at " + json.dumps(self._place, ensure_ascii=False) if self._place else ""
+        where = " at " + json.dumps(self._path, ensure_ascii=False) if self._path else ""
         more = f", and in {self._count - 1} more places" if self._count > 2 else ""
         return self._first + where + (more or (", and in 1 more place" if self._count == 2 else ""))
 
@@ -94,8 +94,8 @@ class Printer:
     `asked`: the requested length, else None: tables and arrays are then cut as their library does.
     """
 
-    def __init__(self, length: int | None, depth: int | None, asked: int | None = None) -> None:
-        self._length, self._depth, self._asked = length, depth, asked
+    def __init__(self, length: int | None, depth: int | None, requested: int | None = None) -> None:
+        self._length, self._depth, self._requested = length, depth, requested
         self.cuts = Cuts()
 
     def whole(self, value: Any, start: int = 0, before: Path = ()) -> str:
@@ -120,19 +120,19 @@ class Printer:
 
     def _collection(self, value: Any, shape: Shape, path: Path, around: tuple[int, ...], start: int) -> str:
         end = None if self._length is None or shape.keys == "=" else start + self._length
-        texts = ["..."] if start else []
-        shown = start
+        parts = ["..."] if start else []
+        count = start
         for step, part in itertools.islice(shape.parts(), start, end):
             key = "" if not shape.keys else step if shape.keys == "=" else self._text(step, path, around)
             text = f"{key}{shape.keys}" + self._text(part, (*path, step_of(step)), around)
-            texts.append(f"({text})" if shape.keys == ", " else text)
-            shown += 1
-        if shape.count is not None and shape.count > shown:
-            self.cuts.add(f"{shape.count - shown + start} of {shape.count} elements", path)
-            texts.append("...")
-        elif isinstance(value, tuple) and len(texts) == 1 and not shape.keys:
-            texts[0] += ","
-        return shape.before + ", ".join(texts) + shape.after
+            parts.append(f"({text})" if shape.keys == ", " else text)
+            count += 1
+        if shape.count is not None and shape.count > count:
+            self.cuts.add(f"{shape.count - count + start} of {shape.count} elements", path)
+            parts.append("...")
+        elif isinstance(value, tuple) and len(parts) == 1 and not shape.keys:
+            parts[0] += ","
+        return shape.before + ", ".join(parts) + shape.after
 
     def _plain(self, value: Any, path: Path, start: int) -> str:
         if isinstance(value, (str, bytes)) and len(value) > NESTED_CHARACTERS and path:
@@ -141,9 +141,9 @@ class Printer:
             self.cuts.add(f"{left} of {len(value)} {unit}", path)
             return repr(value[:NESTED_CHARACTERS]) + f"... ({left} more {unit})"
         if start or self._length is not None:
-            shown = preview_of(value, start, self._asked)
-            if shown is not None:
-                text, words = shown
+            preview = preview_of(value, start, self._requested)
+            if preview is not None:
+                text, words = preview
                 if words:
                     self.cuts.add(words, path)
                 return text
@@ -167,20 +167,20 @@ def shape_of(value: Any) -> Shape | None:
     """The parts of a value whose class prints them in the way of Python's own; None for any other."""
     if type(value) in ATOMS:
         return None
-    shown_by: Any = type(value).__repr__
+    repr_method: Any = type(value).__repr__
     for kind, (before, after) in BRACKETS.items():
-        if isinstance(value, kind) and shown_by is kind.__repr__:
+        if isinstance(value, kind) and repr_method is kind.__repr__:
             return _brackets(value, kind, before, after)
-    if isinstance(value, collections.defaultdict) and shown_by is collections.defaultdict.__repr__:
+    if isinstance(value, collections.defaultdict) and repr_method is collections.defaultdict.__repr__:
         return _mapping(value, f"defaultdict({value.default_factory!r}, {{", "})")
-    if isinstance(value, array.array) and shown_by is array.array.__repr__ and value.typecode != "u":
+    if isinstance(value, array.array) and repr_method is array.array.__repr__ and value.typecode != "u":
         return Shape(f"array({value.typecode!r}, [", "])", len(value), lambda: enumerate(value), keys="")
-    if isinstance(value, (collections.UserDict, collections.UserList)) and shown_by in (
+    if isinstance(value, (collections.UserDict, collections.UserList)) and repr_method in (
         collections.UserDict.__repr__,
         collections.UserList.__repr__,
     ):
         return shape_of(value.data)
-    names = _fields(value, shown_by)
+    names = _fields(value, repr_method)
     if names is None:
         return None
     title = type(value).__qualname__.rsplit(">.", 1)[-1]
@@ -215,9 +215,9 @@ def _mapping(value: Any, before: str, after: str, keys: str = ": ") -> Shape:
     return Shape(before, after, len(value), lambda: iter(value.items()), keys=keys)
 
 
-def _fields(value: Any, shown_by: Any) -> list[str] | None:
+def _fields(value: Any, repr_method: Any) -> list[str] | None:
     """The printed fields of a record class made by Python or attrs; None for any other class."""
-    inner = getattr(shown_by, "__wrapped__", shown_by)
+    inner = getattr(repr_method, "__wrapped__", repr_method)
     code = getattr(inner, "__code__", None)
     made_in = getattr(code, "co_filename", "")
     if isinstance(value, type):
@@ -298,7 +298,7 @@ def limits(job: Job) -> tuple[int | None, int | None]:
     return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
 
 
-def asked_limits(job: Job) -> tuple[int | None, int | None]:
+def requested_limits(job: Job) -> tuple[int | None, int | None]:
     """The requested length and depth, which win over the user's settings in the REPL."""
     return _limit(job, "print-length"), _limit(job, "print-level")
 
@@ -309,9 +309,9 @@ def _limit(job: Job, *names: str) -> int | None:
     return next((given for given in found if isinstance(given, int) and given > 0), None)
 
 
-def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
+def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
     """Send a printed value, within the quota of bytes that the request names; `cut`: its omissions in words."""
-    look()
+    check()
     quota = job.message.get(QUOTA)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
         text, is_cut = raw[:quota].decode("utf-8", "ignore"), True
@@ -320,12 +320,12 @@ def tell(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = F
         fields["status"] = [OPTION + "truncated"]
     if cut:
         fields["codriver/cut"] = cut
-    job.tell(fields)
+    job.answer_soon(fields)
 
 
-HELD = 8
+MAX_VALUES = 8
 """The number of newest cut values that are kept alive."""
-SHOWN = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
+DISPLAY_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
 """The paths for a value's own displays beside its text, and their methods. Source: IPython's display protocol."""
 REMEMBERED = 200
 """The number of values found while the program keeps them alive, if their class allows weak references."""
@@ -333,45 +333,47 @@ REMEMBERED = 200
 
 def shows(value: Any, kind: object) -> bool:
     """True for a value whose class has a page of this kind, or of any kind for None; no code of it is run."""
-    asked = [kind] if kind is not None else SHOWN
-    return not isinstance(value, type) and any(one in SHOWN and hasattr(type(value), SHOWN[one]) for one in asked)
+    requested = [kind] if kind is not None else DISPLAY_METHODS
+    return not isinstance(value, type) and any(
+        one in DISPLAY_METHODS and hasattr(type(value), DISPLAY_METHODS[one]) for one in requested
+    )
 
 
-def shown_as(value: Any, kind: str, start: int) -> str:
+def display_of(value: Any, kind: str, start: int) -> str:
     """A value's own page of this kind, from a character on.
 
     Raises:
         NoSuchPartError: the value fails to show it.
     """
     try:
-        text = getattr(value, SHOWN[kind])()
+        text = getattr(value, DISPLAY_METHODS[kind])()
     except Exception as error:
         raise NoSuchPartError("it has no page to show: " + type(error).__name__) from None
     return str(text or "")[start:]
 
 
-class KeptValues:
+class StoredValues:
     """The cut values of one worker, by evaluation and by their number in it, from 1; the oldest are dropped first."""
 
     def __init__(self) -> None:
-        self._told: collections.OrderedDict[str, int] = collections.OrderedDict()
+        self._counts: collections.OrderedDict[str, int] = collections.OrderedDict()
         """The number of told values, by evaluation."""
-        self._held: collections.deque[tuple[tuple[str, int], str, Any]] = collections.deque(maxlen=HELD)
+        self._values: collections.deque[tuple[tuple[str, int], str, Any]] = collections.deque(maxlen=MAX_VALUES)
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
-    def tell(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
+    def send_value(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
         """Tell a value of a job, and keep a value that is cut or has a page, if the request names an id for it."""
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
-            number = self._told[evaluation] = self._told.get(evaluation, 0) + 1
-            if len(self._told) > REMEMBERED:
-                self._told.popitem(last=False)
+            number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1
+            if len(self._counts) > REMEMBERED:
+                self._counts.popitem(last=False)
             if cut or shows(value, None):
-                self._keep((evaluation, number), job.session.id, value)
-        tell(job, text, namespace, cut=cut)
+                self._store((evaluation, number), job.session.id, value)
+        send_value(job, text, namespace, cut=cut)
 
-    def _keep(self, key: tuple[str, int], session: str, value: Any) -> None:
-        self._held.append((key, session, value))
+    def _store(self, key: tuple[str, int], session: str, value: Any) -> None:
+        self._values.append((key, session, value))
         try:
             self._alive[key] = weakref.ref(value)
         except TypeError:
@@ -381,9 +383,9 @@ class KeptValues:
 
     def drop(self, session: str) -> None:
         """Let go of the values of an ending session."""
-        left = [one for one in self._held if one[1] != session]
-        self._held.clear()
-        self._held.extend(left)
+        left = [one for one in self._values if one[1] != session]
+        self._values.clear()
+        self._values.extend(left)
 
     def find(self, evaluation: str, number: int | None) -> Any:
         """A cut value of an evaluation, by default its last.
@@ -391,15 +393,15 @@ class KeptValues:
         Raises:
             NoSuchPartError: the value is not kept, or no longer.
         """
-        numbers = {key[1] for key, _, _ in self._held if key[0] == evaluation}
+        numbers = {key[1] for key, _, _ in self._values if key[0] == evaluation}
         numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)
         if not numbers:
-            raise NoSuchPartError(f"no cut value of this evaluation is kept: the REPL keeps the {HELD} newest")
-        wanted = max(numbers) if number is None else number
-        for key, _, value in self._held:
-            if key == (evaluation, wanted):
+            raise NoSuchPartError(f"no cut value of this evaluation is kept: the REPL keeps the {MAX_VALUES} newest")
+        chosen = max(numbers) if number is None else number
+        for key, _, value in self._values:
+            if key == (evaluation, chosen):
                 return value
-        alive = self._alive.get((evaluation, wanted))
+        alive = self._alive.get((evaluation, chosen))
         value = alive() if alive is not None else None
         if value is None:
             raise NoSuchPartError(f"of this evaluation the values {sorted(numbers)} are kept, and no other")

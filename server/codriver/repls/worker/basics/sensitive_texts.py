@@ -30,21 +30,21 @@ AGAIN_S = 0.01
 SHARE = 20
 """The share of the time, as one of so many parts, that looks take at most while something is printed."""
 BRIEFLY_S = 0.5
-PIECE_CHARACTERS, MOST_PIECES = 4096, 16
+CHUNK_CHARACTERS, MOST_CHUNKS = 4096, 16
 """A long text is told in pieces, as each is looked for."""
 
 
-def look() -> None:
+def check() -> None:
     """Let the seam see the present texts at sensitive paths. It runs the application's getters, on this thread."""
     see = getattr(installed(), "look", None)
     if see is not None:
         see()
 
 
-def look_briefly() -> None:
+def check_briefly() -> None:
     """Look, and wait only for a moment, as a getter may never return."""
     if installed() is not None:
-        thread = threading.Thread(target=look, daemon=True)
+        thread = threading.Thread(target=check, daemon=True)
         START_THREAD(thread)
         thread.join(BRIEFLY_S)
 
@@ -55,12 +55,12 @@ class SeamChecks:
     def __init__(self) -> None:
         self._next = 0.0
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Look, unless the last look was a moment ago."""
         if NAME not in sys.modules or (now := monotonic()) < self._next:
             return
         self._next = now + AGAIN_S
-        look()
+        check()
         after = monotonic()
         self._next = after + max(AGAIN_S, SHARE * (after - now))
 
@@ -75,7 +75,7 @@ class evaluating:  # noqa: N801  # it is used like a function
         self._variable: Any = None
 
     def __enter__(self) -> None:
-        look()
+        check()
         if self._origin:
             self._variable = getattr(installed(), "origin", None)
         if self._variable is not None:
@@ -84,72 +84,72 @@ class evaluating:  # noqa: N801  # it is used like a function
     def __exit__(self, *_: object) -> None:
         if self._variable is not None:
             self._variable.reset(self._token)
-        look()
+        check()
 
 
-def begin_telling(message: Message, connection: Connection, _session: Session) -> None:
+def begin_reporting(message: Message, connection: Connection, _session: Session) -> None:
     """Tell a client from now on the texts at sensitive paths, before anything that may hold them."""
 
     def begin() -> None:
-        connection.news = connection.news or SensitiveNews()
-        look()
+        connection.pending_message = connection.pending_message or SensitiveUpdates()
+        check()
         connection.answer(message, {"status": ["done"]})
 
     # A getter may wait.
     start_thread(begin)
 
 
-class SensitiveNews:
+class SensitiveUpdates:
     """The texts at sensitive paths that one client was not told yet. Lives as long as its connection."""
 
     def __init__(self) -> None:
         self._version = 0
-        self._told: frozenset[str] = frozenset()
+        self._sent: frozenset[str] = frozenset()
 
     def __call__(self) -> bytes:
         """A message with the new texts, to be sent before all else; empty without any. Only reads."""
-        tell = getattr(installed(), "sensitive_texts", None)
-        if tell is None:
+        read_sensitive = getattr(installed(), "sensitive_texts", None)
+        if read_sensitive is None:
             return b""
-        version, found = tell(self._version)
+        version, found = read_sensitive(self._version)
         if version == self._version:
             return b""
-        new = [[name, piece] for name, text in found if text not in self._told for piece in _pieces(text)]
-        self._version, self._told = version, frozenset([text for _, text in found])
+        new = [[name, chunk] for name, text in found if text not in self._sent for chunk in _chunks(text)]
+        self._version, self._sent = version, frozenset([text for _, text in found])
         return pack({}, {SENSITIVE: new}) if new else b""
 
 
-def _pieces(text: str) -> list[str]:
+def _chunks(text: str) -> list[str]:
     """A text, or a number of pieces of a long one, all of the same length."""
-    last = min(len(text), MOST_PIECES * PIECE_CHARACTERS) - PIECE_CHARACTERS
+    last = min(len(text), MOST_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
     if last <= 0:
         return [text]
-    return [text[start : start + PIECE_CHARACTERS] for start in [*range(0, last, PIECE_CHARACTERS), last]]
+    return [text[start : start + CHUNK_CHARACTERS] for start in [*range(0, last, CHUNK_CHARACTERS), last]]
 
 
 NAME = "codriver_seam"
 FILE = os.path.join(NAME, "__init__.py")
-PLACE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
+SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
 """The seam's file beside the package of this module."""
 
 
-class _Beside:
+class _SeamFinder:
     """Finds the seam beside Codriver for code that imports it in an environment without it."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
         """See `importlib.abc.MetaPathFinder`."""
         del path, target
-        if name != NAME or not os.path.isfile(PLACE):
+        if name != NAME or not os.path.isfile(SEAM_FILE):
             return None
         import importlib.util
 
-        return importlib.util.spec_from_file_location(name, PLACE)
+        return importlib.util.spec_from_file_location(name, SEAM_FILE)
 
 
 def offer() -> None:
     """Let code in this process import the seam; its own copy comes first."""
-    sys.meta_path.append(_Beside)
+    sys.meta_path.append(_SeamFinder)
 
 
 def installed() -> Any:
@@ -158,7 +158,7 @@ def installed() -> Any:
     return module if getattr(module, "session_id", None) else None
 
 
-def told() -> dict[str, str]:
+def seam_field() -> dict[str, str]:
     """The field that tells a client of a seam; none without a seam, or for one that is switched off."""
     module = installed()
     return {"codriver/seam": str(module.session_id)} if module else {}
@@ -177,11 +177,11 @@ def subscribe(
     module = installed()
     if module is None:
         return None
-    told = str(module.call("subscribe", arguments, origin, push))
-    identity = json.loads(told).get("subId")
+    seam_field = str(module.call("subscribe", arguments, origin, push))
+    identity = json.loads(seam_field).get("subId")
     if identity:
         at_end.append(lambda: answer("unsubscribe", json.dumps({"subId": identity}), "null"))
-    return told
+    return seam_field
 
 
 def note_load() -> None:

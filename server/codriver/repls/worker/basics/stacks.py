@@ -14,7 +14,7 @@ import traceback
 import weakref
 from functools import partial
 
-from .connections import OWN_THREAD
+from .connections import THREAD_NAME
 from .error_report import FRAMES, is_library, is_worker
 
 TYPE_CHECKING = False
@@ -85,14 +85,14 @@ def stacks(made: Iterable[MadeTasks] = ()) -> str:
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps = []
     for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
-        if names.get(ident) == OWN_THREAD:
+        if names.get(ident) == THREAD_NAME:
             continue
         frames = list(traceback.extract_stack(frame))
         # The frames above the worker's own started it.
         first = next((number for number, one in enumerate(frames) if is_worker(one.filename)), 0)
-        shown = [one for one in frames[first:] if not is_worker(one.filename)]
-        if shown:
-            dumps.append(names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(shown)[-FRAMES:]))
+        user_frames = [one for one in frames[first:] if not is_worker(one.filename)]
+        if user_frames:
+            dumps.append(names.get(ident, str(ident)) + ":\n" + "".join(traceback.format_list(user_frames)[-FRAMES:]))
     if "asyncio" not in sys.modules:
         return "\n".join(dumps)
     evaluations = {task: evaluation for one in made for task, evaluation in one.evaluations().items()}
@@ -106,9 +106,9 @@ def failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
         error = getattr(task, "_exception", None)
         # Retrieving the error by the public method would count as doing so.
         if task.done() and isinstance(error, BaseException) and getattr(task, "_log_traceback", False):
-            place = _place_of(error)
-            where = f" at {_base(place.filename)}:{place.lineno}" if place is not None else ""
-            lines = "" if place is None else "".join(traceback.format_list([place]))
+            position = _position_of(error)
+            where = f" at {_base(position.filename)}:{position.lineno}" if position is not None else ""
+            lines = "" if position is None else "".join(traceback.format_list([position]))
             key = f"{_words_of(error)}{where}", lines
             found.setdefault(key, []).append((_name(task), evaluations.get(id(task), "")))
     return [
@@ -132,16 +132,16 @@ def _words_of(error: BaseException) -> str:
     """The class of an error and its message, if no code of the user's makes that."""
     kind = type(error)
     is_plain = all(type(one) in (str, int, float, bool, type(None)) for one in error.args)
-    has_own = kind.__module__ != "builtins" and kind.__str__ is not BaseException.__str__
-    message = "" if has_own or not is_plain else str(error)[:MESSAGE_CHARACTERS].replace("\n", " ")
+    overrides_str = kind.__module__ != "builtins" and kind.__str__ is not BaseException.__str__
+    message = "" if overrides_str or not is_plain else str(error)[:MESSAGE_CHARACTERS].replace("\n", " ")
     return f"{kind.__name__}: {message}" if message else kind.__name__
 
 
-def _place_of(error: BaseException) -> traceback.FrameSummary | None:
+def _position_of(error: BaseException) -> traceback.FrameSummary | None:
     """The innermost frame of the user's code in which an error was raised; else the innermost of all."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if not is_library(one.filename) and not is_worker(one.filename)]
-    return next(reversed(own or frames), None)
+    user_frames = [one for one in frames if not is_library(one.filename) and not is_worker(one.filename)]
+    return next(reversed(user_frames or frames), None)
 
 
 def _base(path: str) -> str:
@@ -152,7 +152,7 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
     """The tasks of all running loops, in the form of a dump of threads; one for all that wait at the same place."""
     import asyncio
 
-    places: dict[str, list[tuple[str, str]]] = {}
+    groups: dict[str, list[tuple[str, str]]] = {}
     for loop in loops():
         try:
             tasks = asyncio.all_tasks(loop)
@@ -160,11 +160,11 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
             continue
         for task in tasks:
             frames = list(frames_of(task))[-MOST_TASK_FRAMES:]
-            told = "".join(traceback.format_list([_summary(frame) for frame in frames]))
-            if told:
-                places.setdefault(told, []).append((_name(task), evaluations.get(id(task), "")))
-    shown = sorted(places.items(), key=lambda place: sorted(place[1]))[:MOST_TASKS]
-    return [f"task {_titled(tasks, 'that wait there')}:\n{told}" for told, tasks in shown]
+            stack = "".join(traceback.format_list([_summary(frame) for frame in frames]))
+            if stack:
+                groups.setdefault(stack, []).append((_name(task), evaluations.get(id(task), "")))
+    user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MOST_TASKS]
+    return [f"task {_titled(tasks, 'that wait there')}:\n{stack}" for stack, tasks in user_frames]
 
 
 def loops() -> list[asyncio.AbstractEventLoop]:

@@ -27,7 +27,7 @@ if sys.platform == "win32":
     FILETIME_EPOCH_S = 11644473600
     """From 1601, where Windows begins to count, to 1970."""
 
-    def own_user() -> int | None:
+    def current_user() -> int | None:
         """None: users have no numbers here."""
         return None
 
@@ -62,7 +62,7 @@ if sys.platform == "win32":
         is_open = ctypes.windll.kernel32.PeekNamedPipe(handle, None, 0, None, ctypes.byref(count), None)
         return bool(count.value) or not is_open
 
-    def began_ns() -> int:
+    def process_start_ns() -> int:
         """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
         times = [ctypes.c_uint64() for _ in range(4)]
         kernel = ctypes.windll.kernel32
@@ -84,7 +84,7 @@ else:
     WIDER, PIPE_BYTES = 1031, 1 << 20
     """Source: fcntl(2), F_SETPIPE_SZ of Linux."""
 
-    def own_user() -> int | None:
+    def current_user() -> int | None:
         """The number of this user."""
         return os.getuid()
 
@@ -114,14 +114,14 @@ else:
 
     if sys.platform == "linux":
         LINUX_STATUS = "/proc/self/stat"
-        BEGAN = 19
+        START_FIELD = 19
         """The field of a process' begin, counted behind its name. Source: proc(5), `starttime`."""
 
-        def began_ns() -> int:
+        def process_start_ns() -> int:
             """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
             try:
                 with open(LINUX_STATUS, encoding="ascii", errors="replace") as status:
-                    ticks = int(status.read().rpartition(")")[2].split()[BEGAN])
+                    ticks = int(status.read().rpartition(")")[2].split()[START_FIELD])
             except (OSError, ValueError, IndexError):
                 return 0
             # The kernel's own time of boot is told in whole seconds.
@@ -132,19 +132,19 @@ else:
     elif sys.platform == "darwin":
         import ctypes
 
-        DARWIN_INFO, DARWIN_BYTES, DARWIN_BEGAN = 3, 136, 120
+        DARWIN_INFO, DARWIN_BYTES, DARWIN_START = 3, 136, 120
         """Source: `sys/proc_info.h`, `PROC_PIDTBSDINFO` and `pbi_start_tvsec`."""
 
-        def began_ns() -> int:
+        def process_start_ns() -> int:
             """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
-            told = ctypes.create_string_buffer(DARWIN_BYTES)
-            size = ctypes.CDLL(None).proc_pidinfo(os.getpid(), DARWIN_INFO, ctypes.c_uint64(0), told, DARWIN_BYTES)
-            began = int.from_bytes(told.raw[DARWIN_BEGAN : DARWIN_BEGAN + 8], sys.byteorder)
-            return began * 10**9 if size == DARWIN_BYTES else 0
+            info = ctypes.create_string_buffer(DARWIN_BYTES)
+            size = ctypes.CDLL(None).proc_pidinfo(os.getpid(), DARWIN_INFO, ctypes.c_uint64(0), info, DARWIN_BYTES)
+            start = int.from_bytes(info.raw[DARWIN_START : DARWIN_START + 8], sys.byteorder)
+            return start * 10**9 if size == DARWIN_BYTES else 0
 
     else:
 
-        def began_ns() -> int:
+        def process_start_ns() -> int:
             """0, so that every file is newer: the system does not tell the beginning of a process."""
             return 0
 
@@ -157,21 +157,21 @@ if sys.platform == "linux":
     NOBODY = -1
     """The user of a socket without a process, for which the kernel shows 0."""
 
-    def user_behind(there: Address, here: Address) -> int | None:
+    def user_behind(remote: Address, local: Address) -> int | None:
         """The user of the process at the other end, `there`, of a connection; None if unknown.
 
         Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
         """
-        family = _socket.AF_INET6 if ":" in here[0] else _socket.AF_INET
-        question = struct.pack("=IHHII4BI", 72, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0, family, 6, 0, 0, 0xFFFFFFFF)
-        hosts = [_socket.inet_pton(family, host.partition("%")[0]) for host in (there[0], here[0])]
-        question += struct.pack(">HH16s16s4x8s", there[1], here[1], *hosts, b"\xff" * 8)
+        family = _socket.AF_INET6 if ":" in local[0] else _socket.AF_INET
+        request = struct.pack("=IHHII4BI", 72, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 1, 0, family, 6, 0, 0, 0xFFFFFFFF)
+        hosts = [_socket.inet_pton(family, host.partition("%")[0]) for host in (remote[0], local[0])]
+        request += struct.pack(">HH16s16s4x8s", remote[1], local[1], *hosts, b"\xff" * 8)
         try:
             # The original class, whatever the program has put in place of `socket.socket`.
             kernel = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, NETLINK_SOCK_DIAG)
             try:
                 kernel.settimeout(DIAG_S)
-                kernel.send(question)
+                kernel.send(request)
                 answer = kernel.recv(4096)
             finally:
                 kernel.close()
@@ -180,11 +180,11 @@ if sys.platform == "linux":
                 return user if inode else NOBODY
         except OSError:
             pass
-        return _user_in_table(there[1], here[1])
+        return _user_in_table(remote[1], local[1])
 
-    def _user_in_table(port: int, own_port: int) -> int | None:
+    def _user_in_table(port: int, local_port: int) -> int | None:
         """The user by the kernel's table of connections (5 ms), for a kernel that is silent. Source: proc(5)."""
-        ends = [f"0100007F:{port:04X}", f"0100007F:{own_port:04X}"] if sys.byteorder == "little" else []
+        ends = [f"0100007F:{port:04X}", f"0100007F:{local_port:04X}"] if sys.byteorder == "little" else []
         try:
             with open(TABLE, encoding="ascii") as table:
                 rows: list[list[str]] = [line.split() for line in table]
@@ -198,6 +198,6 @@ if sys.platform == "linux":
 
 else:
 
-    def user_behind(_there: Address, _here: Address) -> int | None:
+    def user_behind(_remote: Address, _local: Address) -> int | None:
         """None: the system does not tell."""
         return None

@@ -11,7 +11,7 @@ import sys
 
 from ..basics.features import WorkerFeature
 from ..python.call_monitor import CallMonitor, CallProfiler
-from ..python.recorded_calls import Recording, Wanted
+from ..python.recorded_calls import Recording, Selection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class recorded:  # noqa: N801  # it is used like a function
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             with self._job.shield:  # nothing of it may stay
-                self._job.tell({RUN: json.dumps(self._live.end())})
+                self._job.answer_soon({RUN: json.dumps(self._live.end())})
 
 
 class LiveRecording:
@@ -67,9 +67,9 @@ class LiveRecording:
         profiles: bool = False,
         changed_ms: Callable[[types.CodeType, int], int] = lambda *_: 0,
     ) -> None:
-        self._wanted = Wanted(roots)
-        wanted = Wanted(roots, [one for one in names or () if type(one) is str])
-        self._recording = Recording(wanted, dialect, changed_ms)
+        self._selection = Selection(roots)
+        selection = Selection(roots, [one for one in names or () if type(one) is str])
+        self._recording = Recording(selection, dialect, changed_ms)
         self._refused = ""
         self._recorder = None if names is None else recorder_of(self._recording)
         self._profile: Any = None
@@ -95,19 +95,19 @@ class LiveRecording:
             self._recorder.end()
         report = {} if self._recorder is None else self._recording.report()
         if self._profile is not None:
-            report["profile"] = slowest(self._profile, self._wanted)
+            report["profile"] = slowest(self._profile, self._selection)
         return {"refused": self._refused} if self._refused else report
 
 
-def slowest(profile: Any, wanted: Wanted) -> list[list[Any]]:
+def slowest(profile: Any, selection: Selection) -> list[list[Any]]:
     """The project's functions that took longest by themselves: name, file, line, calls, own and total microseconds."""
     rows = []
     for one in profile.getstats():
         code = one.code
-        if not isinstance(code, str) and code.co_name != "<module>" and wanted.is_own(code.co_filename):
+        if not isinstance(code, str) and code.co_name != "<module>" and selection.is_project_file(code.co_filename):
             name = getattr(code, "co_qualname", code.co_name)
-            own, total = int(one.inlinetime * 1e6), int(one.totaltime * 1e6)
-            rows.append([name, code.co_filename, code.co_firstlineno, one.callcount, own, total])
+            self_time, total = int(one.inlinetime * 1e6), int(one.totaltime * 1e6)
+            rows.append([name, code.co_filename, code.co_firstlineno, one.callcount, self_time, total])
     return sorted(rows, key=lambda row: -row[4])[:PROFILED]
 
 
@@ -120,9 +120,9 @@ def operations(changed_ms: Callable[[types.CodeType, int], int]) -> dict[str, Ca
     """Return the operations that begin and end a recording in a kernel, which runs one cell at a time."""
     running: list[LiveRecording] = []
 
-    def record(names: list[str] | None, folder: str, profiles: bool) -> None:  # noqa: FBT001  # JSON
+    def record(names: list[str] | None, directory: str, profiles: bool) -> None:  # noqa: FBT001  # JSON
         recorded_calls()
-        running.append(LiveRecording([folder or os.getcwd()], names, profiles=profiles, changed_ms=changed_ms))
+        running.append(LiveRecording([directory or os.getcwd()], names, profiles=profiles, changed_ms=changed_ms))
 
     def recorded_calls() -> dict[str, Any] | None:
         return running.pop().end() if running else None

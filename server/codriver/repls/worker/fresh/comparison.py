@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any, Dict, List
 
-    from ..python.loaded_texts import LoadedTexts
+    from ..python.loaded_texts import LoadedSources
     from .filled_caches import FilledCache, FilledProperties
     from .leaf_rules import Fresh, Row
 
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     Finding = Dict[str, Any]
 
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
-LOOK_S = 0.004
+CHECK_S = 0.004
 """The longest look at a module while a load runs: names beyond it are looked at later, in idle time."""
-MOST_LOOKED = 1500
+MOST_CHECKED = 1500
 """The most leaves of one name in such a look."""
-IDLE_LOOK_S = 0.03
+IDLE_CHECK_S = 0.03
 """The longest look in idle time."""
-CHILD_LOOK_S = 0.08
+CHILD_CHECK_S = 0.08
 """The time for shapes in each importing process."""
-DEMANDED_LOOK_S = 2.0
+DEMANDED_CHECK_S = 2.0
 IMPORT_S = 15.0
 """The time for an import that nobody asked for."""
 DEMANDED_IMPORT_S = 60.0
@@ -69,9 +69,9 @@ CODE_MARK = "\0"
 class Edit:
     """The loads of one module since its last comparison."""
 
-    def __init__(self, name: str, file: str, former: bytes) -> None:
+    def __init__(self, name: str, file: str, previous: bytes) -> None:
         self.name, self.file = name, file
-        self.former = former
+        self.previous = previous
         """The source before the first of these loads."""
         self.before: dict[str, str] | None = None
         self.after: dict[str, str] | None = None
@@ -81,7 +81,7 @@ class Edit:
 
     def followed_by(self, other: Edit) -> Edit:
         """Both edits as one."""
-        both = Edit(self.name, self.file, self.former)
+        both = Edit(self.name, self.file, self.previous)
         both.before = other.before if self.before is None else self.before
         both.after = other.after if other.after is not None else self.after
         both.codes = {**self.codes, **other.codes}
@@ -107,12 +107,12 @@ class Edit:
         return list(changed(self.before, self.after))[:MOST_WATCHED]
 
 
-class LoadLook:
+class LoadCheck:
     """The look at one load, from before its statements run until its end."""
 
-    def __init__(self, comparison: Comparison, name: str, file: str, former: bytes) -> None:
+    def __init__(self, comparison: Comparison, name: str, file: str, previous: bytes) -> None:
         self._comparison = comparison
-        self._edit = Edit(name, file, former)
+        self._edit = Edit(name, file, previous)
 
     def before(self) -> None:
         """Look at the module before statements run in it."""
@@ -132,11 +132,11 @@ class Comparison:
     """
 
     def __init__(
-        self, texts: LoadedTexts, roots: Sequence[str], *, is_unasked: bool, forks: bool = hasattr(os, "fork")
+        self, sources: LoadedSources, roots: Sequence[str], *, is_unasked: bool, forks: bool = hasattr(os, "fork")
     ) -> None:
-        self._texts, self._roots, self._forks = texts, roots, forks
+        self._sources, self._roots, self._forks = sources, roots, forks
         self._is_unasked = is_unasked and sys.platform == "linux" and hasattr(os, "posix_spawn")
-        self._is_own = is_project_file(roots)
+        self._is_project_file = is_project_file(roots)
         self._condition = threading.Condition()
         self._pending: dict[str, Edit] = {}
         self._reported: set[str] = set()
@@ -165,7 +165,7 @@ class Comparison:
         self._has_thread = False
         self._serial = threading.Lock()
         self._is_forgotten = False
-        self.held_s = 0.0
+        self.paused_s = 0.0
         """The processor time of looks in which the process could do nothing else."""
         self.idle_s = 0.0
         """That of looks in idle time."""
@@ -189,11 +189,11 @@ class Comparison:
                     self._process.resume()
                 self._condition.notify_all()
 
-    def look(self, name: str, file: str) -> LoadLook | None:
+    def check_load(self, name: str, file: str) -> LoadCheck | None:
         """The look at a load of a module that is about to begin; None for one whose source is not known."""
-        load = None if self._is_forgotten else self._texts.of(name)
-        former = load.data if load is not None and load.file == file else None
-        return None if former is None else LoadLook(self, name, file, former)
+        load = None if self._is_forgotten else self._sources.of(name)
+        previous = load.data if load is not None and load.file == file else None
+        return None if previous is None else LoadCheck(self, name, file, previous)
 
     def shape(self, name: str, codes: dict[str, types.CodeType]) -> dict[str, str]:
         """The leaves of a module of this process, with code told by numbers, which `codes` gets."""
@@ -203,16 +203,16 @@ class Comparison:
             codes[text] = code  # so that nothing else gets its id
             return text
 
-        began = thread_time()
+        started = thread_time()
         with _without_collections():
-            found = Shapes((name,), LOOK_S, mark, MOST_LOOKED).of_module(name, undoable_names(name))
-        self.held_s += thread_time() - began
+            found = Shapes((name,), CHECK_S, mark, MOST_CHECKED).of_module(name, undoable_names(name))
+        self.paused_s += thread_time() - started
         return found
 
     def add(self, edit: Edit, names: Collection[str]) -> None:
         """Compare a load as soon as nothing else is to do."""
-        load = self._texts.loads.get(edit.name)
-        if load is None or load.data is None or load.data == edit.former:
+        load = self._sources.loads.get(edit.name)
+        if load is None or load.data is None or load.data == edit.previous:
             return
         with self._condition:
             is_first = not self._pending and self._finding is None and not self._is_busy
@@ -230,7 +230,7 @@ class Comparison:
                 start_thread(self._serve)
             self._condition.notify_all()
 
-    def take(self) -> Finding | None:
+    def next_finding(self) -> Finding | None:
         """The finding that nobody has got yet."""
         with self._condition:
             finding, self._finding = self._finding, None
@@ -244,7 +244,7 @@ class Comparison:
         with self._condition:
             if self._is_awaited or is_patient:
                 self._condition.wait_for(lambda: not self._pending and not self._is_busy, seconds)
-        return self.take()
+        return self.next_finding()
 
     def demand(self) -> Finding:
         """Compare all modules that were loaded again, now, whatever the imports may do; on any thread but the main one.
@@ -277,12 +277,12 @@ class Comparison:
                 reported, self._reported = self._reported, set()
                 self._is_busy = True
             finding = None
-            began = self._loaded_at
+            started = self._loaded_at
             for edit in edits.values():
                 edit.resolve()
             try:
                 with self._serial:
-                    finding = self._compared(edits, reported, lambda: not self._pending, began=began)
+                    finding = self._compared(edits, reported, lambda: not self._pending, started=started)
             except Exception as error:  # a comparison never fails a load; its answer reports it
                 finding = _failed(edits, error)
             finally:
@@ -301,17 +301,17 @@ class Comparison:
         self,
         edits: dict[str, Edit],
         reported: Collection[str],
-        is_wanted: Callable[[], bool],
+        is_requested: Callable[[], bool],
         *,
-        began: int = 0,
+        started: int = 0,
         is_demanded: bool = False,
     ) -> Finding | None:
         sources = {edit.file: data for name, edit in edits.items() if (data := self._present(name)) is not None}
-        former = {edit.file: edit.former for edit in edits.values() if edit.file in sources}
+        previous = {edit.file: edit.previous for edit in edits.values() if edit.file in sources}
         rows: Rows = []
         if not is_demanded:
             self._scan_caches()
-        found = self._previous_code(sources, is_wanted)
+        found = self._previous_code(sources, is_requested)
         if found:
             modules = {edit.file: name for name, edit in edits.items()}
             rows += [{"kind": "code", "name": f"{modules[file]}.{name}", "of": kind} for file, kind, name in found]
@@ -319,7 +319,7 @@ class Comparison:
         fresh: Fresh = {}
         leaf_rows: list[Row] = []
         if is_demanded or self._may_import():
-            why, fresh, leaf_rows = self._imported(edits, former, is_wanted, began, is_demanded=is_demanded)
+            why, fresh, leaf_rows = self._imported(edits, previous, is_requested, started, is_demanded=is_demanded)
             if why == UNWANTED:
                 return None
         roots = {root_of(path, sys.modules) for path, (was, now) in fresh.items() if was != now}
@@ -345,12 +345,12 @@ class Comparison:
         if self._is_first:
             self._caches = []
         if self._may_scan and is_idle():
-            self._caches = filled_caches(self._is_own, is_idle)
+            self._caches = filled_caches(self._is_project_file, is_idle)
 
-    def _previous_code(self, sources: dict[str, bytes], is_wanted: Callable[[], bool]) -> list[tuple[str, str, str]]:
+    def _previous_code(self, sources: dict[str, bytes], is_requested: Callable[[], bool]) -> list[tuple[str, str, str]]:
         """The things with previous code, by a scan that no evaluation disturbs."""
-        while self._idle(is_wanted):
-            found = previous_code(sources, lambda: not self._running and is_wanted())
+        while self._idle(is_requested):
+            found = previous_code(sources, lambda: not self._running and is_requested())
             if found is not None:
                 return found
         return []
@@ -358,9 +358,9 @@ class Comparison:
     def _imported(
         self,
         edits: dict[str, Edit],
-        former: dict[str, bytes],
-        is_wanted: Callable[[], bool],
-        began: int,
+        previous: dict[str, bytes],
+        is_requested: Callable[[], bool],
+        started: int,
         *,
         is_demanded: bool,
     ) -> tuple[str, Fresh, list[Row]]:
@@ -368,26 +368,30 @@ class Comparison:
         watched: list[str] = []
         for edit in edits.values():
             watched += edit.undone
-        spec = self._spec(edits, former, watched, is_demanded=is_demanded)
-        told = self._fresh(spec, is_wanted, is_demanded=is_demanded)
-        if told is None:
-            return UNWANTED if not is_wanted() else f"the import of {', '.join(edits)} did not end in time", {}, []
-        if told.get("refused") or told.get("failed"):
-            why = told.get("failed") or f"the import of {', '.join(edits)} would {told['refused']}"
-            return (why, {}, []) if len(edits) == 1 else self._one_by_one(edits, former, is_wanted, began, is_demanded)
-        fresh = {path: (was, now) for path, (was, now) in told["fresh"].items()}
-        rows = self._looked(edits, fresh, is_wanted, began)
+        spec = self._spec(edits, previous, watched, is_demanded=is_demanded)
+        answer = self._fresh(spec, is_requested, is_demanded=is_demanded)
+        if answer is None:
+            return UNWANTED if not is_requested() else f"the import of {', '.join(edits)} did not end in time", {}, []
+        if answer.get("refused") or answer.get("failed"):
+            why = answer.get("failed") or f"the import of {', '.join(edits)} would {answer['refused']}"
+            return (
+                (why, {}, [])
+                if len(edits) == 1
+                else self._one_by_one(edits, previous, is_requested, started, is_demanded)
+            )
+        fresh = {path: (was, now) for path, (was, now) in answer["fresh"].items()}
+        rows = self._checked(edits, fresh, is_requested, started)
         if rows:  # what differs between two imports of one source is no finding
             roots: dict[str, list[str]] = {}
             for path, *_ in rows:
                 module, name = root_of(path, spec["modules"])
                 if name not in roots.setdefault(module, []):
                     roots[module].append(name)
-            again = self._run({**spec, "roots": roots}, HASH_SEEDS[1], is_wanted, is_demanded=is_demanded)
+            again = self._run({**spec, "roots": roots}, HASH_SEEDS[1], is_requested, is_demanded=is_demanded)
             leaves = (again or {}).get("leaves")
             if leaves is None:
                 return (
-                    UNWANTED if not is_wanted() else f"the second import of {', '.join(edits)} did not succeed",
+                    UNWANTED if not is_requested() else f"the second import of {', '.join(edits)} did not succeed",
                     {},
                     [],
                 )
@@ -397,9 +401,9 @@ class Comparison:
     def _one_by_one(
         self,
         edits: dict[str, Edit],
-        former: dict[str, bytes],
-        is_wanted: Callable[[], bool],
-        began: int,
+        previous: dict[str, bytes],
+        is_requested: Callable[[], bool],
+        started: int,
         is_demanded: bool,  # noqa: FBT001  # as of `_imported`
     ) -> tuple[str, Fresh, list[Row]]:
         """As `_imported` has it, each module by itself: one that cannot be compared hides no other."""
@@ -407,8 +411,8 @@ class Comparison:
         fresh: Fresh = {}
         rows: list[Row] = []
         for name, edit in edits.items():
-            own = {edit.file: former[edit.file]} if edit.file in former else {}
-            why, found, some = self._imported({name: edit}, own, is_wanted, began, is_demanded=is_demanded)
+            edited = {edit.file: previous[edit.file]} if edit.file in previous else {}
+            why, found, some = self._imported({name: edit}, edited, is_requested, started, is_demanded=is_demanded)
             if why == UNWANTED:
                 return why, {}, []
             reasons += [why] if why else []
@@ -416,12 +420,12 @@ class Comparison:
             rows += some
         return "; ".join(reasons), fresh, rows
 
-    def _looked(
+    def _checked(
         self,
         edits: dict[str, Edit],
         fresh: Fresh,
-        is_wanted: Callable[[], bool],
-        began: int,
+        is_requested: Callable[[], bool],
+        started: int,
     ) -> list[Row]:
         before: dict[str, str] = {}
         after: dict[str, str] = {}
@@ -437,38 +441,38 @@ class Comparison:
             if edit.before is not None and edit.after is not None:
                 before.update(edit.before)
                 after.update(edit.after)
-        if roots and not self._idle(is_wanted):
+        if roots and not self._idle(is_requested):
             return []
-        began_s = thread_time()
+        started_s = thread_time()
         with _without_collections():
-            shapes = Shapes(tuple(edits), IDLE_LOOK_S)
+            shapes = Shapes(tuple(edits), IDLE_CHECK_S)
             for module, names in roots.items():
                 found = shapes.of_module(module, names)
                 after.update(found)
                 if module in edits and edits[module].before is None:
                     before.update(found)  # nothing ran in it but new code
-        self.idle_s += thread_time() - began_s
-        has_run = bool(began) and self._evaluated != began
+        self.idle_s += thread_time() - started_s
+        has_run = bool(started) and self._evaluated != started
         rows = list(stale(fresh, before, after))
         return [row for row in rows if row[1] != OTHER or not has_run or root_of(row[0], sys.modules)[0] in edits]
 
     def _fresh(
-        self, spec: dict[str, Any], is_wanted: Callable[[], bool], *, is_demanded: bool
+        self, spec: dict[str, Any], is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
         """What the edits change in a fresh import; by two processes where one cannot fork."""
-        told = self._run(spec, HASH_SEEDS[0], is_wanted, is_demanded=is_demanded)
-        if self._forks or told is None or "leaves" not in told:
-            return told
-        texts = {**spec["texts"], **spec["former"]}
-        former = self._run({**spec, "texts": texts}, HASH_SEEDS[0], is_wanted, is_demanded=is_demanded)
-        if former is None or "leaves" not in former:
-            return former
-        return {**compared(former["leaves"], told["leaves"], spec["edited"], spec["watched"])}
+        answer = self._run(spec, HASH_SEEDS[0], is_requested, is_demanded=is_demanded)
+        if self._forks or answer is None or "leaves" not in answer:
+            return answer
+        sources = {**spec["texts"], **spec["former"]}
+        previous = self._run({**spec, "texts": sources}, HASH_SEEDS[0], is_requested, is_demanded=is_demanded)
+        if previous is None or "leaves" not in previous:
+            return previous
+        return {**compared(previous["leaves"], answer["leaves"], spec["edited"], spec["watched"])}
 
     def _run(
-        self, spec: dict[str, Any], hash_seed: str, is_wanted: Callable[[], bool], *, is_demanded: bool
+        self, spec: dict[str, Any], hash_seed: str, is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
-        if not self._idle(is_wanted):
+        if not self._idle(is_requested):
             return None
         process = ImportProcess(PROGRAM, hash_seed)
         with self._condition:
@@ -476,24 +480,24 @@ class Comparison:
             if self._running:
                 process.pause()
         try:
-            return process.result(spec, DEMANDED_IMPORT_S if is_demanded else IMPORT_S, is_wanted)
+            return process.result(spec, DEMANDED_IMPORT_S if is_demanded else IMPORT_S, is_requested)
         finally:
             with self._condition:
                 self._process = None
 
     def _spec(
-        self, edits: Mapping[str, Edit], former: Mapping[str, bytes], watched: list[str], *, is_demanded: bool
+        self, edits: Mapping[str, Edit], previous: Mapping[str, bytes], watched: list[str], *, is_demanded: bool
     ) -> dict[str, Any]:
         modules: dict[str, str] = {}
-        texts: dict[str, str] = {}
-        loads = dict(self._texts.loads)
+        sources: dict[str, str] = {}
+        loads = dict(self._sources.loads)
         for name in list(sys.modules):
             load = loads.get(name)
             if load is None or name == "__main__" or not load.file.endswith(".py"):
                 continue
             modules[name] = load.file
             if (name in edits or _is_written(load)) and load.data is not None:
-                texts[load.file] = load.data.decode("latin-1")
+                sources[load.file] = load.data.decode("latin-1")
         return {
             "cwd": os.getcwd(),
             "argv": list(sys.argv),
@@ -504,26 +508,26 @@ class Comparison:
             "needsShield": not is_demanded and not NATIVE_CLIENTS.isdisjoint(sys.modules),
             "modules": modules,
             "edited": list(edits),
-            "texts": texts,
-            "former": {file: data.decode("latin-1") for file, data in former.items()},
+            "texts": sources,
+            "former": {file: data.decode("latin-1") for file, data in previous.items()},
             "watched": watched[:MOST_WATCHED],
             "roots": {},
             "forks": self._forks,
-            "shapeSeconds": DEMANDED_LOOK_S if is_demanded else CHILD_LOOK_S,
+            "shapeSeconds": DEMANDED_CHECK_S if is_demanded else CHILD_CHECK_S,
         }
 
     def _may_import(self) -> bool:
         return self._is_unasked
 
     def _present(self, name: str) -> bytes | None:
-        load = self._texts.loads.get(name)
+        load = self._sources.loads.get(name)
         return None if load is None else load.data
 
-    def _idle(self, is_wanted: Callable[[], bool]) -> bool:
+    def _idle(self, is_requested: Callable[[], bool]) -> bool:
         """Wait until no evaluation runs; False if the comparison is not wanted any more."""
         with self._condition:
-            self._condition.wait_for(lambda: not self._running or not is_wanted())
-        return is_wanted()
+            self._condition.wait_for(lambda: not self._running or not is_requested())
+        return is_requested()
 
 
 UNWANTED = "(not wanted any more)"
@@ -534,8 +538,12 @@ def _failed(edits: Collection[str], error: Exception) -> Finding:
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    place = "" if traceback is None else f" in {traceback.tb_frame.f_code.co_name}, line {traceback.tb_lineno}"
-    row = {"kind": "failed", "name": ", ".join(edits), "of": f"{type(error).__name__}{place}: {error}"[:MOST_MESSAGE]}
+    position = "" if traceback is None else f" in {traceback.tb_frame.f_code.co_name}, line {traceback.tb_lineno}"
+    row = {
+        "kind": "failed",
+        "name": ", ".join(edits),
+        "of": f"{type(error).__name__}{position}: {error}"[:MOST_MESSAGE],
+    }
     return {"rows": [row], "more": 0}
 
 
@@ -591,5 +599,5 @@ def _in_order(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
 
 def _leaf_row(row: Row) -> dict[str, str]:
     path, why, now, live = row
-    texts = {"fresh": now, "live": live}
-    return {"kind": "leaf", "name": path, "why": why, **{key: one for key, one in texts.items() if one is not None}}
+    sources = {"fresh": now, "live": live}
+    return {"kind": "leaf", "name": path, "why": why, **{key: one for key, one in sources.items() if one is not None}}

@@ -58,7 +58,7 @@ class FilledProperties:
 
 
 def filled_caches(
-    is_own: Callable[[object], bool], is_idle: Callable[[], bool]
+    is_project: Callable[[object], bool], is_idle: Callable[[], bool]
 ) -> list[FilledCache | FilledProperties]:
     """The filled caches around functions of files that are the project's own; none if the process is idle no more."""
     found: list[FilledCache | FilledProperties] = []
@@ -68,10 +68,10 @@ def filled_caches(
         if type(one) is _CACHE:
             function = _wrapped(one)
             count = one.cache_info().currsize if function is not None else 0
-            if function is not None and count and is_own(function.__code__.co_filename):
+            if function is not None and count and is_project(function.__code__.co_filename):
                 found.append(FilledCache(one, function, count))
-        elif is_class(one) and (own := dict(_cached_properties(one, is_own))):
-            properties[id(one)] = own
+        elif is_class(one) and (cached := dict(_cached_properties(one, is_project))):
+            properties[id(one)] = cached
     counts: dict[int, tuple[types.FunctionType, int]] = {}
     for one in _while_idle(objects, is_idle) if properties else ():
         for name, function in properties.get(id(type(one)), {}).items():
@@ -88,11 +88,11 @@ def _while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any
         yield one
 
 
-def _cached_properties(kind: object, is_own: Callable[[object], bool]) -> Iterator[tuple[str, types.FunctionType]]:
+def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> Iterator[tuple[str, types.FunctionType]]:
     for name, part in list(_space_of(kind).items()):
         if type(part) is functools.cached_property:
             function: Any = part.func
-            if type(function) is types.FunctionType and is_own(function.__code__.co_filename):
+            if type(function) is types.FunctionType and is_project(function.__code__.co_filename):
                 yield name, function
 
 
@@ -109,7 +109,7 @@ def outdated(
 
 def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> Name | None:
     """The first changed name that a function uses, directly or by the functions that it calls; not its own."""
-    own = home_of(function)
+    properties = home_of(function)
     waiting, seen = [function], {id(function.__code__)}
     for one in waiting:  # it grows meanwhile
         if len(waiting) > MOST_FOLLOWED:
@@ -117,7 +117,7 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
         module = one.__globals__.get("__name__")
         names = {name for code in nested_codes(one.__code__) for name in code.co_names}
         for name in sorted(names):
-            if (module, name) in changed and (module, name) != own:
+            if (module, name) in changed and (module, name) != properties:
                 return module, name  # type: ignore[return-value]  # it is a text, as it is in `changed`
             value = one.__globals__.get(name)
             if issubclass(type(value), types.ModuleType):
@@ -127,7 +127,7 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
                         return space["__name__"], other
                     _follow(space.get(other), names, waiting, seen)
             elif type(value) is types.FunctionType or is_class(value):
-                if home_of(value) in changed and home_of(value) != own:
+                if home_of(value) in changed and home_of(value) != properties:
                     return home_of(value)
                 _follow(value, names, waiting, seen)
     return None

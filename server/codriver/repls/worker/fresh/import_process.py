@@ -46,9 +46,11 @@ if sys.platform == "win32":
                 arguments, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, env=environment
             )
 
-        def result(self, spec: dict[str, Any], seconds: float, is_wanted: Callable[[], bool]) -> dict[str, Any] | None:
+        def result(
+            self, spec: dict[str, Any], seconds: float, is_requested: Callable[[], bool]
+        ) -> dict[str, Any] | None:
             """Send what to do, and wait for the result; None if it took too long."""
-            del is_wanted
+            del is_requested
             try:
                 data, _ = self._process.communicate(json.dumps(spec).encode(), timeout=seconds)
             except Exception:  # a timeout, whose class is imported above
@@ -93,7 +95,9 @@ else:
                 os.close(writing)
             self._is_paused = False
 
-        def result(self, spec: dict[str, Any], seconds: float, is_wanted: Callable[[], bool]) -> dict[str, Any] | None:
+        def result(
+            self, spec: dict[str, Any], seconds: float, is_requested: Callable[[], bool]
+        ) -> dict[str, Any] | None:
             """Send what to do, and wait for the result; None if it is not wanted any more, or took too long.
 
             Time in which the process is paused does not count.
@@ -101,7 +105,7 @@ else:
             try:
                 with contextlib.suppress(BrokenPipeError):  # it ended before it read: so does what it writes
                     self._send(json.dumps(spec).encode())
-                data = self._read(seconds, is_wanted)
+                data = self._read(seconds, is_requested)
             finally:
                 self._end()
             return None if data is None else _parsed(data, spec)
@@ -123,12 +127,12 @@ else:
             finally:
                 os.close(self._input)
 
-        def _read(self, seconds: float, is_wanted: Callable[[], bool]) -> bytes | None:
+        def _read(self, seconds: float, is_requested: Callable[[], bool]) -> bytes | None:
             """Read until the process closes its output; None if it is not wanted any more, or the time is over."""
             poll = select.poll()
             poll.register(self._output, select.POLLIN)
             data = b""
-            while seconds > 0 and is_wanted():
+            while seconds > 0 and is_requested():
                 if poll.poll(TICK_S * 1000):
                     more = os.read(self._output, 2**16)
                     if not more:

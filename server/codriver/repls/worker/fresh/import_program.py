@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import types
     from typing import Any, Dict
 
-    Fields = Dict[str, Any]
+    Answer = Dict[str, Any]
 
 CODE = "utf-8"
 REASON_CHARACTERS = 200
@@ -47,14 +47,14 @@ def main() -> None:
         os.dup2(nothing, number)
     comparison = Import(spec, output)
     try:
-        told = comparison.run()
+        answer = comparison.run()
     except _OtherProcessError:
         os._exit(0)
     except BaseException as error:
         if comparison.is_copy:  # the first process may be gone, and its result with it
             os._exit(1)
-        told = {"failed": _reason(error)}
-    _write(output, told)
+        answer = {"failed": _reason(error)}
+    _write(output, answer)
     os._exit(0)  # no exit handlers of what was imported, and no threads
 
 
@@ -68,12 +68,12 @@ class Import:
     `output`: the file descriptor for the result, which copies of the process close.
     """
 
-    def __init__(self, spec: Fields, output: int) -> None:
+    def __init__(self, spec: Answer, output: int) -> None:
         self._spec, self._output = spec, output
         self._edited: list[str] = spec["edited"]
         self._modules: dict[str, str] = spec["modules"]
-        self._texts: dict[str, bytes] = {file: text.encode("latin-1") for file, text in spec["texts"].items()}
-        self._former = {file: text.encode("latin-1") for file, text in spec["former"].items()}
+        self._sources: dict[str, bytes] = {file: text.encode("latin-1") for file, text in spec["texts"].items()}
+        self._previous = {file: text.encode("latin-1") for file, text in spec["former"].items()}
         self._edited_files = {self._modules[name] for name in self._edited}
         self._effects = RefusedEffects()
         self._failed: dict[str, str] = {}
@@ -83,7 +83,7 @@ class Import:
         self.is_copy = False
         """Whether this process imports the previous source."""
 
-    def run(self) -> Fields:
+    def run(self) -> Answer:
         """Import and compare; the result."""
         spec = self._spec
         os.chdir(spec["cwd"])
@@ -93,8 +93,8 @@ class Import:
             return {"failed": "this system allows no namespace of its own"}
         # Before anything of the project can be found: it may have modules of any name.
         names = importers(self._edited, self._modules, self._source)
-        wants_former = not spec["roots"] and spec["forks"]
-        standby = _Standby() if wants_former else None
+        needs_previous = not spec["roots"] and spec["forks"]
+        standby = _Standby() if needs_previous else None
         if standby is not None and standby.is_copy:
             self._become_copy()
         self._prepare()
@@ -103,20 +103,20 @@ class Import:
             self._import(name)
         if self.is_copy:
             leaves = self._leaves(names)
-            _write(standby.writing if standby is not None and standby.is_copy else self._reading, self._told(leaves))
+            _write(standby.writing if standby is not None and standby.is_copy else self._reading, self._answer(leaves))
             raise _OtherProcessError
-        told = self._told({})
-        if told.get("failed") or told.get("refused"):
-            return told
-        if not wants_former:
-            return {**told, "leaves": self._leaves(names, spec["roots"] or None)}
+        answer = self._answer({})
+        if answer.get("failed") or answer.get("refused"):
+            return answer
+        if not needs_previous:
+            return {**answer, "leaves": self._leaves(names, spec["roots"] or None)}
         present = self._leaves(names)
-        former = self._of_former(standby)
-        if former is None or former.get("failed") or former.get("refused"):
-            return former or {"failed": "the import of the previous source ended before its time"}
-        return {**told, **compared(former["leaves"], present, self._edited, spec["watched"])}
+        previous = self._of_previous(standby)
+        if previous is None or previous.get("failed") or previous.get("refused"):
+            return previous or {"failed": "the import of the previous source ended before its time"}
+        return {**answer, **compared(previous["leaves"], present, self._edited, spec["watched"])}
 
-    def _told(self, leaves: dict[str, str]) -> Fields:
+    def _answer(self, leaves: dict[str, str]) -> Answer:
         """The result, with the reason if the edited modules cannot be compared."""
         if self._effects.refused:
             return {"refused": self._effects.refused[0][:REASON_CHARACTERS]}
@@ -129,7 +129,7 @@ class Import:
             from . import shield
 
             try:
-                shield.own_space()
+                shield.enter_namespace()
                 shield.part_network()
                 shield.lay(shield.outermost(self._spec["folders"]))
                 os.chdir(self._spec["cwd"])
@@ -139,12 +139,12 @@ class Import:
 
     def _source(self, file: str) -> bytes:
         try:
-            if file not in self._texts:
+            if file not in self._sources:
                 with open(file, "rb") as opened:
                     return opened.read()
         except OSError:
             return b""
-        return self._texts[file]
+        return self._sources[file]
 
     def _prepare(self) -> None:
         """Make this process look like the REPL, and refuse effects from now on."""
@@ -157,17 +157,17 @@ class Import:
             os.environ["PYTHONHASHSEED"] = spec["hashSeed"]
         sys.dont_write_bytecode = True
         importlib.invalidate_caches()
-        former_get_code = _LOADER.get_code
-        own_files = set(self._modules.values())
-        wants_former = not spec["roots"] and spec["forks"]
+        original_get_code = _LOADER.get_code
+        project_files = set(self._modules.values())
+        needs_previous = not spec["roots"] and spec["forks"]
 
         def get_code(loader: Any, name: str) -> types.CodeType | None:
             file = loader.get_filename(name)
-            if wants_former and file in self._edited_files and not self.is_copy and self._reading < 0:
+            if needs_previous and file in self._edited_files and not self.is_copy and self._reading < 0:
                 self._fork()
-            if file in self._texts or (file in own_files and not _is_settled(file)):
+            if file in self._sources or (file in project_files and not _is_settled(file)):
                 return compile(self._source(file), file, "exec", dont_inherit=True)
-            found: types.CodeType | None = former_get_code(loader, name)
+            found: types.CodeType | None = original_get_code(loader, name)
             return found
 
         _LOADER.get_code = get_code
@@ -207,9 +207,9 @@ class Import:
         """Import the previous source in this process, and leave the result to the first one."""
         self.is_copy = True
         os.close(self._output)
-        self._texts.update(self._former)
+        self._sources.update(self._previous)
 
-    def _of_former(self, standby: _Standby | None) -> Fields | None:
+    def _of_previous(self, standby: _Standby | None) -> Answer | None:
         """The result of the import of the previous source."""
         if self._reading >= 0:
             reading = self._reading
@@ -221,10 +221,10 @@ class Import:
         while more := os.read(reading, 2**16):
             data += more
         try:
-            told: Fields = json.loads(data)
+            answer: Answer = json.loads(data)
         except ValueError:
             return None
-        return told
+        return answer
 
     def _leaves(self, names: list[str], roots: dict[str, list[str]] | None = None) -> dict[str, str]:
         gc.disable()
@@ -281,8 +281,8 @@ def _has_threads() -> bool:
     return len(os.listdir("/proc/self/task")) > 1
 
 
-def _write(number: int, told: Fields) -> None:
-    data = json.dumps(told).encode()
+def _write(number: int, answer: Answer) -> None:
+    data = json.dumps(answer).encode()
     while data:
         data = data[os.write(number, data) :]
 

@@ -20,25 +20,27 @@ if TYPE_CHECKING:
 
 MOST_DIFFERING = 2000
 """The most differing leaves in a result: an edit of what every module computes with changes more."""
-FORMER, OTHER, UNDONE = "previous", "other", "undone"
+PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
 """Why a leaf counts: it is still the previous one; it is neither the previous nor the fresh one; a load undid it."""
 
 
-def differing(former: Leaves, present: Leaves) -> Fresh:
+def differing(previous: Leaves, present: Leaves) -> Fresh:
     """The leaves that the edit changes between two fresh imports, without those that are unknown in one of them."""
-    paths = (path for path in sorted(former.keys() | present.keys()) if former.get(path) != present.get(path))
-    found = {path: (former.get(path), present.get(path)) for path in paths}
-    unknown = [path for path, texts in found.items() if UNKNOWN in texts]
-    return {path: texts for path, texts in found.items() if not is_below_any(path, unknown)}
+    paths = (path for path in sorted(previous.keys() | present.keys()) if previous.get(path) != present.get(path))
+    found = {path: (previous.get(path), present.get(path)) for path in paths}
+    unknown = [path for path, values in found.items() if UNKNOWN in values]
+    return {path: values for path, values in found.items() if not is_below_any(path, unknown)}
 
 
-def compared(former: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]) -> dict[str, Fresh]:
+def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]) -> dict[str, Fresh]:
     """The differing leaves of two imports, those of the edited modules first, and the leaves at the watched paths."""
-    found = differing(former, present)
+    found = differing(previous, present)
     first = tuple(f"{name}." for name in edited)
     paths = sorted(found, key=lambda path: (not path.startswith(first), path))
     fresh = {path: found[path] for path in paths[:MOST_DIFFERING]}
-    fresh.update({path: (former.get(path), present[path]) for path in watched if path in present and path not in found})
+    fresh.update(
+        {path: (previous.get(path), present[path]) for path in watched if path in present and path not in found}
+    )
     return {"fresh": fresh}
 
 
@@ -53,7 +55,7 @@ def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
             past = UNKNOWN
         if was != now:
             if live is not None or was is None or past is not None:  # otherwise it was used up before the load
-                yield path, FORMER if live == was else OTHER, now, live
+                yield path, PREVIOUS if live == was else OTHER, now, live
         elif now is not None and past == now:
             yield path, UNDONE, now, live
 
@@ -85,4 +87,4 @@ def _is_unknown_above(path: str, leaves: Leaves) -> bool:
     """Whether a path, or one above it, is unknown."""
     if leaves.get(path) == UNKNOWN:
         return True
-    return any(leaves.get(path[:place]) == UNKNOWN for place, one in enumerate(path) if one in "[{<(.")
+    return any(leaves.get(path[:end]) == UNKNOWN for end, one in enumerate(path) if one in "[{<(.")

@@ -89,7 +89,7 @@ _OF_FUNCTION = (
     "__annotate__" if sys.version_info >= (3, 14) else "__annotations__",
 )  # fmt: skip
 """From Python 3.14 on, `__annotations__` runs code of the user's, which `__annotate__` holds."""
-_OWN_DICT = "dictionary for instance variables"
+_INSTANCE_DICT = "dictionary for instance variables"
 """The beginning of the documentation of `__dict__` of a class written in Python. Source: `Objects/typeobject.c`."""
 _HOLDERS = (dict, list, tuple, collections.deque, set, frozenset)
 
@@ -152,13 +152,13 @@ class Shapes:
 
     def __init__(
         self,
-        own: Collection[str],
+        names: Collection[str],
         seconds: float,
         code: Callable[[types.CodeType], str] = code_text,
         most_leaves: int = MOST_LEAVES,
     ) -> None:
-        self._own = frozenset(own)
-        self._ours = self._own
+        self._names = frozenset(names)
+        self._project_names = self._names
         self._ends_at = thread_time() + seconds
         self._code = code
         self._most_leaves = most_leaves
@@ -175,36 +175,36 @@ class Shapes:
         if not issubclass(type(module), types.ModuleType):
             return {}
         space = space_of_module(module)  # type: ignore[arg-type]  # it is a module
-        self._ours = self._own | {name}
-        own = [one for one in list(dict.keys(space)) if type(one) is str and one not in NOT_OF_MODULE]
-        chosen = sorted(own) if roots is None else [one for one in roots if one in space]
+        self._project_names = self._names | {name}
+        names = [one for one in list(dict.keys(space)) if type(one) is str and one not in NOT_OF_MODULE]
+        chosen = sorted(names) if roots is None else [one for one in roots if one in space]
         leaves: Leaves = {}
         for one in chosen:
             leaves.update(self._of_name(f"{name}.{one}", dict.get(space, one)))
         return leaves
 
     def _of_name(self, root: str, value: object) -> Leaves:
-        own: Leaves = {}
+        names: Leaves = {}
         seen: set[int] = set()
         queue = collections.deque([(root, value, 0)])
         alive = []  # an id is only taken for a living thing
         while queue:
-            if len(own) >= self._most_leaves or (not len(own) % CHECKED_EVERY and self.is_over):
+            if len(names) >= self._most_leaves or (not len(names) % CHECKED_EVERY and self.is_over):
                 return {root: UNKNOWN}
             path, thing, depth = queue.popleft()
             try:
-                own[path], has_parts = self._head(thing, path)
+                names[path], has_parts = self._head(thing, path)
                 if not has_parts:
                     continue
                 if id(thing) in seen:
-                    own[path] = UNKNOWN
+                    names[path] = UNKNOWN
                 elif depth < MOST_DEPTH:
                     seen.add(id(thing))
                     alive.append(thing)
                     queue.extend((path + step, part, depth + 1) for step, part in self._parts(thing))
             except (RuntimeError, ValueError, TypeError, AttributeError):  # it changes, or is a half-made object
-                own[path] = UNKNOWN
-        return own
+                names[path] = UNKNOWN
+        return names
 
     def _head(self, thing: Any, path: str) -> tuple[str, bool]:
         """One line for a thing, and whether its parts are looked at."""
@@ -222,7 +222,7 @@ class Shapes:
         if id(kind) in _RUNNING:
             return f"a {kind.__name__} of {self._code(getattr(thing, _RUNNING[id(kind)]))}", False
         home = home_of(kind)
-        is_other = home[0] in self._ours and at_home(kind) is not kind
+        is_other = home[0] in self._project_names and at_home(kind) is not kind
         return f"a {'.'.join(home)}{' (another class of this name)' if is_other else ''}", home not in _OPAQUE
 
     def _definition(self, thing: Any, path: str) -> tuple[str, bool]:
@@ -231,7 +231,7 @@ class Shapes:
             return f"is {name}", False  # it is looked at where it is at home
         if not is_class(thing):
             return f"function {thing.__code__.co_name} {self._code(thing.__code__)}", True
-        if home_of(thing)[0] not in self._ours:
+        if home_of(thing)[0] not in self._project_names:
             return f"class {name}", False
         bases = ", ".join(map(full_name, _mro_of(thing)[1:]))
         other = "" if name == path else "another "
@@ -256,14 +256,16 @@ class Shapes:
             yield from self._of_object(thing, kind)
 
     def _of_class(self, thing: type) -> Iterator[tuple[str, object]]:
-        own = _space_of(thing)
-        for name, value in sorted((one for one in own.items() if type(one[0]) is str), key=_first):
-            if name not in _NOT_OF_CLASS and not (name == "__annotations__" and "__annotate_func__" in own):
+        names = _space_of(thing)
+        for name, value in sorted((one for one in names.items() if type(one[0]) is str), key=_first):
+            if name not in _NOT_OF_CLASS and not (name == "__annotations__" and "__annotate_func__" in names):
                 yield f".{name}", value
-        if "_abc_impl" in own:
+        if "_abc_impl" in names:
             yield ".registered", {full_name(one) for one in _registered(thing)}
         below = type.__subclasses__(thing) if not issubclass(thing, type) else ()
-        for one in sorted(full_name(one) for one in below if home_of(one)[0] in self._ours and at_home(one) is one):
+        for one in sorted(
+            full_name(one) for one in below if home_of(one)[0] in self._project_names and at_home(one) is one
+        ):
             yield f".subclasses{{{one}}}", True
 
     def _of_object(self, thing: Any, kind: type) -> Iterator[tuple[str, object]]:
@@ -278,11 +280,11 @@ class Shapes:
                 text = key_text(value if is_set else key)
                 if text is not None:
                     yield (f"{{{text}}}", True) if is_set else (f"[{text}]", value)
-        own = self._attributes(thing, kind)
-        yield from ((f".{name}", value) for name, value in sorted(own.items(), key=_first) if name not in COUNTERS)
+        names = self._attributes(thing, kind)
+        yield from ((f".{name}", value) for name, value in sorted(names.items(), key=_first) if name not in COUNTERS)
         if holder is not None:
             yield SIZE, size
-        elif not own and home_of(kind)[0] in _TRANSPARENT and kind is not types.FrameType:
+        elif not names and home_of(kind)[0] in _TRANSPARENT and kind is not types.FrameType:
             parts = (part for part in gc.get_referents(thing) if part is not kind)
             yield from ((f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MOST_PARTS)))
 
@@ -310,17 +312,17 @@ class Shapes:
 def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
     """The descriptors of `__dict__` and of slots of a class written in Python, and of its bases."""
     for base in _mro_of(kind):
-        own = _space_of(base)
-        value = own.get("__dict__")
+        names = _space_of(base)
+        value = names.get("__dict__")
         if type(value) is types.GetSetDescriptorType:
             documentation = value.__doc__
-            is_plain = type(documentation) is str and documentation.startswith(_OWN_DICT)
+            is_plain = type(documentation) is str and documentation.startswith(_INSTANCE_DICT)
             if is_plain or home_of(base)[0] in _TRANSPARENT:
                 yield "__dict__", value
-        if "__slots__" in own:
+        if "__slots__" in names:
             yield from (
                 (name, one)
-                for name, one in own.items()
+                for name, one in names.items()
                 if type(one) is types.MemberDescriptorType and name != "__weakref__"
             )
 
@@ -431,6 +433,6 @@ def root_of(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple
         dotted = dotted.rpartition(".")[0]
         if dotted in modules:
             rest = path[len(dotted) + 1 :]
-            end = next((place for place, one in enumerate(rest) if not (one.isalnum() or one == "_")), len(rest))
+            end = next((index for index, one in enumerate(rest) if not (one.isalnum() or one == "_")), len(rest))
             return dotted, rest[:end]
     return "", path

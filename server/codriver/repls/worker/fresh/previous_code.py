@@ -39,10 +39,10 @@ def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> lis
     """
     known = {file: _known(file, source) for file, source in sources.items()}
     found: dict[tuple[str, str, str], None] = {}
-    for living in _living(is_idle):
-        if living is None:
+    for live in _live_code(is_idle):
+        if live is None:
             return None
-        kind, code, thing = living
+        kind, code, thing = live
         codes = known.get(code.co_filename)
         if codes is None or code.co_name == "<module>" or code_text(code) in codes:
             continue
@@ -60,7 +60,7 @@ def _known(file: str, source: bytes) -> set[str]:
     return {code_text(one) for one in nested_codes(code)}
 
 
-def _living(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
+def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
     """The kind, code and object of all that has code; None where the process is idle no more."""
     for number, thing in enumerate(gc.get_objects()):
         if not number % CHECKED_EVERY and not is_idle():

@@ -46,7 +46,7 @@ def _check(status: int, step: str) -> None:
         raise OSError(number, f"{step}: {os.strerror(number)}")
 
 
-def own_space() -> None:
+def enter_namespace() -> None:
     """Enter a separate user and mount namespace.
 
     Raises:
@@ -69,45 +69,45 @@ def part_network() -> None:
     _check(_libc().unshare(CLONE_NEWNET), "unshare")
 
 
-def outermost(folders: Sequence[str]) -> list[str]:
+def outermost(directories: Sequence[str]) -> list[str]:
     """The folders outside of all others, with their real paths."""
-    real = sorted({os.path.realpath(one) for one in folders if os.path.isdir(one)})
+    real = sorted({os.path.realpath(one) for one in directories if os.path.isdir(one)})
     return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
 
 
-def is_below(path: str, folder: str) -> bool:
+def is_below(path: str, directory: str) -> bool:
     """True for the folder itself and all in it."""
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+    return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
-def lay(folders: Sequence[str]) -> None:
+def lay(directories: Sequence[str]) -> None:
     """Lay an overlay with its upper layer in memory over each folder.
 
     Raises:
         OSError: the system does not allow that.
     """
-    scratch = next((one for one in SCRATCH if os.path.isdir(one) and not _touches(one, folders)), "")
+    scratch = next((one for one in SCRATCH if os.path.isdir(one) and not _touches(one, directories)), "")
     if not scratch:
         raise OSError(f"none of {', '.join(SCRATCH)} is free for the upper layer")
-    place = os.fsencode(scratch)
-    _check(_libc().mount(b"tmpfs", place, b"tmpfs", 0, f"size={UPPER_BYTES}".encode()), "mount tmpfs")
+    target = os.fsencode(scratch)
+    _check(_libc().mount(b"tmpfs", target, b"tmpfs", 0, f"size={UPPER_BYTES}".encode()), "mount tmpfs")
     try:
-        for number, folder in enumerate(folders):
+        for number, directory in enumerate(directories):
             upper, work = f"{scratch}/u{number}", f"{scratch}/w{number}"
             os.mkdir(upper)
             os.mkdir(work)
-            status = os.stat(folder)
+            status = os.stat(directory)
             with contextlib.suppress(OSError):
                 os.chmod(upper, stat.S_IMODE(status.st_mode))
-            data = f"lowerdir={_escaped(folder)},upperdir={upper},workdir={work},userxattr"
-            at = os.fsencode(folder)
-            _check(_libc().mount(b"overlay", at, b"overlay", 0, os.fsencode(data)), f"overlay {folder}")
+            data = f"lowerdir={_escaped(directory)},upperdir={upper},workdir={work},userxattr"
+            at = os.fsencode(directory)
+            _check(_libc().mount(b"overlay", at, b"overlay", 0, os.fsencode(data)), f"overlay {directory}")
     finally:
-        _libc().umount2(place, MNT_DETACH)
+        _libc().umount2(target, MNT_DETACH)
 
 
-def _touches(scratch: str, folders: Sequence[str]) -> bool:
-    return any(is_below(one, scratch) or is_below(scratch, one) for one in folders)
+def _touches(scratch: str, directories: Sequence[str]) -> bool:
+    return any(is_below(one, scratch) or is_below(scratch, one) for one in directories)
 
 
 def _escaped(path: str) -> str:

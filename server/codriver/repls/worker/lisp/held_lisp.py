@@ -14,7 +14,7 @@ import itertools
 import os
 import time
 
-from ..basics.held_definitions import ABSENT, Held, Holds, all_classes, home_of, is_class, qualname_of
+from ..basics.held_definitions import ABSENT, UndoRecord, UndoRecords, all_classes, home_of, is_class, qualname_of
 from ..basics.previews import GLIMPSED, LEVELS, TEXT_CHARACTERS, class_name
 from ..basics.printing import Cuts, NoSuchPartError
 
@@ -39,7 +39,7 @@ VAR = ("_root", "_meta", "_is_bound")
 METHODS = ("_methods", "_prefers")
 
 
-class LispHolds(Holds):
+class LispUndoRecords(UndoRecords):
     """The holds of a Basilisp, for the life of the worker, with its classes of namespaces and of multimethods.
 
     Changes of Basilisp's own namespaces are not put back, except methods.
@@ -50,29 +50,29 @@ class LispHolds(Holds):
         self._namespaces = namespaces
         self._multi = multi
 
-    def make(self) -> Held:
+    def make(self) -> UndoRecord:
         """See `Holds`."""
-        return LispHeld(self._roots, self._namespaces)
+        return LispUndoRecord(self._roots, self._namespaces)
 
     @contextlib.contextmanager
     def around(self, job: Job) -> Iterator[None]:
         """Hold the changes made meanwhile, if the request says that they may be put back."""
-        hold = job.message.get("codriver/hold")
-        if not hold:
+        batch = job.message.get("codriver/hold")
+        if not batch:
             yield
             return
         with job.shield:
-            held, before = self.of(hold), LispSnapshot(self._namespaces, self._multi)
-            held.begin_load()
+            undo, before = self.of(batch), LispSnapshot(self._namespaces, self._multi)
+            undo.begin_load()
         try:
             yield
         finally:
             with job.shield:
-                held.end_load()
-                before.note_changes(held)
+                undo.end_load()
+                before.note_changes(undo)
 
 
-class LispHeld(Held):
+class LispUndoRecord(UndoRecord):
     """The hold of one batch, in namespaces too."""
 
     def __init__(self, roots: list[str], namespaces: Any) -> None:
@@ -85,7 +85,7 @@ class LispHeld(Held):
         super()._forget_modules()
         for name in [one for one in self._namespaces.ns_cache() if one not in self._known]:
             file = self._namespaces.get(name).module.__dict__.get("__file__")
-            if not isinstance(file, str) or self.is_own(file):
+            if not isinstance(file, str) or self.is_project_file(file):
                 self._namespaces.remove(name)
 
 
@@ -93,40 +93,40 @@ class LispSnapshot:
     """The definitions in all namespaces, before something runs."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
-        own = multi.__module__.partition(".")[0] + "."
+        package = multi.__module__.partition(".")[0] + "."
         self._spaces = [
             (space, space.interns, dict(space.module.__dict__), _fields_of(space, FIELDS))
             for space in namespaces.ns_cache().values()
-            if not str(space.name).startswith(own)
+            if not str(space.name).startswith(package)
         ]
         self._vars = [(var, _fields_of(var, VAR)) for _, interns, *_ in self._spaces for var in interns.values()]
         roots = [var.root for space in namespaces.ns_cache().values() for var in space.interns.values()]
         self._methods = [(one, _fields_of(one, METHODS)) for one in roots if type(one) is multi]
         self._tables = [(one, table, dict(table)) for one in roots if (table := _table_of(one)) is not None]
 
-    def note_changes(self, held: Held) -> None:
+    def note_changes(self, undo: UndoRecord) -> None:
         """Keep the changed definitions in `held`."""
         for var, was in self._vars:
-            _note_fields(held, str(var.ns.name) + "/" + str(var.name), var, was)
+            _note_fields(undo, str(var.ns.name) + "/" + str(var.name), var, was)
         for space, interns, names, was in self._spaces:
             now = space.interns
             for symbol in [*interns, *(one for one in now if one not in interns)]:
                 if now.val_at(symbol) is not interns.val_at(symbol):
-                    _note_intern(held, space, symbol, interns.val_at(symbol))
-            _note_fields(held, str(space.name), space, was)
-            _note_keys(held, space.module.__dict__, names)
+                    _note_intern(undo, space, symbol, interns.val_at(symbol))
+            _note_fields(undo, str(space.name), space, was)
+            _note_keys(undo, space.module.__dict__, names)
         for multi, was in self._methods:
-            _note_fields(held, str(multi._name), multi, was, multi._reset_cache)  # noqa: SLF001  # there is no other way
+            _note_fields(undo, str(multi._name), multi, was, multi._reset_cache)  # noqa: SLF001  # there is no other way
         for function, table, was in self._tables:
-            if _note_keys(held, table, was):
-                held.note("", lambda: True, function.__dict__["_clear_cache"])
+            if _note_keys(undo, table, was):
+                undo.note("", lambda: True, function.__dict__["_clear_cache"])
 
 
-def _note_keys(held: Held, space: dict[Any, Any], was: dict[Any, Any]) -> bool:
+def _note_keys(undo: UndoRecord, space: dict[Any, Any], was: dict[Any, Any]) -> bool:
     """Keep the changed keys of a mapping; whether there are any."""
     changed = [key for key in {**was, **space} if space.get(key, ABSENT) is not was.get(key, ABSENT)]
     for key in changed:
-        held.note_key("", space, key, was.get(key, ABSENT))
+        undo.note_key("", space, key, was.get(key, ABSENT))
     return bool(changed)
 
 
@@ -134,7 +134,7 @@ def _fields_of(owner: object, names: tuple[str, ...]) -> dict[str, object]:
     return {name: getattr(owner, name) for name in names if hasattr(owner, name)}
 
 
-def _note_fields(held: Held, shown: str, owner: Any, was: dict[str, object], after: Any = None) -> None:
+def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, object], after: Any = None) -> None:
     """Keep the changed fields of an object; `after`: called when they are put back."""
     now = _fields_of(owner, tuple(was))
     if all(now[name] is was[name] for name in was):
@@ -147,10 +147,10 @@ def _note_fields(held: Held, shown: str, owner: Any, was: dict[str, object], aft
             if after is not None:
                 after()
 
-    held.note(shown, lambda: all(getattr(owner, name) is now[name] for name in now), undo)
+    variables.note(items, lambda: all(getattr(owner, name) is now[name] for name in now), undo)
 
 
-def _note_intern(held: Held, space: Any, symbol: Any, old: Any) -> None:
+def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> None:
     new = space.interns.val_at(symbol)
 
     def undo() -> None:
@@ -158,7 +158,7 @@ def _note_intern(held: Held, space: Any, symbol: Any, old: Any) -> None:
         if old is not None:
             space.intern(symbol, old, force=True)
 
-    held.note(str(space.name) + "/" + str(symbol.name), lambda: space.interns.val_at(symbol) is new, undo)
+    variables.note(str(space.name) + "/" + str(symbol.name), lambda: space.interns.val_at(symbol) is new, undo)
 
 
 def _table_of(function: Any) -> Any:
@@ -178,7 +178,7 @@ class LispLoaded:
         self._file, self._line, self._interface = keys
         self._map, self._munge = maps.PersistentMap, names.munge
         self._language = maps.__name__.rpartition(".")[0]
-        self._began_ms = time.time_ns() // 1_000_000
+        self._started_ms = time.time_ns() // 1_000_000
         self._numbers = itertools.count(1)
         self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
         """By namespace and name: the value, the metadata, and the numbers that stand for the one and for both."""
@@ -192,83 +192,85 @@ class LispLoaded:
         before, self._seen = self._seen, {}
         within = _Files(root)
         names, spaces = [], []
-        ours: list[tuple[str, Any, list[tuple[str, Any]]]] = []
+        project_vars: list[tuple[str, Any, list[tuple[str, Any]]]] = []
         for namespace in namespaces:
             name = str(namespace.name)
             names.append(name)
-            held = [(str(symbol.name), var) for symbol, var in namespace.interns.items()]
-            mark = self._mark(name, held, before)
+            variables = [(str(symbol.name), var) for symbol, var in namespace.interns.items()]
+            mark = self._mark(name, variables, before)
             was = marks.get(name)
             if was is not None and was[0] == mark:
                 if was[1]:
-                    ours.append((name, namespace, held))
+                    project_vars.append((name, namespace, variables))
                 continue
-            rows = [self._row(name, own, var) for own, var in held]
+            rows = [self._row(name, var_name, var) for var_name, var in variables]
             files = [getattr(namespace.module, "__file__", None), *(row[1] for row in rows)]
             found = sorted({file for file in files if isinstance(file, str) and within.has(file)})
             spaces.append({"ns": name, "mark": mark, "files": found, "vars": rows if found else []})
             if found:
-                ours.append((name, namespace, held))
-        old, instances = self._lives_on(ours)
-        told = {"names": " ".join(names), "spaces": spaces, "old": old, "instances": instances}
-        return {"began": str(self._began_ms), **told}
+                project_vars.append((name, namespace, variables))
+        old, instances = self._lives_on(project_vars)
+        report = {"names": " ".join(names), "spaces": spaces, "old": old, "instances": instances}
+        return {"began": str(self._started_ms), **report}
 
-    def _mark(self, name: str, held: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
+    def _mark(self, name: str, variables: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
         newest = 0
-        for own, var in held:
+        for var_name, var in variables:
             value, meta = var.root, var.meta
-            was = before.get((name, own), (self, None, 0, 0))
+            was = before.get((name, var_name), (self, None, 0, 0))
             if was[0] is value and was[1] is meta:
                 seen = was
             else:
                 number = next(self._numbers)
                 seen = value, meta, was[2] if was[0] is value else number, number
-            self._seen[name, own] = seen
+            self._seen[name, var_name] = seen
             newest = max(newest, seen[3])
-        return f"{newest}.{len(held)}"
+        return f"{newest}.{len(variables)}"
 
-    def _row(self, name: str, own: str, var: Any) -> list[object]:
+    def _row(self, name: str, var_name: str, var: Any) -> list[object]:
         meta = var.meta
         file, line = (meta.val_at(self._file), meta.val_at(self._line)) if meta is not None else (None, None)
         known = file if isinstance(file, str) and not file.startswith("<") else ""
-        return [own, known, line if isinstance(line, int) else 0, *map(str, self._seen[name, own][2:])]
+        return [var_name, known, line if isinstance(line, int) else 0, *map(str, self._seen[name, var_name][2:])]
 
-    def _lives_on(self, ours: list[tuple[str, Any, list[tuple[str, Any]]]]) -> tuple[list[list[str]], list[list[str]]]:
+    def _lives_on(
+        self, project_vars: list[tuple[str, Any, list[tuple[str, Any]]]]
+    ) -> tuple[list[list[str]], list[list[str]]]:
         """The rows of vars that hold something of a former load, and of classes with living instances."""
         heirs: dict[tuple[object, object], tuple[object, str, str]] = {}
         faces: dict[str, list[tuple[object, str]]] = {}
-        for name, namespace, held in ours:
-            for own, var in held:
+        for name, namespace, variables in project_vars:
+            for var_name, var in variables:
                 value = var.root
                 if is_class(value) and home_of(value) == namespace.module.__name__:
-                    heirs[home_of(value), qualname_of(value)] = value, name, own
+                    heirs[home_of(value), qualname_of(value)] = value, name, var_name
                 face = value.val_at(self._interface) if type(value) is self._map else None
                 if is_class(face):
-                    faces.setdefault(str(qualname_of(face)), []).append((face, name + "/" + own))
-        old = _held_functions(ours, self._language, self._munge)
-        for name, _, held in ours:
-            for own, var in held:
+                    faces.setdefault(str(qualname_of(face)), []).append((face, name + "/" + var_name))
+        old = _captured_functions(project_vars, self._language, self._munge)
+        for name, _, variables in project_vars:
+            for var_name, var in variables:
                 if is_class(var.root):
-                    old += [[name, own, *row] for row in _former(var.root, heirs, faces)]
+                    old += [[name, var_name, *row] for row in _previous_types(var.root, heirs, faces)]
         return old, _instances(heirs)
 
 
-def _held_functions(ours: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
+def _captured_functions(project_vars: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
     """The rows of vars that hold a function of a former load, in collections, references and functions too."""
     current: dict[tuple[str, str], tuple[types.CodeType, str]] = {}
-    for name, _, held in ours:
-        for own, var in held:
+    for name, _, variables in project_vars:
+        for var_name, var in variables:
             code = _code_of(var.root)
-            if code is not None and munge(own) == code.co_name:
-                current[code.co_filename, code.co_name] = code, name + "/" + own
+            if code is not None and munge(var_name) == code.co_name:
+                current[code.co_filename, code.co_name] = code, name + "/" + var_name
     rows: dict[tuple[str, ...], None] = {}
     left = [WALKED]
-    for name, _, held in ours:
-        for own, var in held:
+    for name, _, variables in project_vars:
+        for var_name, var in variables:
             for code in _codes_in(var.root, language, left, DEEP):
                 now = current.get((code.co_filename, code.co_name))
                 if now is not None and now[0] is not code:
-                    rows[name, own, "old", now[1]] = None
+                    rows[name, var_name, "old", now[1]] = None
     return [list(row) for row in rows]
 
 
@@ -309,7 +311,7 @@ def _code_of(value: Any) -> types.CodeType | None:
     return code
 
 
-def _former(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
+def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
     """The former load of a class, or of a protocol that it implements, in words."""
     heir = heirs.get((home_of(kind), qualname_of(kind)))
     if heir is not None and heir[0] is not kind:
@@ -323,19 +325,19 @@ def _former(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object
 
 
 def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
-    former = {}
+    previous = {}
     for kind in all_classes():
         heir = heirs.get((home_of(kind), qualname_of(kind)))
         if heir is not None and heir[0] is not kind:
-            former[id(kind)] = heir[1], heir[2]
-    if not former:
+            previous[id(kind)] = heir[1], heir[2]
+    if not previous:
         return []
     counts: dict[tuple[str, str], int] = {}
     for one in gc.get_objects():
-        named = former.get(id(type(one)))
+        named = previous.get(id(type(one)))
         if named is not None:
             counts[named] = counts.get(named, 0) + 1
-    return [[name, own, str(count)] for (name, own), count in counts.items()]
+    return [[name, var_name, str(count)] for (name, var_name), count in counts.items()]
 
 
 class _Files:
@@ -403,36 +405,36 @@ class LispValues:
         return cuts.words()
 
     def _walk(
-        self, value: Any, place: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
+        self, value: Any, path: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
     ) -> None:
         length, depth, level = bounds
         pairs = pairs_of(value)
         if pairs is None:
             return
         if depth is not None and level >= depth:
-            cuts.add(f"levels below {depth}", place)
+            cuts.add(f"levels below {depth}", path)
             return
-        shown = list(itertools.islice(pairs, start, start + length + 1))
-        if len(shown) > length:
+        name = list(itertools.islice(pairs, start, start + length + 1))
+        if len(name) > length:
             count = self._count(value)
             words = f"more than {start + length}" if count is None else f"{count - length} of {count} elements"
-            cuts.add(words, place)
-        for step, part in shown[:length]:
-            way = (*place, step if type(step) in (int, str) else self._show(step))
+            cuts.add(words, path)
+        for step, part in name[:length]:
+            way = (*path, step if type(step) in (int, str) else self._show(step))
             self._walk(part, way, (length, depth, level + 1), 0, cuts)
 
-    def _own_module(self, value: Any) -> str:
+    def _module_of(self, value: Any) -> str:
         """The last part of the name of a value's module, if the module is the Lisp's own; else empty."""
         before, home, name = type(value).__module__.partition(self._home)
         return "" if before or not home else name
 
     def _is_core(self, value: Any) -> bool:
         """Whether a value is one of the Lisp's own collections with a known length."""
-        return isinstance(value, self._counted) and bool(self._own_module(value))
+        return isinstance(value, self._counted) and bool(self._module_of(value))
 
     def is_function(self, value: Any) -> bool:
         """Whether a value is a proper function: collections and keywords can be called too."""
-        return callable(value) and not self._is_core(value) and self._own_module(value) not in PLAIN
+        return callable(value) and not self._is_core(value) and self._module_of(value) not in PLAIN
 
     def glimpse(self, value: Any) -> dict[str, str]:
         """The class of a value, its count, and the value in one line. The user's classes are not asked."""
@@ -446,11 +448,11 @@ class LispValues:
         kind = type(value)
         if kind in (str, bytes) and len(value) > TEXT_CHARACTERS:
             return f"<{kind.__name__} of {len(value)}>"
-        if kind in (*ATOMS, bool) or self._own_module(value) in PLAIN:
+        if kind in (*ATOMS, bool) or self._module_of(value) in PLAIN:
             return self._show(value)
         if not levels or not self._is_core(value):
             return f"<{class_name(kind)}>"
-        before, after = AROUND.get(self._own_module(value), ("(", ")"))
+        before, after = AROUND.get(self._module_of(value), ("(", ")"))
         if hasattr(value, "items"):
             pairs = itertools.islice(value.items(), GLIMPSED)
             parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
@@ -465,10 +467,10 @@ class LispValues:
         pairs = pairs_of(value)
         if pairs is None:
             return value
-        shown = itertools.islice(pairs, start, start + length + 1)
+        name = itertools.islice(pairs, start, start + length + 1)
         if hasattr(value, "items"):
-            return self._vector([self._vector(list(pair)) for pair in shown])
-        return self._vector([part for _, part in shown])
+            return self._vector([self._vector(list(pair)) for pair in name])
+        return self._vector([part for _, part in name])
 
     def part_at(self, value: Any, path: Iterable[object]) -> Any:
         """The part of a value at a path: places in sequences and sets, keys as printed, or texts as they are.

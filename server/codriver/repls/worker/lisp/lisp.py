@@ -23,17 +23,17 @@ from ..basics.dialect import (
     matcher,
 )
 from ..basics.error_report import (
-    add_place,
+    add_position,
     at_lines,
     begin_parts,
     in_phase,
     is_library,
     words_of,
 )
-from ..basics.frame_spaces import FRAME, frames_of, of_red_test
+from ..basics.frame_spaces import FRAME, frames_of, of_failed_test
 from ..basics.plain_values import BRACKETS, PlainPrinter
-from ..basics.printing import asked_limits, limits
-from .held_lisp import LispHolds, LispLoaded, LispValues, print_string
+from ..basics.printing import limits, requested_limits
+from .held_lisp import LispLoaded, LispUndoRecords, LispValues, print_string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class Lisp(Dialect):
     """Evaluates Basilisp, for the life of the worker."""
 
     expands = True
-    tells_loaded = True
+    reports_loaded = True
     is_lisp = True
-    runs_beside = True
+    runs_concurrently = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,13 +81,13 @@ class Lisp(Dialect):
         self._compiler, self._reader, self._runtime, self._symbol = compiler, reader, runtime, symbol
         importlib.import_module("basilisp.main").init()
         importlib.import_module("basilisp.core")
-        _believe_no_former_code(importlib.import_module("basilisp.importer").BasilispImporter)
+        _ignore_cached_code(importlib.import_module("basilisp.importer").BasilispImporter)
         obj.lrepr.register(str)(print_string)
         lang = importlib.import_module("basilisp.lang.vector"), importlib.import_module("basilisp.lang.interfaces")
         self._values = LispValues(lang[1].ICounted, lang[0].vector, runtime.lrepr)
         self.plain_printer = self._plain_printer()
         self._sources = Sources()
-        self.holds = self._holds = LispHolds(runtime.Namespace, multifn.MultiFunction)
+        self.undo_records = self._undo_records = LispUndoRecords(runtime.Namespace, multifn.MultiFunction)
         modules = ("basilisp.lang." + name for name in ("keyword", "map", "util"))
         self._loaded = LispLoaded(*map(importlib.import_module, modules))
         self._numbers = itertools.count(1)
@@ -121,7 +121,7 @@ class Lisp(Dialect):
     def _var(self, name: str) -> Any:
         return self._runtime.Var.find_safe(self._symbol.symbol(name, ns="basilisp.core"))
 
-    def take_streams(self) -> None:
+    def capture_streams(self) -> None:
         for name, stream in (("*out*", sys.stdout), ("*err*", sys.stderr), ("*in*", sys.stdin)):
             self._vars[name].bind_root(stream)
         # Output is sent soon anyway, with many lines in few messages.
@@ -153,7 +153,7 @@ class Lisp(Dialect):
             frames = [] if session.error is None else frames_of(self._innermost(session.error))
             spaces = session.spaces
             if message.get("test"):
-                frames, spaces = of_red_test(session.id)
+                frames, spaces = of_failed_test(session.id)
             frame = spaces.at(number if isinstance(number, int) else -1, frames)
             namespace = self._namespace_of(frame.around) or namespace
         bound = dict(zip(("*1", "*2", "*3"), session.last))
@@ -165,7 +165,7 @@ class Lisp(Dialect):
             if message["op"] == "macroexpand":
                 self._expand(job)
             else:
-                with self._holds.around(job):
+                with self._undo_records.around(job):
                     self._run(job, frame, is_load=is_load)
             now = {name: self._vars[name].value for name in before}
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
@@ -177,10 +177,10 @@ class Lisp(Dialect):
 
     def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
         """A form as a function of the locals of a frame, and these."""
-        own = {name: value for key, value in frame.locals.items() if (name := self.local_name(key))}
+        local_values = {name: value for key, value in frame.locals.items() if (name := self.local_name(key))}
         lists, vectors = (importlib.import_module("basilisp.lang." + name) for name in ("list", "vector"))
         symbol = self._symbol.symbol
-        return lists.l(symbol("fn*"), vectors.v(*map(symbol, own)), form), list(own.values())
+        return lists.l(symbol("fn*"), vectors.v(*map(symbol, local_values)), form), list(local_values.values())
 
     def _run(self, job: Job, frame: FrameSpace | None, *, is_load: bool) -> None:
         message, session = job.message, job.session
@@ -189,7 +189,7 @@ class Lisp(Dialect):
         line = 1 if is_load else job.whole_number("line")
         # Basilisp counts columns from 0.
         start = {"init_line": line, "init_column": 0 if is_load else job.whole_number("column") - 1}
-        self._sources.keep(job.file, "\n" * (line - 1) + source)
+        self._sources.store(job.file, "\n" * (line - 1) + source)
         context = self._compiler.CompilerContext(filename=job.file)
         value, job.form = None, 1
         for number, form in enumerate(self._reader.read_str(source, self._runtime.resolve_alias, **start), 1):
@@ -199,27 +199,27 @@ class Lisp(Dialect):
             now = self._vars["*ns*"].value
             self._furnish(now)
             if not is_load:
-                self.kept.tell(job, value, *self._shown(job, value, now))
+                self.stored_values.send_value(job, value, *self._displayed(job, value, now))
                 session.last[:] = [value, *session.last[:2]]
-                for name, held in zip(("*1", "*2", "*3"), session.last):
-                    self._vars[name].set_value(held)
+                for name, last_value in zip(("*1", "*2", "*3"), session.last):
+                    self._vars[name].set_value(last_value)
                 if not message.get("ns") and frame is None:
                     session.namespace = now
             job.form = number + 1
         if is_load:
-            self.kept.tell(job, value, *self._shown(job, value, session.namespace))
+            self.stored_values.send_value(job, value, *self._displayed(job, value, session.namespace))
 
-    def _shown(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
+    def _displayed(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
         text, cut = self.print(value, job)
         return text, self.name_of(namespace), cut
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """Print a value. Limits hold for it alone: code's own output, also to files, is never cut."""
         chosen = []
-        asked = asked_limits(job)
-        for name, wanted, default in zip(self._limits, asked, limits(job)):
+        requested = requested_limits(job)
+        for name, limit, default in zip(self._limits, requested, limits(job)):
             now = job.session.limits.get(name, self._vars[name].value)
-            chosen.append(now if wanted is None and now != self._limits[name] else default)
+            chosen.append(now if limit is None and now != self._limits[name] else default)
         length, depth = (one if isinstance(one, int) else None for one in chosen)
         length = length or LENGTH
         bound = {self._vars["*print-length*"]: length, self._vars["*print-level*"]: depth}
@@ -259,8 +259,10 @@ class Lisp(Dialect):
         symbol = self._symbol.symbol(owner)
         home = namespace.aliases.val_at(symbol) or self.find(owner)
         if home is not None:
-            is_own = home is namespace
-            of_home = {str(name.name): var for name, var in home.interns.items() if is_own or not var.is_private}
+            is_in_namespace = home is namespace
+            of_home = {
+                str(name.name): var for name, var in home.interns.items() if is_in_namespace or not var.is_private
+            }
             kinds = {name: self._kind(var) for name, var in of_home.items() if name.startswith(start)}
         else:
             module = builtins if owner == "python" else self._imported(symbol, namespace)
@@ -297,11 +299,11 @@ class Lisp(Dialect):
         text = "".join(lines_of(file)[line - 1 : line - 1 + SOURCE_LINES])
         return (text, file, line) if text else None
 
-    def names(self, wanted: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
-        if "*" in wanted:
-            found = self._matching(wanted, namespace)
+    def names(self, limit: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
+        if "*" in limit:
+            found = self._matching(limit, namespace)
         else:
-            home = self.find(wanted) or namespace.aliases.val_at(self._symbol.symbol(wanted))
+            home = self.find(limit) or namespace.aliases.val_at(self._symbol.symbol(limit))
             if home is None:
                 return None
             found = ((name, var) for name, var in self._interned(home) if not var.is_private)
@@ -312,16 +314,18 @@ class Lisp(Dialect):
     def _interned(home: Any) -> list[tuple[str, Any]]:
         return sorted((str(name.name), var) for name, var in home.interns.items())
 
-    def _matching(self, pattern: str, here: Any) -> Iterator[tuple[str, Any]]:
+    def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
         """Each matching namespace and var, those of `here` first and Basilisp's own last."""
         is_match, is_qualified = matcher(pattern), "/" in pattern
         all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
-        for name, home in sorted(all_of_them, key=lambda one: (one[1] is not here, one[0][:9] == "basilisp.", one[0])):
+        for name, home in sorted(
+            all_of_them, key=lambda one: (one[1] is not namespace, one[0][:9] == "basilisp.", one[0])
+        ):
             if is_match(name):
                 yield name, home
-            for own, var in self._interned(home):
-                full = name + "/" + own
-                if (home is here or not var.is_private) and is_match(full if is_qualified else own):
+            for local_values, var in self._interned(home):
+                full = name + "/" + local_values
+                if (home is namespace or not var.is_private) and is_match(full if is_qualified else local_values):
                     yield full, var
 
     def _row(self, name: str, one: Any) -> dict[str, str]:
@@ -347,24 +351,24 @@ class Lisp(Dialect):
         return None
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
-        shown = self._innermost(error)
-        parts, frames = begin_parts(shown, self._words)
-        if isinstance(shown, self._reader.SyntaxError):
-            parts.update(type=type(shown).__name__, phase="read", message=shown.message)
-            self._locate(parts, job.file, shown.line, shown.col)
-        elif isinstance(shown, self._compiler.CompilerException):
-            parts.update(type=type(shown).__name__, phase="compile", message=str(shown.msg))
-            if shown.__cause__ is not None:
-                parts["message"] += ": " + str(shown.__cause__)
-            data = {str(key.name): item for key, item in shown.data.items()}
+        innermost = self._innermost(error)
+        parts, frames = begin_parts(innermost, self._words)
+        if isinstance(innermost, self._reader.SyntaxError):
+            parts.update(type=type(innermost).__name__, phase="read", message=innermost.message)
+            self._locate(parts, job.file, innermost.line, innermost.col)
+        elif isinstance(innermost, self._compiler.CompilerException):
+            parts.update(type=type(innermost).__name__, phase="compile", message=str(innermost.msg))
+            if innermost.__cause__ is not None:
+                parts["message"] += ": " + str(innermost.__cause__)
+            data = {str(key.name): item for key, item in innermost.data.items()}
             self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
         else:
-            add_place(parts, [frame for frame in frames if not is_library(frame.filename)])
+            add_position(parts, [frame for frame in frames if not is_library(frame.filename)])
             parts.pop("column", None)  # for Python code made by Basilisp
-        own = [frame for frame in frames if not is_library(frame.filename)]
+        local_values = [frame for frame in frames if not is_library(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")
         where = f" ({file}:{parts.get('line')})" if file else ""
-        lines = [f"{kind}{where}: {message}{_data_of(parts)}", *at_lines(own)]
+        lines = [f"{kind}{where}: {message}{_data_of(parts)}", *at_lines(local_values)]
         lines += [
             f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
         ]
@@ -379,34 +383,34 @@ class Lisp(Dialect):
 
     def local_name(self, name: str) -> str:
         """A local's name in the source: Basilisp numbers a function's names, and rewrites those that Python forbids."""
-        own = re.sub(r"_\d+$", "", name)
-        if own[:1] in "._" or not own:
+        local_values = re.sub(r"_\d+$", "", name)
+        if local_values[:1] in "._" or not local_values:
             return ""
-        return str(importlib.import_module("basilisp.lang.util").demunge(own))
+        return str(importlib.import_module("basilisp.lang.util").demunge(local_values))
 
     def _plain_printer(self) -> PlainPrinter:
         """Prints Lisp's plain values. A sequence is not plain: looking at it may compute it."""
         names = ("vector", "map", "set", "list", "keyword", "symbol")
         modules = (importlib.import_module("basilisp.lang." + name) for name in names)
         vectors, maps, sets, lists, keywords, symbols = modules
-        own = int, float, complex, bool, type(None), str, bytes, keywords.Keyword, symbols.Symbol
+        local_values = int, float, complex, bool, type(None), str, bytes, keywords.Keyword, symbols.Symbol
         brackets = {
             vectors.PersistentVector: ("[", "]"),
             maps.PersistentMap: ("{", "}"),
             sets.PersistentSet: ("#{", "}"),
             lists.PersistentList: ("(", ")"),
         }
-        return PlainPrinter(dict.fromkeys(own, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
+        return PlainPrinter(dict.fromkeys(local_values, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
 
     def _words(self, error: BaseException) -> dict[str, Any]:
         """Type, message and any data of an error."""
         words = words_of(error)
-        shown: Any = error
+        innermost: Any = error
         if type(error).__name__ == "ExceptionInfo":
             limits = {self._vars["*print-length*"]: DATA_LENGTH, self._vars["*print-level*"]: DATA_LEVEL}
             with self._runtime.bindings(limits):
-                data = self._runtime.lrepr(shown.data)[:DATA_CHARACTERS]
-            words.update(type="ExceptionInfo", message=str(shown.message), data=data)
+                data = self._runtime.lrepr(innermost.data)[:DATA_CHARACTERS]
+            words.update(type="ExceptionInfo", message=str(innermost.message), data=data)
         return words
 
     def _innermost(self, error: BaseException) -> Any:
@@ -418,8 +422,8 @@ class Lisp(Dialect):
 
     @staticmethod
     def _locate(parts: dict[str, Any], file: object, line: object, column: object) -> None:
-        places = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
-        parts.update({key: value for key, value in places.items() if value is not None})
+        position = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
+        parts.update({key: value for key, value in position.items() if value is not None})
 
 
 def _data_of(parts: dict[str, Any]) -> str:
@@ -431,16 +435,16 @@ def _compiled(file: str) -> str:
     return os.path.splitext(importlib.util.cache_from_source(file))[0] + ".lpyc"
 
 
-def _believe_no_former_code(importer: Any) -> None:
+def _ignore_cached_code(importer: Any) -> None:
     """Let compiled code of the project's files count only if written well after its source.
 
     Basilisp tells texts apart by second and size alone, and a quick edit may change neither. If both are equally new,
     the nanoseconds of the source, which fit into four bytes, stand for its second.
     """
-    former = importer.path_stats
+    original = importer.path_stats
 
     def path_stats(loader: Any, path: str) -> dict[str, Any]:
-        stats: dict[str, Any] = former(loader, path)
+        stats: dict[str, Any] = original(loader, path)
         with contextlib.suppress(OSError, NotImplementedError):
             source, compiled = os.stat(path), os.stat(_compiled(path))
             newest = max(source.st_mtime_ns, source.st_ctime_ns)

@@ -36,37 +36,39 @@ DEFINITION, OTHER_BINDING = "definition", "other"
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
-class Kept:
+class Remembered:
     """A value remembered without keeping it alive: a plain one as it is, any other by a weak reference or id."""
 
-    __slots__ = ("_held", "_is_weak")
+    __slots__ = ("_is_weak", "_reference")
 
     def __init__(self, value: object) -> None:
         self._is_weak = False
-        self._held: Any = value
+        self._reference: Any = value
         if not is_plain(value):
             try:
-                self._held, self._is_weak = weakref.ref(value), True
+                self._reference, self._is_weak = weakref.ref(value), True
             except TypeError:
-                self._held = _Identity(value)
+                self._reference = _Identity(value)
 
     def is_still(self, value: object) -> bool:
         """True if a value is the remembered one, or an equal plain one."""
-        held = self._held
+        reference = self._reference
         if self._is_weak:
-            return held() is value
-        if type(held) is _Identity:
-            return bool(held.number == id(value))
-        return held is value or (type(held) is type(value) and is_plain(value) and repr(held) == repr(value))
+            return reference() is value
+        if type(reference) is _Identity:
+            return bool(reference.number == id(value))
+        return reference is value or (
+            type(reference) is type(value) and is_plain(value) and repr(reference) == repr(value)
+        )
 
-    def living(self) -> object:
+    def live_object(self) -> object:
         """The remembered object; None for a plain value, or an object that may be gone."""
-        return self._held() if self._is_weak else None
+        return self._reference() if self._is_weak else None
 
     @property
     def was_none(self) -> bool:
         """True if the value was None: a place for a later value."""
-        return self._held is None
+        return self._reference is None
 
 
 class _Identity:
@@ -100,65 +102,67 @@ class Names:
                 and qualname_of_class(value) == f"{owner}.{name}"
                 and not _is_dunder(name)
             ]
-        self._kept: dict[str, Kept] = {}
+        self._remembered: dict[str, Remembered] = {}
 
-    def settle(self) -> dict[str, Kept]:
+    def settle(self) -> dict[str, Remembered]:
         """Keep no value alive from now on; the remembered values."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
             # An evaluated value was made by no load, even if a load ran around the evaluation.
-            self._kept = {
-                name: Kept(value) for name, value in raw.items() if not _is_dunder(name) and not is_evaluated(value)
+            self._remembered = {
+                name: Remembered(value)
+                for name, value in raw.items()
+                if not _is_dunder(name) and not is_evaluated(value)
             }
             for owner, space in self._classes:
                 for name, value in space.items():
                     if (not _is_dunder(name) or _is_method(value)) and not is_evaluated(value):
-                        self._kept[owner + "." + name] = Kept(value)
+                        self._remembered[owner + "." + name] = Remembered(value)
             self._classes = []
-        return self._kept
+        return self._remembered
 
-    def keep(self, name: str, value: object = ABSENT) -> None:
+    def remember(self, name: str, value: object = ABSENT) -> None:
         """Remember that a load gave a dotted name another value, or none."""
-        kept = self.settle()
+        remembered = self.settle()
         if _is_dunder(name):
             return
         if value is ABSENT:
-            kept.pop(name, None)
+            remembered.pop(name, None)
         else:
-            kept[name] = Kept(value)
-        for inner in [one for one in kept if one.startswith(name + ".")]:
-            del kept[inner]
+            remembered[name] = Remembered(value)
+        for inner in [one for one in remembered if one.startswith(name + ".")]:
+            del remembered[inner]
         if is_class(value):
-            for own, held in list(space_of(value).items()):
-                if not _is_dunder(own) or _is_method(held):
-                    kept[name + "." + own] = Kept(held)
+            for attribute, remaining in list(space_of(value).items()):
+                if not _is_dunder(attribute) or _is_method(remaining):
+                    remembered[name + "." + attribute] = Remembered(remaining)
 
-    def put_back(self, name: str, kept: Kept | None) -> None:
+    def put_back(self, name: str, remembered: Remembered | None) -> None:
         """Restore the remembered value of a name."""
-        if kept is None:
+        if remembered is None:
             self.settle().pop(name, None)
         else:
-            self.settle()[name] = kept
+            self.settle()[name] = remembered
 
 
-def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Kept | None]]:
+def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Remembered | None]]:
     """The present value of each differing dotted name, ABSENT for none, and the loaded one, None for a new name."""
-    kept, found = left.settle(), {}
+    remembered, found = left.settle(), {}
     live = {name: value for name, value in list(space.items()) if not _is_dunder(name)}
     waiting = list(live.items())
     for name, value in waiting:  # the list grows by the classes within
-        known = kept.get(name)
+        known = remembered.get(name)
         if "." not in name and (known is None or not known.is_still(value)):
             found[name] = value, known
-        if _is_own_class(space, name, value) and known is not None and known.is_still(value):
-            for own, held in list(space_of(value).items()):
-                if not _is_dunder(own) or _is_method(held):
-                    live[name + "." + own] = held
-                    before = kept.get(name + "." + own)
-                    if before is None or not before.is_still(held):
-                        found[name + "." + own] = held, before
-                    waiting.append((name + "." + own, held))
-    for name, known in kept.items():
+        if _belongs_to(space, name, value) and known is not None and known.is_still(value):
+            for attribute, remaining in list(space_of(value).items()):
+                if not _is_dunder(attribute) or _is_method(remaining):
+                    live[name + "." + attribute] = remaining
+                    before = remembered.get(name + "." + attribute)
+                    if before is None or not before.is_still(remaining):
+                        found[name + "." + attribute] = remaining, before
+                    waiting.append((name + "." + attribute, remaining))
+    for name, known in remembered.items():
         if name not in live and name.rpartition(".")[0] not in found:
             found[name] = ABSENT, known
     return found
@@ -181,11 +185,13 @@ class BoundNames:
         for node in body:
             is_definition = isinstance(node, (*FUNCTIONS, ast.ClassDef))
             for name in targets(node) if not isinstance(node, ast.excepthandler) else ():
-                own = name.partition(".")[0] if isinstance(node, ast.Import) and not _has_alias(node, name) else name
-                self.kinds[scope + own] = DEFINITION if is_definition else OTHER_BINDING
-            for place in _places_in(node):
+                attribute = (
+                    name.partition(".")[0] if isinstance(node, ast.Import) and not _has_alias(node, name) else name
+                )
+                self.kinds[scope + attribute] = DEFINITION if is_definition else OTHER_BINDING
+            for target in _targets_in(node):
                 self.kinds.update(
-                    (scope + one.id, OTHER_BINDING) for one in ast.walk(place) if isinstance(one, ast.Name)
+                    (scope + one.id, OTHER_BINDING) for one in ast.walk(target) if isinstance(one, ast.Name)
                 )
             if isinstance(node, ast.ClassDef):
                 self._read(node.body, scope + node.name + ".")
@@ -205,9 +211,11 @@ class BoundNames:
 
 def stores(name: str) -> re.Pattern[str]:
     """The pattern of code that assigns to an attribute or global of a name; it may find too much."""
-    own = re.escape(name)
-    assigned = rf"\.{own}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
-    return re.compile(rf"{assigned}|attr\([^\n]*[\"']{own}[\"']|\bdel\b[^\n]*\.{own}\b|\bglobal\b[^\n]*\b{own}\b")
+    attribute = re.escape(name)
+    assigned = rf"\.{attribute}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
+    return re.compile(
+        rf"{assigned}|attr\([^\n]*[\"']{attribute}[\"']|\bdel\b[^\n]*\.{attribute}\b|\bglobal\b[^\n]*\b{attribute}\b"
+    )
 
 
 def code_file(value: object) -> str:
@@ -231,7 +239,7 @@ def is_plain(value: object) -> bool:
     return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
 
 
-def _places_in(node: Any) -> list[ast.AST]:
+def _targets_in(node: Any) -> list[ast.AST]:
     """The places to which a loop or a `with` gives its values."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return [node.target]
@@ -239,7 +247,7 @@ def _places_in(node: Any) -> list[ast.AST]:
     return [one.optional_vars for one in items if one.optional_vars is not None]
 
 
-def _is_own_class(space: dict[str, Any], name: str, value: object) -> bool:
+def _belongs_to(space: dict[str, Any], name: str, value: object) -> bool:
     return is_class(value) and (home_of(value), qualname_of(value)) == (space.get("__name__"), name)
 
 

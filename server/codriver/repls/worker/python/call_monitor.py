@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 
-from ..basics.connections import OWN_THREAD
-from .recorded_calls import ENDED_NS, ERROR, FUNCTION, MOST_CALLS, RESULT, YIELDS
+from ..basics.connections import THREAD_NAME
+from .recorded_calls import END_NS, ERROR, FUNCTION, MOST_CALLS, RESULT, YIELDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ TOOL_IDS = (4, 3, 5, 2)
 """The ids without an owner in Python, then the profiler's; never the debugger's or coverage's."""
 NAME = "codriver"
 FRAME_AT = sys._getframe  # noqa: SLF001  # no public API gives the frame of a call
-ALL_TAKEN = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
+NO_FREE_ID = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
 
 
 class CallMonitor:
@@ -53,7 +53,7 @@ class CallMonitor:
         monitoring = self._monitoring
         self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
         if self._tool < 0:
-            return ALL_TAKEN
+            return NO_FREE_ID
         monitoring.use_tool_id(self._tool, NAME)
         events = monitoring.events
         self._local = events.PY_RETURN | events.PY_YIELD | events.PY_RESUME
@@ -70,7 +70,7 @@ class CallMonitor:
         monitoring.set_events(tool, 0)
         events = monitoring.events
         for function in list(self._recording.functions.values()):
-            if not function.is_wanted:
+            if not function.is_requested:
                 # Another event is set for a moment, else disabled places would stay disabled for the next recording.
                 monitoring.set_local_events(tool, function.code, events.PY_RETURN)
             monitoring.set_local_events(tool, function.code, 0)
@@ -81,7 +81,7 @@ class CallMonitor:
 
     def _callbacks(self, events: Any) -> dict[int, Any]:
         return {
-            events.PY_START: self._began(),
+            events.PY_START: self._start_callback(),
             events.PY_RETURN: self._returned(),
             events.PY_YIELD: self._yielded(),
             events.PY_RESUME: self._resumed(),
@@ -89,17 +89,17 @@ class CallMonitor:
             events.PY_UNWIND: self._unwound(),
         }
 
-    def _look(self, code: types.CodeType, frame: types.FrameType) -> Function:
-        found = self._recording.look(code, frame)
-        if found.is_wanted:
+    def _function_of(self, code: types.CodeType, frame: types.FrameType) -> Function:
+        found = self._recording.function_of(code, frame)
+        if found.is_requested:
             self._monitoring.set_local_events(self._tool, code, self._local)
         return found
 
     # Callbacks, each with all its data in variables of its own: they run at every call.
 
-    def _began(self) -> Any:
-        recording, stacks, live, look = self._recording, self._stacks, self._live, self._look
-        functions, calls, shown = recording.functions, recording.calls, recording.shown
+    def _start_callback(self) -> Any:
+        recording, stacks, live, function_of = self._recording, self._stacks, self._live, self._function_of
+        functions, calls, printed_arguments = recording.functions, recording.calls, recording.printed_arguments
         disable, frame_at, now, thread_id = (
             self._monitoring.DISABLE,
             FRAME_AT,
@@ -107,9 +107,9 @@ class CallMonitor:
             _thread.get_ident,
         )
 
-        def began(code: types.CodeType, _offset: int) -> Any:
-            function = functions.get(id(code)) or look(code, frame_at(1))
-            if not function.is_wanted:
+        def on_start(code: types.CodeType, _offset: int) -> Any:
+            function = functions.get(id(code)) or function_of(code, frame_at(1))
+            if not function.is_requested:
                 return disable
             if function.count >= function.most or len(calls) >= MOST_CALLS:
                 function.is_over = True
@@ -120,17 +120,22 @@ class CallMonitor:
             stack = stacks.get(thread)
             if stack is None:
                 stack = stacks[thread] = []
-            shown_arguments = shown(function, frame)
-            record = [function, stack[-1] if stack else None, thread, now(), 0, shown_arguments, None, None, 0]
+            arguments = printed_arguments(function, frame)
+            record = [function, stack[-1] if stack else None, thread, now(), 0, arguments, None, None, 0]
             live[id(frame)] = record
             calls.append(record)
             stack.append(record)
             return None
 
-        return began
+        return on_start
 
     def _returned(self) -> Any:
-        functions, short, leave, live = self._recording.functions, self._recording.texts.short, self._leave, self._live
+        functions, short, leave, live = (
+            self._recording.functions,
+            self._recording.printer.short,
+            self._leave,
+            self._live,
+        )
         result = self._recording.result
         disable, frame_at, now = self._monitoring.DISABLE, FRAME_AT, time.perf_counter_ns
 
@@ -140,7 +145,7 @@ class CallMonitor:
             if record is None:
                 function = functions.get(id(code))
                 return disable if function is None or (function.is_over and not function.open) else None
-            record[ENDED_NS] = now()
+            record[END_NS] = now()
             function = record[FUNCTION]
             record[RESULT] = result(function, frame, value) if function.makes else short(value)
             function.open -= 1
@@ -150,7 +155,12 @@ class CallMonitor:
         return returned
 
     def _yielded(self) -> Any:
-        functions, short, leave, live = self._recording.functions, self._recording.texts.short, self._leave, self._live
+        functions, short, leave, live = (
+            self._recording.functions,
+            self._recording.printer.short,
+            self._leave,
+            self._live,
+        )
         disable, frame_at = self._monitoring.DISABLE, FRAME_AT
 
         def yielded(code: types.CodeType, _offset: int, value: object) -> Any:
@@ -179,7 +189,7 @@ class CallMonitor:
         recording, leave, live = self._recording, self._leave, self._live
         functions, error_of, frame_at, now = (
             recording.functions,
-            recording.texts.error,
+            recording.printer.error,
             FRAME_AT,
             time.perf_counter_ns,
         )
@@ -189,7 +199,7 @@ class CallMonitor:
                 return
             record = live.pop(id(frame_at(1)), None)
             if record is not None:
-                record[ENDED_NS] = now()
+                record[END_NS] = now()
                 record[RESULT], record[ERROR] = None, error_of(error)
                 record[FUNCTION].open -= 1
                 leave(record)
@@ -227,18 +237,18 @@ class CallProfiler:
         import opcode  # only this recorder needs it
 
         self._names = opcode.opname
-        self._former: Any = None
+        self._previous: Any = None
         self._are_unseen = False
         """Whether threads of the user's run already."""
         self._profile: Any = None
 
     def begin(self) -> str:
         """Record from now on; the reason in words if that is impossible."""
-        self._former = sys.getprofile()
-        if self._former is not None:
+        self._previous = sys.getprofile()
+        if self._previous is not None:
             return "a profile function is set, by a profiler or by coverage: end that first"
-        own = threading.get_ident()
-        self._are_unseen = any(one.ident != own and one.name != OWN_THREAD for one in threading.enumerate())
+        this_thread = threading.get_ident()
+        self._are_unseen = any(one.ident != this_thread and one.name != THREAD_NAME for one in threading.enumerate())
         self._profile = self._callback()
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
@@ -261,23 +271,23 @@ class CallProfiler:
             self._recording.notes.append(NO_GENERATORS)
 
     def _callback(self) -> Any:
-        functions, look = self._recording.functions, self._recording.look
-        began, ended = self._began, self._ended
+        functions, function_of = self._recording.functions, self._recording.function_of
+        on_start, on_end = self._start_callback, self._finish
 
         def profile(frame: types.FrameType, event: str, value: object) -> None:
             if event == "call":
                 code = frame.f_code
-                function = functions.get(id(code)) or look(code, frame)
-                if function.is_wanted and not (OLD and code.co_flags & SUSPENDED):
-                    began(function, frame)
+                function = functions.get(id(code)) or function_of(code, frame)
+                if function.is_requested and not (OLD and code.co_flags & SUSPENDED):
+                    on_start(function, frame)
             elif event == "return":
                 known = functions.get(id(frame.f_code))
-                if known is not None and known.is_wanted:
-                    ended(known, frame, value)
+                if known is not None and known.is_requested:
+                    on_end(known, frame, value)
 
         return profile
 
-    def _began(self, function: Function, frame: types.FrameType) -> None:
+    def _start_callback(self, function: Function, frame: types.FrameType) -> None:
         thread, live = _thread.get_ident(), self._live
         stack = self._stacks.get(thread)
         if stack is None:
@@ -291,13 +301,23 @@ class CallProfiler:
             function.is_over = True
             return
         function.count += 1
-        shown = self._recording.shown(function, frame)
-        record = [function, stack[-1] if stack else None, thread, time.perf_counter_ns(), 0, shown, None, None, 0]
+        printed_arguments = self._recording.printed_arguments(function, frame)
+        record = [
+            function,
+            stack[-1] if stack else None,
+            thread,
+            time.perf_counter_ns(),
+            0,
+            printed_arguments,
+            None,
+            None,
+            0,
+        ]
         live[id(frame)] = record
         calls.append(record)
         stack.append(record)
 
-    def _ended(self, function: Function, frame: types.FrameType, value: object) -> None:
+    def _finish(self, function: Function, frame: types.FrameType, value: object) -> None:
         record = self._live.get(id(frame))
         if record is None:
             return
@@ -309,10 +329,10 @@ class CallProfiler:
         name = self._instruction(function, frame)
         if name.startswith(YIELDING) and function.code.co_flags & SUSPENDED:
             record[YIELDS] += 1
-            record[RESULT] = self._recording.texts.short(value)
+            record[RESULT] = self._recording.printer.short(value)
             return
         del self._live[id(frame)]
-        record[ENDED_NS] = time.perf_counter_ns()
+        record[END_NS] = time.perf_counter_ns()
         is_error = value is None and not name.startswith("RETURN")
         record[RESULT] = None if is_error else self._recording.result(function, frame, value)
         record[ERROR] = RAISED if is_error else None

@@ -63,8 +63,8 @@ def is_alike(one: Any, other: Any, depth: int = 0) -> bool:  # noqa: C901, PLR09
             return bool(one == other)
         except Exception:  # of a comparison that is not defined
             return False
-    own, fresh = _state_of(one), _state_of(other)
-    return bool(own) and is_alike(own, fresh, depth + 1)
+    state, fresh = _state_of(one), _state_of(other)
+    return bool(state) and is_alike(state, fresh, depth + 1)
 
 
 def _state_of(value: Any) -> dict[str, Any] | None:

@@ -18,10 +18,10 @@ from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualn
 from .bound_names import is_plain
 from .class_renewal import creates_freely, is_plain_class
 from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike
-from .import_effects import Analysis, place_of_code
+from .import_effects import Analysis, position_of_code
 from .living_code import annotations_of, is_enum
 from .module_text import Outline, Text
-from .python_names import own_space, space_of_module
+from .python_names import attribute_dict, space_of_module
 from .statements import CLASS, FUNCTION, FUNCTIONS, GUARDS, UNPARSABLE, VALUE, SourceText, dump, span_of, targets
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any, Dict
 
-    from ..basics.held_definitions import Held
+    from ..basics.held_definitions import UndoRecord
     from .import_effects import Effects
     from .loaded_texts import Load
     from .minimal_load import MinimalLoad
@@ -54,15 +54,15 @@ class Followers:
     `stays`: rows of module, name and reason for what could not be renewed.
     """
 
-    def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, held: Held) -> None:
-        self._minimal, self._drift, self._held, self.name = minimal, drift, held, name
+    def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, undo: UndoRecord) -> None:
+        self._minimal, self._drift, self._undo, self.name = minimal, drift, undo, name
         self.stays: list[tuple[str, str, str]] = []
         self.module = minimal.module
-        self._texts: dict[str, Text | None] = {}
+        self._sources: dict[str, Text | None] = {}
         self._old = Text(name, self.module, minimal.file, minimal.old)
         self.text = Text(name, self.module, minimal.file, minimal.new)
         self._is_old = True
-        self._loads = {load.file: other for other, load in drift.texts.loads.items()}
+        self._loads = {load.file: other for other, load in drift.sources.loads.items()}
         self._analysis = Analysis(self._source_of)
         self._before: Spaces = {name: dict(self.module.__dict__)}
         self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
@@ -74,7 +74,7 @@ class Followers:
         self._truths: dict[int, bool] = {}
         self.forced: set[tuple[str, int]] = set()
         self._done: set[tuple[str, int]] = set()
-        self._living: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
+        self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
         self._importers: list[Text] | None = None
         self._reached: list[str] = []
@@ -83,7 +83,7 @@ class Followers:
         self._revived: set[tuple[str, str]] = set()
         self._watched: list[tuple[str, Any, Any, int]] = []
         self._remade: set[tuple[str, int]] = set()
-        self._keep_classes(self.module)
+        self._remember_classes(self.module)
 
     # Sources
 
@@ -104,23 +104,23 @@ class Followers:
         """The loaded text of another module; None if it is unknown."""
         if name == self.name:
             return self.text
-        if name not in self._texts:
-            self._texts[name] = None
-            load = self._drift.texts.loads.get(name)
+        if name not in self._sources:
+            self._sources[name] = None
+            load = self._drift.sources.loads.get(name)
             module = sys.modules.get(name)
             if load is not None and module is not None and load.module() is module and not load.is_rewritten:
                 load.read()
                 data = load.data
                 if data is not None:
                     with contextlib.suppress(*UNPARSABLE):
-                        self._texts[name] = Text(name, module, load.file, SourceText(data, load.file))
-        return self._texts[name]
+                        self._sources[name] = Text(name, module, load.file, SourceText(data, load.file))
+        return self._sources[name]
 
     def close(self) -> None:
         """Forget all objects, which live on only where others hold them."""
-        for one in (self._before, self._classes, self._living or {}, self._minimals, self._texts, self._data):
+        for one in (self._before, self._classes, self._live_by_node or {}, self._minimals, self._sources, self._data):
             one.clear()
-        self._importers, self._living = None, None
+        self._importers, self._live_by_node = None, None
 
     # Before anything changes
 
@@ -196,7 +196,7 @@ class Followers:
             known = {dump(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))}
             for one in ast.walk(new.node):
                 if one is not new.node and isinstance(one, (*FUNCTIONS, ast.Lambda)) and dump(one) not in known:
-                    self._codes.add((self.name, place_of_code(one)))
+                    self._codes.add((self.name, position_of_code(one)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
         """The statements of a text that may follow from changes of some names."""
@@ -213,7 +213,7 @@ class Followers:
 
     # What has changed
 
-    def _keep_classes(self, module: types.ModuleType) -> None:
+    def _remember_classes(self, module: types.ModuleType) -> None:
         waiting = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == module.__name__]
         while waiting:
             kind = waiting.pop()
@@ -225,12 +225,12 @@ class Followers:
                 if is_enum(kind):
                     space["_member_names_"] = list(space["_member_names_"])
 
-    def keep_module(self, name: str) -> None:
+    def remember_module(self, name: str) -> None:
         """Remember the names of another module before they change."""
         if name not in self._before:
             module = sys.modules[name]
             self._before[name] = dict(space_of_module(module))
-            self._keep_classes(module)
+            self._remember_classes(module)
 
     def note_update(self, module: str, name: str) -> None:
         """Remember that the object of a name was changed in place."""
@@ -403,10 +403,10 @@ class Followers:
 
     def _is_store(self, node: Any, text: Text) -> bool:
         """True for an assignment to attributes or items whose places are the same as before."""
-        places = node.targets if isinstance(node, ast.Assign) else [node.target]
+        assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
         return all(
             isinstance(one, (ast.Attribute, ast.Subscript)) and not self.is_affected(self.effects(one, text))
-            for one in places
+            for one in assigned
         )
 
     def _run(self, text: Text, node: Any) -> None:
@@ -427,7 +427,7 @@ class Followers:
         before = {name: text.space.get(name, ABSENT) for name in names}
         if isinstance(node, GUARDS):
             for name in names:
-                if before[name] is not ABSENT and not self._is_bound_elsewhere(text, node, name):
+                if before[name] is not ABSENT and not self._is_bound_again(text, node, name):
                     del text.space[name]
         try:
             self._run(text, node)
@@ -448,8 +448,8 @@ class Followers:
         if module is None or before is None:
             return
         for one in node.names:
-            own, held = one.asname or one.name, text.space.get(one.asname or one.name, ABSENT)
-            if one.name in before or self._is_bound_elsewhere(text, node, own):
+            bound_name, value = one.asname or one.name, text.space.get(one.asname or one.name, ABSENT)
+            if one.name in before or self._is_bound_again(text, node, bound_name):
                 continue
             getter = before.get("__getattr__")
             if one.name not in module.__dict__:
@@ -457,14 +457,14 @@ class Followers:
                 if effects is None or not self.is_affected(effects):
                     continue
                 if effects.effect is not None:
-                    self._report(text, node, f"it was imported with {self._cause(effects)}, which changed", own)
+                    self._report(text, node, f"it was imported with {self._cause(effects)}, which changed", bound_name)
                     continue
             try:
-                text.space[own] = getattr(module, one.name)
+                text.space[bound_name] = getattr(module, one.name)
             except Exception as error:  # of the user's code
-                self._report(text, node, f"its import fails now: {type(error).__name__}", own)
+                self._report(text, node, f"its import fails now: {type(error).__name__}", bound_name)
                 continue
-            self._settle(text, own, held)
+            self._settle(text, bound_name, value)
 
     def _settle(self, text: Text, name: str, old: Any) -> None:
         """Keep the former object of a name if the new one is equal, or can be put into it."""
@@ -473,13 +473,13 @@ class Followers:
         if new is not old and old is not ABSENT and new is not ABSENT:
             if is_alike(old, new):
                 space[name] = old
-            elif self._take_contents(old, new):
+            elif self._move_contents(old, new):
                 space[name] = old
                 self._updated.add((text.name, name))
         if text.name != self.name and space.get(name, ABSENT) is not old:
-            self._held.note_key(f"{text.name}.{name}", space, name, old)
+            self._undo.note_key(f"{text.name}.{name}", space, name, old)
 
-    def _take_contents(self, old: Any, new: Any) -> bool:
+    def _move_contents(self, old: Any, new: Any) -> bool:
         """Give a collection, or an instance of a workspace class, the contents of a new one."""
         if type(old) is not type(new):
             return False
@@ -488,27 +488,27 @@ class Followers:
             return True
         kind = type(old)
         if kind.__module__ in self._loads.values() and not is_enum(kind) and "__slots__" not in space_of(kind):
-            own = getattr(old, "__dict__", None)
+            bound_name = getattr(old, "__dict__", None)
             fresh = getattr(new, "__dict__", None)
             if (
-                type(own) is dict
+                type(bound_name) is dict
                 and type(fresh) is dict
                 and not any(one in CONTAINERS for one in order_of(kind))
-                and own
+                and bound_name
             ):
-                before = dict(own)
-                self._held.note("", lambda: True, lambda: _refill(own, before))
-                _refill(own, fresh)
+                before = dict(bound_name)
+                self._undo.note("", lambda: True, lambda: _refill(bound_name, before))
+                _refill(bound_name, fresh)
                 return True
         return False
 
     def fill(self, old: Any, new: Any) -> None:
         """Give a list, dict or set the contents of another."""
         before = old.copy()
-        self._held.note("", lambda: True, lambda: _refill(old, before))
+        self._undo.note("", lambda: True, lambda: _refill(old, before))
         _refill(old, new)
 
-    def _is_bound_elsewhere(self, text: Text, node: Any, name: str) -> bool:
+    def _is_bound_again(self, text: Text, node: Any, name: str) -> bool:
         return any(other is not node and name in _names_bound_by(other) for other in text.body)
 
     # Functions
@@ -533,56 +533,56 @@ class Followers:
             made = annotations_of(space[node.name])
         except Exception:  # of the user's code
             return True
-        for function in self.living(text.file, node):
+        for function in self.functions(text.file, node):
             self._annotate(function, made)
         return True
 
     def _annotate(self, function: Any, made: tuple[str, Any]) -> None:
         before = annotations_of(function)
         setattr(function, *made)
-        self._held.note("", lambda: True, lambda: setattr(function, *before))
+        self._undo.note("", lambda: True, lambda: setattr(function, *before))
 
     def _follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
         """Give a function the defaults that it would have now; True if one of them is another."""
         has_changed = False
-        places = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
-        for place in places:
-            effects = self._analysis.within([place], text.space, kind)
+        assigned = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
+        for position in assigned:
+            effects = self._analysis.within([position], text.space, kind)
             if not self.is_affected(effects):
                 continue
             if effects.effect is not None or effects.fills:
                 self._report(text, node, f"a default was computed from {self._cause(effects)}, which changed")
                 continue
             try:
-                code = self.minimal_of(text).compiled(ast.Expression(place), "eval")
+                code = self.minimal_of(text).compiled(ast.Expression(position), "eval")
                 value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
             except Exception as error:  # of the user's code
                 self._report(text, node, f"a default fails now: {type(error).__name__}")
                 continue
-            for function in self.living(text.file, node):
-                has_changed = self._give_default(function, node, place, value) or has_changed
+            for function in self.functions(text.file, node):
+                has_changed = self._give_default(function, node, position, value) or has_changed
         return has_changed
 
-    def _give_default(self, function: Any, node: Any, place: Any, value: Any) -> bool:
+    def _give_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
         before = function.__defaults__, function.__kwdefaults__
 
         def undo() -> None:
             function.__defaults__, function.__kwdefaults__ = before
 
-        if place in node.args.defaults:
-            number = node.args.defaults.index(place)
+        if position in node.args.defaults:
+            number = node.args.defaults.index(position)
             given = list(function.__defaults__ or ())
             if number >= len(given) or is_alike(given[number], value):
                 return False
             given[number] = value
             function.__defaults__ = tuple(given)
         else:
-            name = node.args.kwonlyargs[node.args.kw_defaults.index(place)].arg
+            name = node.args.kwonlyargs[node.args.kw_defaults.index(position)].arg
             words = dict(function.__kwdefaults__ or {})
             if name in words and is_alike(words[name], value):
                 return False
             function.__kwdefaults__ = {**words, name: value}
-        self._held.note("", lambda: True, undo)
+        self._undo.note("", lambda: True, undo)
         return True
 
     def _follow_decorators(self, text: Text, top: int, node: Any, *, is_affected: bool) -> None:
@@ -591,8 +591,10 @@ class Followers:
             if effects.effect is None and not effects.fills:
                 return
             effects.reads |= self._analysis.annotations(node, text.space, with_signatures=True).reads
-            for place in (*node.args.defaults, *node.args.kw_defaults):
-                effects.reads |= self._analysis.within([place], text.space, None).reads if place is not None else set()
+            for position in (*node.args.defaults, *node.args.kw_defaults):
+                effects.reads |= (
+                    self._analysis.within([position], text.space, None).reads if position is not None else set()
+                )
         elif not self.is_affected(effects):
             return
         if effects.effect is not None:
@@ -607,8 +609,8 @@ class Followers:
             self._report(text, node, f"its decorators ran with {self._cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
-        own = {id(text.space.get(node.name))} | {id(one) for one in self.living(text.file, node)}
-        return effects.fills <= own
+        bound_name = {id(text.space.get(node.name))} | {id(one) for one in self.functions(text.file, node)}
+        return effects.fills <= bound_name
 
     def decorate(self, text: Text, node: Any) -> bool:
         """Apply the decorators of a statement again, to the function or class that lives; False if that is unknown."""
@@ -618,15 +620,15 @@ class Followers:
                 return False
             value: Any = before
         else:
-            living = self.living(text.file, node)
-            if not living:  # nobody holds the function that was decorated
+            functions = self.functions(text.file, node)
+            if not functions:  # nobody holds the function that was decorated
                 self._run(text, node)
                 return True
-            if len(living) > 1:
-                living = [one for one in living if _leads_to(before, one)]
-            if len(living) != 1:
+            if len(functions) > 1:
+                functions = [one for one in functions if _leads_to(before, one)]
+            if len(functions) != 1:
                 return False
-            value = living[0]
+            value = functions[0]
             if value.__dict__:  # its decorators add to what they left there
                 self._run(text, node)
                 return True
@@ -636,19 +638,19 @@ class Followers:
             value = one(value)
         text.space[node.name] = value
         if text.name != self.name and value is not before:
-            self._held.note_key(f"{text.name}.{node.name}", text.space, node.name, before)
+            self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, before)
         return True
 
-    def living(self, file: str, node: Any) -> list[Any]:
+    def functions(self, file: str, node: Any) -> list[Any]:
         """The living functions of a statement."""
-        if self._living is None:
-            self._living = {}
+        if self._live_by_node is None:
+            self._live_by_node = {}
             for one in gc.get_objects():
                 if type(one) is types.FunctionType:
                     code = one.__code__
                     key = code.co_filename, code.co_name, code.co_firstlineno
-                    self._living.setdefault(key, []).append(one)
-        return self._living.get((file, node.name, span_of(node)[0]), [])
+                    self._live_by_node.setdefault(key, []).append(one)
+        return self._live_by_node.get((file, node.name, span_of(node)[0]), [])
 
     # Classes
 
@@ -700,7 +702,7 @@ class Followers:
             type.__setattr__(kind, "__bases__", bases)
         except TypeError:  # of another layout
             return False
-        self._held.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
+        self._undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
         return True
 
     def _live(self, node: Any, text: Text) -> Any:
@@ -718,9 +720,13 @@ class Followers:
         bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
         if not any(self._has_changed(*read) for read in effects.reads if read not in bases):
             return True
-        is_own = effects.effect is None and effects.fills <= {id(kind)}
+        fills_only_itself = effects.effect is None and effects.fills <= {id(kind)}
         hooks = {name.rpartition(".")[2] for _, name in effects.reads if name.endswith("__()")}
-        if is_own and hooks & {"__init_subclass__()"} and not hooks & {"__new__()", "__prepare__()", "__init__()"}:
+        if (
+            fills_only_itself
+            and hooks & {"__init_subclass__()"}
+            and not hooks & {"__new__()", "__prepare__()", "__init__()"}
+        ):
             minimal = self.minimal_of(text)
             words = {
                 one.arg: eval(minimal.compiled(ast.Expression(one.value), "eval"), text.space)
@@ -729,9 +735,9 @@ class Followers:
             }
             super(kind, kind).__init_subclass__(**words)
             return True
-        if is_own and hooks <= {"__call__()"}:
+        if fills_only_itself and hooks <= {"__call__()"}:
             return True
-        if is_own and creates_freely(kind):
+        if fills_only_itself and creates_freely(kind):
             self._make_class(text, node, kind, effects)
         else:
             self._report(text, node, f"it was made with {self._cause(effects)}, which changed")
@@ -747,7 +753,7 @@ class Followers:
     def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
         hooked = [one for one in order_of(kind)[1:-1] if "__init_subclass__" in space_of(one)]
         metas = [one for one in order_of(type(kind)) if one is not type]
-        if not any(self._is_ours(one) for one in (*hooked, *metas)):
+        if not any(self._is_of_project(one) for one in (*hooked, *metas)):
             return None
         node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
         return None if node is None else self._analysis.hooks(node, text.space)
@@ -755,7 +761,7 @@ class Followers:
     def _is_made_by_library(self, kind: Any) -> bool:
         """True if a library reads the bases of a class when it makes the class."""
         kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
-        return any(home_of(one) not in OF_INTERPRETER and not self._is_ours(one) for one in kinds)
+        return any(home_of(one) not in OF_INTERPRETER and not self._is_of_project(one) for one in kinds)
 
     def has_registered(self, name: str, node: ast.ClassDef) -> bool:
         """True if hooks of the workspace registered a class of the loaded text when it was made."""
@@ -768,15 +774,15 @@ class Followers:
     def _registries(self) -> dict[int, Any]:
         """The collections of the workspace's modules, of their classes and of their objects, by id."""
         found: dict[int, Any] = {}
-        for name in [*self._drift.texts.loads]:
+        for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
             for value in list(space_of_module(module).values()) if module is not None else ():
-                held = [value]
+                current = [value]
                 if is_class(value):
-                    held = list(space_of(value).values()) if home_of(value) == name else []
+                    current = list(space_of(value).values()) if home_of(value) == name else []
                 elif type(getattr(value, "__dict__", None)) is dict and type(value) is not types.ModuleType:
-                    held += own_space(value).values()
-                found.update((id(one), one) for one in held if isinstance(one, CONTAINERS))
+                    current += attribute_dict(value).values()
+                found.update((id(one), one) for one in current if isinstance(one, CONTAINERS))
         return found
 
     def watch(self, name: str, old: Any, new: Any) -> None:
@@ -798,15 +804,15 @@ class Followers:
                 self._report(self.text, node, "what it registered before is not undone", name)
         self._watched.clear()
 
-    def _is_ours(self, kind: Any) -> bool:
-        return home_of(kind) in self._drift.texts.loads
+    def _is_of_project(self, kind: Any) -> bool:
+        return home_of(kind) in self._drift.sources.loads
 
     def was_named(self, kind: Any, name: str) -> bool:
         """True if an attribute of a class has got its name by a method of the workspace."""
         hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
         return type(hook) is types.FunctionType and self._source_of(hook) is not None
 
-    def takes_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
+    def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
         """True if hooks of the workspace that registered a class have not looked at some of its names."""
         if type(kind).__module__ not in ("builtins", "abc") or not self.registers(kind, text):
             return False
@@ -818,7 +824,7 @@ class Followers:
             hook = space_of(one).get("__init_subclass__")
             if hook is None:
                 continue
-            if not self._is_ours(one):
+            if not self._is_of_project(one):
                 return False
             for function in [hook.__func__]:
                 source = self._source_of(function)
@@ -852,7 +858,7 @@ class Followers:
             )
             return
         if text.name != self.name:
-            self._held.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
+            self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
 
     def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # a case each
         minimal = self.minimal_of(text)
@@ -886,14 +892,14 @@ class Followers:
                 self._report(
                     text, one.node, f"it was evaluated with {self._cause(effects)}, which changed", minimal.name_of(one)
                 )
-            elif one.kind == VALUE and minimal.takes_attributes(owner, one):
+            elif one.kind == VALUE and minimal.can_set_attributes(owner, one):
                 self._assign(text, one, owner)
             else:
                 self._make_class(text, node, kind, effects)
                 return
         if members:
             minimal.members(node.name + ".", members, node)()
-            self.stays += [(text.name, name, why) for name, why in minimal.take_stays()]
+            self.stays += [(text.name, name, why) for name, why in minimal.drain_stays()]
 
     def _assign(self, text: Text, one: Any, owner: Any) -> None:
         before = {name: space_of(owner).get(name, ABSENT) for name in targets(one.node)}
@@ -906,10 +912,10 @@ class Followers:
             new = space_of(owner).get(name, ABSENT)
             if new is old or old is ABSENT:
                 continue
-            if is_alike(old, new) or self._take_contents(old, new):
+            if is_alike(old, new) or self._move_contents(old, new):
                 type.__setattr__(owner, name, old)
             elif text.name != self.name:
-                self._held.note_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)
+                self._undo.note_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)
 
     # Objects that statements fill
 
@@ -955,23 +961,25 @@ class Followers:
         """True if a statement that fills objects fills nothing else, and has no effect outside."""
         node = text.body[top]
         effects = self.effects(node, text)
-        own = {id(value) for name in _names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT}
+        bound_name = {
+            id(value) for name in _names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
+        }
         if isinstance(node, FUNCTIONS):
-            living = self.living(text.file, node)
-            own |= {id(one) for one in living}
-            if len([one for one in living if len(living) == 1 or _leads_to(text.space.get(node.name), one)]) != 1:
+            functions = self.functions(text.file, node)
+            bound_name |= {id(one) for one in functions}
+            if len([one for one in functions if len(functions) == 1 or _leads_to(text.space.get(node.name), one)]) != 1:
                 return False
         if isinstance(node, ast.ClassDef):
             effects = self._analysis.decorators(node, text.space)
             whole = self.effects(node, text)
             if whole.fills & objects and not effects.fills & objects:
                 return False
-        return effects.effect is None and not (effects.fills - objects - own) & self.named_objects()
+        return effects.effect is None and not (effects.fills - objects - bound_name) & self.named_objects()
 
     def named_objects(self) -> set[int]:
         """The ids of the objects that modules of the workspace have names for, and that of an unknown one."""
         found = {0}
-        for name in [*self._drift.texts.loads]:
+        for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
             found.update(map(id, space_of_module(module).values()) if module is not None else ())
         for name in ("sys", "os", "builtins"):
@@ -991,7 +999,7 @@ class Followers:
                 if old is ABSENT:
                     self._revived.add((text.name, name))
                 if text.name != self.name:
-                    self._held.note_key(f"{text.name}.{name}", text.space, name, old)
+                    self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
 
     def _rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
         names = [
@@ -1023,14 +1031,14 @@ class Followers:
     def _rebuild(self, text: Text, name: str, top: int, effects: Effects) -> None:
         """Evaluate a name anew, with all statements that fill its object, or report it."""
         chain = self.chain(text, name)
-        problem = self.rebuild_problem(text, name, chain)
+        obstacle = self.rebuild_obstacle(text, name, chain)
         node = text.body[top]
-        if problem:
-            self._report(text, node, f"it ran with {self._cause(effects)}, which changed, and {problem}", name)
+        if obstacle:
+            self._report(text, node, f"it ran with {self._cause(effects)}, which changed, and {obstacle}", name)
             return
         self.rebuild(text, chain, top)
 
-    def rebuild_problem(
+    def rebuild_obstacle(
         self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
     ) -> str:
         """Why a name cannot be evaluated anew with all statements that fill its object; empty if it can."""
@@ -1040,7 +1048,7 @@ class Followers:
             if owner is text and top in planned:
                 continue  # it runs because it was edited
             if number == 0 and isinstance(node, (ast.Import, ast.ImportFrom)):
-                if any(self.fills_of(one.body[place], one) & objects for one, place in chain[1:]):
+                if any(self.fills_of(one.body[position], one) & objects for one, position in chain[1:]):
                     return "another module makes the object"
                 continue
             if number == 0:
@@ -1056,7 +1064,7 @@ class Followers:
                 is_definition = type(value) is types.FunctionType or is_class(value)
                 if bound != name and not is_definition and id(value) not in PLAIN_IDS:
                     more = self._chain_in(owner, {bound}, {id(value)}, {bound})
-                    known = {(one.name, place) for one, place in chain}
+                    known = {(one.name, position) for one, position in chain}
                     objects.add(id(value))
                     chain += [one for one in more if (one[0].name, one[1]) not in known]
         return ""
@@ -1073,7 +1081,7 @@ class Followers:
                     else:
                         self._run(text, text.body[top])
                     for one, old in before.items():
-                        self.keep_identity(text, one, old)
+                        self.preserve_identity(text, one, old)
                 else:
                     self._rerun(text, top)
                 self._done.add((text.name, top))
@@ -1081,7 +1089,7 @@ class Followers:
             else:
                 self.forced.add((owner.name, top))
 
-    def keep_identity(self, text: Text, name: str, old: Any) -> None:
+    def preserve_identity(self, text: Text, name: str, old: Any) -> None:
         """Let a collection that was made anew stay the object that it is, with the new contents."""
         new = text.space.get(name, ABSENT)
         if new is not old and type(new) is type(old) and type(old) in CONTAINERS:
@@ -1089,7 +1097,7 @@ class Followers:
             text.space[name] = old
             self._updated.add((text.name, name))
         elif text.name != self.name and new is not old:
-            self._held.note_key(f"{text.name}.{name}", text.space, name, old)
+            self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
 
     # Other modules
 
@@ -1142,7 +1150,7 @@ class Followers:
         """The loads of the workspace's other modules that live."""
         return {
             name: load
-            for name, load in list(self._drift.texts.loads.items())
+            for name, load in list(self._drift.sources.loads.items())
             if name != self.name and (module := sys.modules.get(name)) is not None
             and load.module() is module and not load.is_rewritten
         }  # fmt: skip
@@ -1172,13 +1180,13 @@ class Followers:
             self._data[id(load)] = load.data or b""
         return self._data[id(load)]
 
-    def other_texts(self) -> list[Text]:
+    def other_sources(self) -> list[Text]:
         """The texts of other modules that may follow from the load, each behind those that it imports."""
         if not self._seeds:
             return []
         found = self.importers()
         for name in self._reached:
-            self.keep_module(name)
+            self.remember_module(name)
         return found
 
     def tops_of(self, text: Text) -> list[int]:
@@ -1213,17 +1221,13 @@ class Followers:
         old, new = _public(before), _public(space_of_module(module))
         for name, value in new.items():
             if name not in text.space or (name in old and text.space[name] is old[name] and value is not old[name]):
-                held = text.space.get(name, ABSENT)
+                current = text.space.get(name, ABSENT)
                 text.space[name] = value
-                self._held.note_key(f"{text.name}.{name}", text.space, name, held)
+                self._undo.note_key(f"{text.name}.{name}", text.space, name, current)
         for name, value in old.items():
-            if (
-                name not in new
-                and text.space.get(name, ABSENT) is value
-                and not self._is_bound_elsewhere(text, node, name)
-            ):
+            if name not in new and text.space.get(name, ABSENT) is value and not self._is_bound_again(text, node, name):
                 del text.space[name]
-                self._held.note_key(f"{text.name}.{name}", text.space, name, value)
+                self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
 
     def follow_late(self, others: list[Text]) -> None:
         """Follow what was evaluated before something that it names: forward references and imports in a circle."""
@@ -1262,8 +1266,8 @@ class Followers:
         return (plain or found or ["what"])[0]
 
     def _report(self, text: Text, node: Any, why: str, name: str = "") -> None:
-        shown = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
-        self.stays.append((text.name, shown, f"line {span_of(node)[0]}: {why}"))
+        label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
+        self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
 
     def report(self, name: str, node: Any, why: str) -> None:
         """Report something of the edited module that was not renewed."""
@@ -1377,6 +1381,6 @@ def _refill(old: Any, new: Any) -> None:
     if type(old) is list:
         old[:] = new
     else:
-        held = new.copy()
+        value = new.copy()
         old.clear()
-        old.update(held)
+        old.update(value)

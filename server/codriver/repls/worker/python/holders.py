@@ -21,7 +21,7 @@ MOST_LEVEL = 200
 """Objects of one level whose referrers are looked for."""
 MOST_HOLDERS = 3
 """Holders that are named."""
-OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of the worker, whose own references do not count."""
 COLLECTIONS = (list, tuple, set, frozenset)
 KEY, KEY_END = "\0", "\1"
@@ -42,7 +42,7 @@ def holders_of(objects: Iterable[object], most: int = MOST_HOLDERS) -> list[str]
         above: dict[int, tuple[Any, str]] = {}
         targets = [one for one, _ in list(level.values())[:MOST_LEVEL]]
         for holder in gc.get_referrers(*targets):
-            if holder is targets or holder is level or id(holder) in seen or _is_ours(holder):
+            if holder is targets or holder is level or id(holder) in seen or _is_codrivers(holder):
                 continue
             for target, step in _steps(holder, level):
                 name, rest = modules.get(id(holder)), level[target][1]
@@ -66,14 +66,14 @@ def _is_module(value: object) -> bool:
     return issubclass(type(value), types.ModuleType)
 
 
-def _is_ours(holder: object) -> bool:
+def _is_codrivers(holder: object) -> bool:
     """True for frames, which hold what is being looked for, and for objects of the worker."""
     if type(holder) is types.FrameType:
         return True
     if type(holder) is types.FunctionType:
-        return holder.__code__.co_filename.startswith(OWN)
+        return holder.__code__.co_filename.startswith(CODRIVER_DIRECTORY)
     home = sys.modules.get(str(space_of(type(holder)).get("__module__")))
-    return home is not None and str(space_of_module(home).get("__file__")).startswith(OWN)
+    return home is not None and str(space_of_module(home).get("__file__")).startswith(CODRIVER_DIRECTORY)
 
 
 def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int, str]]:

@@ -81,7 +81,7 @@ def drawn(figure: Any) -> bytes:
     return stream.getvalue()
 
 
-class ShownFigure:
+class DisplayedFigure:
     """A figure that `show` displayed, or that was a value, with its image as of then."""
 
     def __init__(self, figure: Any) -> None:
@@ -109,7 +109,7 @@ class Figures:
         self._send: Send | None = None
         """The function of the running evaluation that takes images."""
         self._quota: object = None
-        self._shown: list[ShownFigure] = []
+        self._displayed: list[DisplayedFigure] = []
         """The figures that wait for the end of the evaluation, in the order in which they were displayed first."""
         sys.meta_path.insert(0, self)
 
@@ -124,11 +124,11 @@ class Figures:
             yield
         except BaseException:
             with contextlib.suppress(Exception):  # the evaluation's own error counts
-                self._send_shown(None)
+                self._send_displayed(None)
             raise
         else:
             if not is_partial:
-                self._send_shown(None)
+                self._send_displayed(None)
         finally:
             self._send = None
 
@@ -152,7 +152,7 @@ class Figures:
     def send_all(self, value: object = None) -> None:
         """Send the figures that were displayed or drawn on; a figure that is the value of the last statement is not."""
         self._add([one for one in _changed() if one is not value])
-        self._send_shown(value)
+        self._send_displayed(value)
 
     def show_later(self, value: object) -> bool:
         """Send a figure at the evaluation's end, if the value is one and an evaluation runs; return whether it is."""
@@ -163,15 +163,15 @@ class Figures:
         return True
 
     def _add(self, figures: list[Any]) -> None:
-        known = {id(figure) for one in self._shown if (figure := one.reference()) is not None}
+        known = {id(figure) for one in self._displayed if (figure := one.reference()) is not None}
         # A figure that cannot be drawn is an error of the evaluation, as with windows.
-        self._shown += [ShownFigure(one) for one in figures if id(one) not in known]
-        if sum(one.size for one in self._shown) > MOST_WAITING_BYTES:
-            self._send_shown(None)
+        self._displayed += [DisplayedFigure(one) for one in figures if id(one) not in known]
+        if sum(one.size for one in self._displayed) > MOST_WAITING_BYTES:
+            self._send_displayed(None)
 
-    def _send_shown(self, value: object) -> None:
-        shown, self._shown = self._shown, []
-        for one in shown:
+    def _send_displayed(self, value: object) -> None:
+        displayed, self._displayed = self._displayed, []
+        for one in displayed:
             if self._send is not None and (value is None or one.reference() is not value):
                 self._send(one.text(self._quota))
 
@@ -179,7 +179,7 @@ class Figures:
         """`show` of pyplot: it displays the images, and waits for no window to be closed, as nobody may see it."""
 
         @functools.wraps(show)
-        def shown(*arguments: object, **options: object) -> object:
+        def showing(*arguments: object, **options: object) -> object:
             if self._send is None:
                 return show(*arguments, **options)
             figures = _changed()
@@ -190,7 +190,7 @@ class Figures:
                 pyplot.close(figure)
             return None
 
-        return shown
+        return showing
 
 
 def _changed() -> list[Any]:

@@ -31,7 +31,7 @@ from .pure_calls import (
     is_pure_callable,
     is_wrapping_library,
 )
-from .python_names import own_space, space_of_module
+from .python_names import attribute_dict, space_of_module
 from .statements import FUNCTIONS
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = object()
 NONE: Roots = frozenset()
-ELSEWHERE: Roots = frozenset((0,))
+OTHER_MODULES: Roots = frozenset((0,))
 """The root of values that belong to an object that is not known."""
 MOST_DEPTH = 12
 """Calls within calls that are followed."""
@@ -319,8 +319,8 @@ class _Walk:
 
     def decorated(self, node: Any, value: Value) -> Value:
         made = [(self.value(one), one) for one in node.decorator_list]
-        for decorator, place in reversed(made):
-            value = self._apply(decorator, place, [value], place, is_decorator=True)
+        for decorator, argument in reversed(made):
+            value = self._apply(decorator, argument, [value], argument, is_decorator=True)
         return value
 
     def annotation(self, node: ast.expr) -> None:
@@ -351,14 +351,14 @@ class _Walk:
         if node.value is None:
             return
         value = self.value(node.value)
-        places = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if self.is_class and any(isinstance(one, ast.Name) and one.id in CONFIGURING for one in places):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if self.is_class and any(isinstance(one, ast.Name) and one.id in CONFIGURING for one in targets):
             for one in ast.walk(node.value):
                 live = self.space.get(one.id) if isinstance(one, ast.Name) else None
-                if self._is_ours(live):  # its library calls it when it makes the class
+                if self._is_of_project(live):  # its library calls it when it makes the class
                     self._run(live, [Value()], node)
         named = _method(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
-        if self._is_ours(named):
+        if self._is_of_project(named):
             self._run(named, [value, Value(), Value()], node)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             self._targets(target, value)
@@ -483,7 +483,7 @@ class _Walk:
         live = self.space.get(name, UNKNOWN)
         if live is UNKNOWN:
             live = builtins.__dict__.get(name, UNKNOWN)
-            return Value(ELSEWHERE if live is UNKNOWN else NONE, live)
+            return Value(OTHER_MODULES if live is UNKNOWN else NONE, live)
         return Value(_roots(live), live)
 
     def _attribute(self, owner: Value, node: ast.Attribute) -> Value:
@@ -492,20 +492,22 @@ class _Walk:
             home = str(space_of_module(live).get("__name__"))
             self.found.reads.add((home, name))
             found = space_of_module(live) if name == "__dict__" else space_of_module(live).get(name, UNKNOWN)
-            return Value(_roots(found) if found is not UNKNOWN else ELSEWHERE, found)
+            return Value(_roots(found) if found is not UNKNOWN else OTHER_MODULES, found)
         if is_class(live):
             return self._attribute_of_class(live, owner, name)
         if type(live) is types.FunctionType:
             self.found.reads.add((str(live.__module__), f"{live.__qualname__}.{name}"))
-            own = own_space(live).get(name, UNKNOWN)
-            return Value(owner.roots, own, bound=None if self._is_ours(own) else owner)
+            attributes = attribute_dict(live).get(name, UNKNOWN)
+            return Value(owner.roots, attributes, bound=None if self._is_of_project(attributes) else owner)
         if owner.inner is not None:
             return Value()
-        own = own_space(live).get(name, UNKNOWN) if live is not UNKNOWN else UNKNOWN
-        if own is not UNKNOWN:
-            return Value(_roots(own) | owner.roots, own, bound=None if self._is_ours(own) else owner)
+        attributes = attribute_dict(live).get(name, UNKNOWN) if live is not UNKNOWN else UNKNOWN
+        if attributes is not UNKNOWN:
+            return Value(
+                _roots(attributes) | owner.roots, attributes, bound=None if self._is_of_project(attributes) else owner
+            )
         found = _method(owner.kind, name) if owner.kind is not None else UNKNOWN
-        if type(found) is property and type(found.fget) is types.FunctionType and self._is_ours(found.fget):
+        if type(found) is property and type(found.fget) is types.FunctionType and self._is_of_project(found.fget):
             self._read_attribute(owner.kind, name)
             return self._run(found.fget, [owner], node)
         if type(found) in (staticmethod, classmethod):
@@ -578,7 +580,7 @@ class _Walk:
 
     def _read_signature(self, live: Any) -> None:
         """Note the read of the signature of a function or of the constructor of a class."""
-        if type(live) is types.FunctionType and self._is_ours(live):
+        if type(live) is types.FunctionType and self._is_of_project(live):
             self.found.reads.add((str(live.__module__), f"{live.__qualname__}(...)"))
         elif is_class(live):
             for one in order_of(live):
@@ -589,7 +591,7 @@ class _Walk:
         word = OPERATORS.get(type(node.op), "")
         for owner, given, name in ((one, other, f"__{word}__"), (other, one, f"__r{word}__")):
             found = _method(owner.kind, name) if owner.kind is not None else UNKNOWN
-            if type(found) is types.FunctionType and self._is_ours(found):
+            if type(found) is types.FunctionType and self._is_of_project(found):
                 return self._run(found, [owner, given], node)
         kind = one.kind if one.kind is not None and is_immutable_kind(one.kind) else other.kind
         return Value(kind=kind if one.kind is other.kind or one.kind is None else one.kind)
@@ -605,7 +607,7 @@ class _Walk:
     def _apply(  # noqa: C901, PLR0912  # a case each
         self,
         function: Value,
-        place: ast.AST,
+        call: ast.AST,
         given: list[Value],
         node: ast.AST,
         named: dict[str | None, Value] | None = None,
@@ -622,23 +624,27 @@ class _Walk:
             inner, outer = function.inner
             return self._run_node(inner, outer, given, named, node)
         if type(live) is types.FunctionType:
-            own = self._is_ours(live)
-            if own:
+            attributes = self._is_of_project(live)
+            if attributes:
                 bound = [function.bound] if function.bound is not None else []
                 return self._run(live, [*bound, *given], node, named)
         if live is not UNKNOWN and is_class(live):
             return self._construct(live, every, given, named, node)
-        self._note_given(function, place, every)
-        wrapped = own_space(live).get("__wrapped__") if live is not UNKNOWN else None
-        if type(live) is types.FunctionType and self._is_ours(wrapped):
+        self._note_given(function, call, every)
+        wrapped = attribute_dict(live).get("__wrapped__") if live is not UNKNOWN else None
+        if type(live) is types.FunctionType and self._is_of_project(wrapped):
             made = self._run(wrapped, given, node, named)
             home = str(live.__globals__.get("__name__")).partition(".")[0]
             if home in LIBRARY_DECORATORS:
                 return Value(made.roots)
-        if type(live).__module__ == "functools" and type(wrapped) is types.FunctionType and self._is_ours(wrapped):
+        if (
+            type(live).__module__ == "functools"
+            and type(wrapped) is types.FunctionType
+            and self._is_of_project(wrapped)
+        ):
             return self._run(wrapped, given, node, named)
-        if isinstance(place, ast.Attribute) and function.bound is not None and live is not UNKNOWN:
-            return self._method_call(place.attr, function.bound, every, node)
+        if isinstance(call, ast.Attribute) and function.bound is not None and live is not UNKNOWN:
+            return self._method_call(call.attr, function.bound, every, node)
         if live is not UNKNOWN and is_pure_callable(live):
             return self._pure(live, every, node)
         if is_decorator and live is UNKNOWN and not function.roots and function.bound is None:
@@ -653,27 +659,27 @@ class _Walk:
         ):
             # It makes a decorator: what that does is seen where it is applied.
             return Value(live=live)
-        if isinstance(place, ast.Attribute) and function.bound is not None:
-            return self._method_call(place.attr, function.bound, every, node)
+        if isinstance(call, ast.Attribute) and function.bound is not None:
+            return self._method_call(call.attr, function.bound, every, node)
         caller = _method(type(live), "__call__") if live is not UNKNOWN else UNKNOWN
-        if type(caller) is types.FunctionType and self._is_ours(caller):
+        if type(caller) is types.FunctionType and self._is_of_project(caller):
             return self._run(caller, [Value(_roots(live), live), *given], node, named)
-        if is_decorator and isinstance(place, ast.Call) and function.roots and self.found.effect is None:
+        if is_decorator and isinstance(call, ast.Call) and function.roots and self.found.effect is None:
             # What a registering method of an object returned registers in that object.
             self.found.fills |= function.roots
             return Value(given[0].roots)
-        if is_decorator and function.roots and isinstance(place, ast.Attribute):
+        if is_decorator and function.roots and isinstance(call, ast.Attribute):
             self.found.fills |= function.roots
             return Value(given[0].roots)
         self._acts(node)
         return Value(function.roots)
 
-    def _note_given(self, function: Value, place: ast.AST, every: list[Value]) -> None:
+    def _note_given(self, function: Value, call: ast.AST, every: list[Value]) -> None:
         """Note what a library reads of the functions and classes that it is given."""
         owner = function.bound
         called = function.live if function.live is not UNKNOWN else None if owner is None else owner.kind
         library = _library_of(called)
-        method = place.attr if isinstance(place, ast.Attribute) else ""
+        method = call.attr if isinstance(call, ast.Attribute) else ""
         for one in every if library in SIGNATURE_READERS else ():
             self._read_signature(one.live)
         for one in every if method in SNAPSHOTS else ():
@@ -681,7 +687,7 @@ class _Walk:
                 self._read_whole(one.live)
         if owner is not None and is_class(owner.live) and self._is_workspace_class(owner.live):
             found = _function_of(_method(owner.live, method))
-            if type(found) is types.FunctionType and not self._is_ours(found):
+            if type(found) is types.FunctionType and not self._is_of_project(found):
                 self._read_whole(owner.live, "+")
 
     def _pure(self, live: Any, every: list[Value], node: ast.AST) -> Value:
@@ -699,7 +705,7 @@ class _Walk:
         for one in every:
             if one.inner is not None:
                 self._run_node(one.inner[0], one.inner[1], [Value(), Value(), Value()], {}, node)
-            elif type(one.live) is types.FunctionType and self._is_ours(one.live) and not _only_holds(live):
+            elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not _only_stores(live):
                 self._run(one.live, [Value(), Value(), Value()], node)
         if live is builtins.super:
             return Value(self.names["self"].roots if self.names and "self" in self.names else NONE, kind=object)
@@ -717,7 +723,7 @@ class _Walk:
         if is_pure_callable(kind):
             return self._pure(kind, every, node)
         is_known = True
-        if not self._is_ours(_method(kind, "__init__")) and not is_plain_class(kind):
+        if not self._is_of_project(_method(kind, "__init__")) and not is_plain_class(kind):
             for one in order_of(kind):
                 self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
         for name in ("__new__", "__init__", "__post_init__"):
@@ -725,21 +731,21 @@ class _Walk:
             found = found.__func__ if type(found) is staticmethod else found
             if type(found) is not types.FunctionType:
                 continue
-            if self._is_ours(found):
+            if self._is_of_project(found):
                 self._run(found, [made, *(given if name != "__post_init__" else [])], node, named)
             elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found):
                 is_known = False
         if (type(kind) is not type and not is_known) or not is_known or not self._is_workspace_class(kind):
             self._acts(node)
         call = _method(type(kind), "__call__")
-        if type(call) is types.FunctionType and self._is_ours(call):
+        if type(call) is types.FunctionType and self._is_of_project(call):
             self._run(call, [Value(live=kind), *given], node, named)
         return made
 
     def _is_workspace_class(self, kind: Any) -> bool:
         values = list(space_of(kind).values())
         found = [one for one in values if type(one) is types.FunctionType]
-        if any(self._is_ours(one) for one in found):
+        if any(self._is_of_project(one) for one in found):
             return True
         module = sys.modules.get(str(home_of(kind)))
         name = str(space_of_module(module).get("__file__")) if module is not None else ""
@@ -749,7 +755,7 @@ class _Walk:
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
         for one in every:
-            if type(one.live) is types.FunctionType and name in ("sort", "map") and self._is_ours(one.live):
+            if type(one.live) is types.FunctionType and name in ("sort", "map") and self._is_of_project(one.live):
                 self._run(one.live, [Value(), Value()], node)
         if is_class(owner.live):
             if is_pure_callable(owner.live) and name not in IMPURE:
@@ -789,7 +795,7 @@ class _Walk:
         self._acts(node)
         return Value(owner.roots)
 
-    def _is_ours(self, function: Any) -> bool:
+    def _is_of_project(self, function: Any) -> bool:
         return type(function) is types.FunctionType and self.analysis.source(function) is not None
 
     def run(self, function: Any) -> None:
@@ -815,7 +821,7 @@ class _Walk:
     def _run_node(self, inner: Any, outer: Any, given: list[Value], named: dict[Any, Value], node: ast.AST) -> Value:
         if id(inner) in self.stack:
             return Value()
-        self.found.reads.add((outer.home, place_of_code(inner)))
+        self.found.reads.add((outer.home, position_of_code(inner)))
         if len(self.stack) >= MOST_DEPTH:
             self._acts(node)
             return Value()
@@ -847,7 +853,7 @@ class _Walk:
             self.found.effect = f"line {getattr(node, 'lineno', 0)}"
 
 
-def place_of_code(node: Any) -> str:
+def position_of_code(node: Any) -> str:
     """The name of a function's or a lambda's code by its place in the text."""
     return f"<{node.lineno}:{node.col_offset}>()"
 
@@ -874,7 +880,7 @@ def _has_roots(values: Iterable[Value]) -> bool:
     return any(one.roots for one in values)
 
 
-def _only_holds(live: Any) -> bool:
+def _only_stores(live: Any) -> bool:
     """True for callables that keep a function and do not call it."""
     return getattr(live, "__name__", "") in (
         "partial", "partialmethod", "property", "staticmethod", "classmethod", "wraps", "lru_cache", "cache",

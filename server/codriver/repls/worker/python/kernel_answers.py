@@ -28,10 +28,10 @@ from ..basics.error_report import (
 )
 from ..basics.features import found
 from ..basics.frame_spaces import FrameSpaces, check, frames_of
-from ..basics.held_definitions import ABSENT, Holds
+from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.plain_values import PYTHON
 from ..basics.stacks import failed_tasks
-from .loaded_texts import MOST_AT_ONCE, LoadedTexts
+from .loaded_texts import MOST_AT_ONCE, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import complete, definition_of, find, lookup, names
@@ -50,7 +50,7 @@ MOST_RENEWED = 100
 _IN_FRAME = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 
 
-class Fields:
+class Answer:
     """An answer, whose printed form is JSON in ASCII, whatever printer of values the kernel's user has chosen."""
 
     def __init__(self, data: object) -> None:
@@ -77,20 +77,20 @@ class KernelAnswers:
     """The answers of one kernel, for its life."""
 
     def __init__(self) -> None:
-        self._holds = Holds([os.getcwd()])
-        self._texts = LoadedTexts()
-        self._texts.begin()
-        self._drift = Drift(self._texts)
+        self._undo_records = UndoRecords([os.getcwd()])
+        self._sources = LoadedSources()
+        self._sources.begin()
+        self._drift = Drift(self._sources)
         self._renewed: list[dict[str, str]] = []
         """The rows about objects that the last load renewed, until they are told."""
-        self._questions: dict[str, Callable[..., object]] = {
+        self._functions: dict[str, Callable[..., object]] = {
             "complete": self._complete,
             "lookup": self._lookup,
             "names": self._names,
             "source": self._source,
             "syntax": self._syntax,
-            "drift": self._tell_drift,
-            "edited": self._tell_edited,
+            "drift": self._drift_rows,
+            "edited": self._edited,
             "restore": self._restore,
             "stacks": self._stacks,
             "error": self._error,
@@ -98,34 +98,34 @@ class KernelAnswers:
             "test": self._test,
         }
         for feature in found():
-            self._questions.update(feature.operations(self._texts.changed_ms))
+            self._functions.update(feature.operations(self._sources.changed_ms))
         self._examined: tuple[BaseException, BaseException | None] | None = None
         """The error with the examined frames, and the last error raised by code in them."""
         self._spaces = FrameSpaces()
-        self._look_after_cells()
+        self._check_after_cells()
 
-    def _look_after_cells(self) -> None:
+    def _check_after_cells(self) -> None:
         """Look at the loads of cells and threads: in IPython before the kernel tells the end of a cell."""
 
-        def look(*_result: object) -> None:
-            self._texts.note()
-            self._texts.settle(MOST_AT_ONCE)
+        def check_cell(*_result: object) -> None:
+            self._sources.note()
+            self._sources.settle(MOST_AT_ONCE)
 
         with contextlib.suppress(Exception):  # a shell of any kind
-            _shell().events.register("post_run_cell", look)
-        start_thread(self._texts.serve)
+            _shell().events.register("post_run_cell", check_cell)
+        start_thread(self._sources.serve)
 
-    def ask(self, question: str, /, **fields: Any) -> Fields:
+    def call(self, function: str, /, **fields: Any) -> Answer:
         """The answer to a question as `{"data": ...}`, or `{"failed": ...}` with type and message of the error.
 
         Nothing is raised, as a kernel takes a question's error for its user's last error.
         """
         try:
-            return Fields({"data": self._questions[question](**fields)})
+            return Answer({"data": self._functions[function](**fields)})
         except BaseException as error:
-            return Fields({"failed": words_of(error)})
+            return Answer({"failed": words_of(error)})
 
-    def load(self, path: str, text: str, lines: list[int] | None = None, hold: str = "", how: str = "") -> object:
+    def load(self, path: str, text: str, lines: list[int] | None = None, undo_id: str = "", how: str = "") -> object:
         """Run a file: of a loaded module the changes, in that module; any other file in the home namespace.
 
         `how`: `whole` runs the whole module again. With `lines`, a
@@ -144,7 +144,7 @@ class KernelAnswers:
             ending = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             body = body[:-1]
         code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
-        load = ModuleLoad(name, path, text, self._holds.of(hold), self._drift, home=_home())
+        load = ModuleLoad(name, path, text, self._undo_records.of(undo_id), self._drift, home=_home())
         load.begin()
         space = load.module.__dict__ if load.module is not None else _home().__dict__
         self._renewed, has_failed = [], True
@@ -186,7 +186,7 @@ class KernelAnswers:
         file = f"<frame {number}>"
         tree: Any = compile(code, file, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         check(tree)
-        space = self._spaces.at(number, _frames_told(error))
+        space = self._spaces.at(number, _reported_frames(error))
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(ast.Module(tree.body, []), file, "exec", dont_inherit=True)
         ending = None if last is None else compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
@@ -214,28 +214,28 @@ class KernelAnswers:
         if module is None or found is None:
             return None
         if "line" not in found and found["type"] != "module":
-            place = _place(name, module)
-            if place is not None:
-                found.update(file=place[1], line=place[2])
+            position = _position(name, module)
+            if position is not None:
+                found.update(file=position[1], line=position[2])
         if "file" in found:
             found["file"] = cell_name(found["file"])
         return found
 
     def _names(self, name: str, ns: str) -> object:
-        here, home = _module(ns), _home()
-        told = names(HOME if name == "user" else name, here or home, home)
-        if told is None:
+        module, home = _module(ns), _home()
+        listed = names(HOME if name == "user" else name, module or home, home)
+        if listed is None:
             return None
-        rows, omitted = told
+        rows, omitted = listed
         of_home = "*" in name or name in ("user", HOME)
         hidden = _hidden() if of_home else set()
-        shown = [row for row in rows if row["name"] not in hidden]
-        return {"rows": shown, "omitted": omitted}
+        visible = [row for row in rows if row["name"] not in hidden]
+        return {"rows": visible, "omitted": omitted}
 
     def _source(self, name: str, ns: str) -> object:
         module = _module(ns)
-        place = None if module is None else _place(name, module)
-        return None if place is None else {"text": place[0], "file": cell_name(place[1]), "line": place[2]}
+        position = None if module is None else _position(name, module)
+        return None if position is None else {"text": position[0], "file": cell_name(position[1]), "line": position[2]}
 
     def _syntax(self, code: str) -> object:
         """The syntax error of code, as IPython reads it; None where there is none."""
@@ -248,11 +248,11 @@ class KernelAnswers:
             return {"class": kind, "message": error.msg, "line": error.lineno or 1, "column": max(error.offset or 1, 1)}
         return None
 
-    def _tell_drift(self, root: str, only: str) -> object:
+    def _drift_rows(self, root: str, only: str) -> object:
         renewed, self._renewed = self._renewed, []
         return {"rows": [*renewed, *self._drift.rows(root, only)]}
 
-    def _tell_edited(self, code: str) -> list[str]:
+    def _edited(self, code: str) -> list[str]:
         """The used modules of a cell whose files were edited since their load, in words."""
         try:
             tree = ast.parse(_shell().transform_cell(code))
@@ -264,16 +264,16 @@ class KernelAnswers:
         return self._drift.edited_of(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
-        return {"left": self._holds.end(hold, puts_back=not keep)}
+        return {"left": self._undo_records.end(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
         """The tasks that ended with an error, and the stacks of the threads that do not belong to the kernel alone."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
         dumps = failed_tasks({}) if "asyncio" in sys.modules else []
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
-            own = _own(traceback.extract_stack(frame))
-            if own and ident != threading.get_ident():
-                lines = "".join(traceback.format_list(own)[-FRAMES:])
+            frames = _user_frames(traceback.extract_stack(frame))
+            if frames and ident != threading.get_ident():
+                lines = "".join(traceback.format_list(frames)[-FRAMES:])
                 dumps.append(titles.get(ident, str(ident)) + ":\n" + lines)
         return "\n".join(dumps)
 
@@ -284,13 +284,13 @@ class KernelAnswers:
             return None
         parts, _ = begin_parts(error)
         if isinstance(error, SyntaxError):
-            place = cell_name(error.filename or "")
-            parts.update(message=error.msg or "", file=place, line=error.lineno or 1)
+            position = cell_name(error.filename or "")
+            parts.update(message=error.msg or "", file=position, line=error.lineno or 1)
         calls = _calls_of_load(error)
         for one in (parts, *parts.get("chain", ())):
-            own = [text for text in one.get("trace", ()) if not _lies_around(text)]
-            one["trace"] = [_renamed(text) for text in own if text not in calls]
-        found = locals_of(error, characters, PYTHON, _shown) if characters else []
+            frames = [text for text in one.get("trace", ()) if not _surrounds_user_code(text)]
+            one["trace"] = [_renamed(text) for text in frames if text not in calls]
+        found = locals_of(error, characters, PYTHON, _display_name) if characters else []
         return {"error": parts, "locals": [dict(one, frame=_renamed(one["frame"])) for one in found]}
 
     def _locals(self, cell: int) -> list[str]:
@@ -299,11 +299,11 @@ class KernelAnswers:
         if error is None:
             return []
         files = {frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)}
-        return plain_locals_of(error, PYTHON, _shown) if f"In[{cell}]" in map(cell_name, files) else []
+        return plain_locals_of(error, PYTHON, _display_name) if f"In[{cell}]" in map(cell_name, files) else []
 
-    def _test(self, code: str, folder: str) -> object:
+    def _test(self, code: str, directory: str) -> object:
         """The report of a test run: the value of our own expression, in the project's folder, outside of any loop."""
-        with _in_folder(folder), _outside_loop():
+        with _in_directory(directory), _outside_loop():
             return json.loads(eval(code, {}))
 
 
@@ -317,13 +317,13 @@ def cell_name(file: str) -> str:
     return file
 
 
-def _frames_told(error: BaseException | None) -> list[types.FrameType]:
+def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
     """The frames of an error in the form of `_error`."""
     calls = set() if error is None else _calls_of_load(error)
 
     def is_left_out(file: str, line: int, name: str) -> bool:
         text = f"{name} ({file}:{line})"
-        return _lies_around(text) or text in calls
+        return _surrounds_user_code(text) or text in calls
 
     return frames_of(error, is_left_out)
 
@@ -333,18 +333,18 @@ def _renamed(text: str) -> str:
     return match[1] + cell_name(match[2]) + match[3] if match else text
 
 
-def _lies_around(text: str) -> bool:
+def _surrounds_user_code(text: str) -> bool:
     return any(name in text for name in AROUND)
 
 
 def _calls_of_load(error: BaseException) -> set[str]:
     """The frames outside of our own `load`, of a cell that only calls it."""
     frames = traceback.extract_tb(error.__traceback__)
-    inner = [place for place, one in enumerate(frames) if is_worker(one.filename)]
+    inner = [position for position, one in enumerate(frames) if is_worker(one.filename)]
     return {f"{one.name} ({one.filename}:{one.lineno})" for one in frames[: inner[-1]]} if inner else set()
 
 
-def _shown(name: str) -> str:
+def _display_name(name: str) -> str:
     return name if name.isidentifier() and name[:2] != "__" else ""
 
 
@@ -368,34 +368,34 @@ def _hidden() -> set[str]:
     return {name for name, value in list(hidden.items()) if space.get(name) is value}
 
 
-def _place(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
+def _position(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
     """The text that defines a name, its file and its line; also of a cell."""
-    value, own, dotted = find(name, module)
+    value, frames, dotted = find(name, module)
     cells = getattr(getattr(_shell(), "compile", None), "_filename_map", {})
-    return None if own is None else definition_of(value, dotted, own, reversed(list(cells)))
+    return None if frames is None else definition_of(value, dotted, frames, reversed(list(cells)))
 
 
-def _own(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """The frames of user code and of code called by it: inside of the kernel's; none for a thread without any."""
     inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
-    own = [one for one in frames[len(frames) - inner :] if not is_worker(one.filename)]
-    if not any(not is_library(one.filename) for one in own):
+    user_frames = [one for one in frames[len(frames) - inner :] if not is_worker(one.filename)]
+    if not any(not is_library(one.filename) for one in user_frames):
         return []
-    for one in own:
+    for one in user_frames:
         one.filename = cell_name(one.filename)
-    return own
+    return user_frames
 
 
 def _is_kernel(file: str) -> bool:
-    return _lies_around(file) or is_worker(file)
+    return _surrounds_user_code(file) or is_worker(file)
 
 
 @contextlib.contextmanager
-def _in_folder(folder: str) -> Iterator[None]:
+def _in_directory(directory: str) -> Iterator[None]:
     """A context with the project's folder as the current one, if the kernel's machine has it."""
     before = os.getcwd()
-    if folder and os.path.isdir(folder):
-        os.chdir(folder)
+    if directory and os.path.isdir(directory):
+        os.chdir(directory)
     try:
         yield
     finally:

@@ -15,8 +15,8 @@ import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, space_of
 from .bound_names import is_plain
-from .python_names import own_space
-from .renewal import are_all, is_same_code, own_code, referring
+from .python_names import attribute_dict
+from .renewal import are_all, function_code, is_same_code, referring
 from .statements import CLASS, GUARD, span_of
 
 TYPE_CHECKING = False
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
 
-    Place = Tuple[str, int]
+    Position = Tuple[str, int]
 
     Codes = Dict[int, Tuple[types.CodeType, types.CodeType]]
 
@@ -64,8 +64,8 @@ class FileCodes:
 
     def of(self, node: Any) -> types.CodeType | None:
         """The code of a function's statement; None for a statement with no code, or with several."""
-        place = span_of(node)[0]
-        found = [one for one in self.all if one.co_name == node.name and one.co_firstlineno == place]
+        position = span_of(node)[0]
+        found = [one for one in self.all if one.co_name == node.name and one.co_firstlineno == position]
         return found[0] if len(found) == 1 else None
 
 
@@ -106,9 +106,9 @@ def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: It
             if [code.co_name for code in before] == [code.co_name for code in now]:
                 found.update((id(code), (code, heir)) for code, heir in zip(before, now))
     for one, other in changed:
-        before_own, now_own = old.of(one.node), new.of(other.node)
-        if before_own is not None and now_own is not None:
-            _pair(before_own, now_own, found)
+        old_codes, new_codes = old.of(one.node), new.of(other.node)
+        if old_codes is not None and new_codes is not None:
+            _pair(old_codes, new_codes, found)
     return found
 
 
@@ -138,7 +138,7 @@ def _within(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _within(one)
 
 
-class LivingCode:
+class LiveCode:
     """The living functions of one file, and other holders of its code, at one moment.
 
     `space`: the names of its module, searched too if the collector tells nothing.
@@ -146,9 +146,9 @@ class LivingCode:
 
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
         self._file, self._space = file, space
-        self._places: dict[Place, list[types.CodeType]] = {}
+        self._positions: dict[Position, list[types.CodeType]] = {}
         for code in old.all:
-            self._places.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+            self._positions.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         self._functions: dict[int, list[types.FunctionType]] = {}
         self._running: dict[int, list[str]] = {}
         self._caches: list[Any] = []
@@ -156,25 +156,25 @@ class LivingCode:
         # In the fork of a try, the collector tells no object from before.
         objects = gc.get_objects()
         self._is_whole = are_all(objects)
-        self._take(objects)
+        self._add(objects)
         if not self._is_whole:
-            self._take(reached(space))
+            self._add(reached(space))
 
-    def _take(self, found: Iterable[Any]) -> None:
+    def _add(self, found: Iterable[Any]) -> None:
         """Take all code of the file, and all caches, each once."""
         for one in found:
             kind = type(one)
             if kind is CACHED:
-                self._keep(one, self._caches)
+                self._append(one, self._caches)
             elif kind is types.FunctionType or kind in RUNNING:
                 attribute, word = RUNNING.get(kind, ("__code__", ""))
-                loaded = _as_loaded(getattr(one, attribute), self._file, self._places)
+                loaded = _as_loaded(getattr(one, attribute), self._file, self._positions)
                 if loaded is not None and word:
                     self._running.setdefault(id(loaded), []).append(word)
                 elif loaded is not None:
-                    self._keep(one, self._functions.setdefault(id(loaded), []))
+                    self._append(one, self._functions.setdefault(id(loaded), []))
 
-    def _keep(self, one: object, among: list[Any]) -> None:
+    def _append(self, one: object, among: list[Any]) -> None:
         if id(one) not in self._known:
             self._known.add(id(one))
             among.append(one)
@@ -191,7 +191,7 @@ class LivingCode:
         """Give each living function its new code; the functions that cannot take it."""
         left = []
         if not self._is_whole and any(self._may_miss(code, heir) for code, heir in codes.values()):
-            self._take(referring(self._space, CACHED))
+            self._add(referring(self._space, CACHED))
             self._is_whole = True
         for code, heir in codes.values():
             for function in self.functions(code):
@@ -233,15 +233,15 @@ def _wrapped_in(cache: Any) -> list[Any]:
 
 def keeping(kind: type, name: str) -> int:
     """The number of a class' instances that keep a value under a name, as a cached property does."""
-    return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and name in own_space(one))
+    return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and name in attribute_dict(one))
 
 
 def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
     """Give a function a code, and the code's documentation if it had its own code's before."""
     before, doc = function.__code__, function.__doc__
-    is_own_doc = doc == _doc_of(before)
+    is_default_doc = doc == _doc_of(before)
     function.__code__ = code
-    if is_own_doc:
+    if is_default_doc:
         function.__doc__ = _doc_of(code)
 
     def undo() -> None:
@@ -263,12 +263,14 @@ def _doc_of(code: types.CodeType) -> str | None:
     return types.FunctionType(code, {}, closure=cells).__doc__
 
 
-def _as_loaded(code: types.CodeType, file: str, places: dict[Place, list[types.CodeType]]) -> types.CodeType | None:
+def _as_loaded(
+    code: types.CodeType, file: str, positions: dict[Position, list[types.CodeType]]
+) -> types.CodeType | None:
     """The code of the loaded text for a living code."""
-    code = own_code(code)
+    code = function_code(code)
     if code.co_filename != file:
         return None
-    for one in places.get((code.co_name, code.co_firstlineno), ()):
+    for one in positions.get((code.co_name, code.co_firstlineno), ()):
         if is_same_code(code, one):
             return one
     return None
@@ -285,7 +287,7 @@ def is_enum(kind: object) -> bool:
     return library is not None and issubclass(type(kind), library.EnumMeta) and bool(space_of(kind)["_member_map_"])
 
 
-def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
+def move_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
     """Give a living class the members of a new one, keeping its own with an unchanged definition.
 
     `changed`: the names with a changed definition. The result: the names of members that are new objects.
@@ -297,18 +299,18 @@ def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
     before, fresh = dict(space["_member_map_"]), space_of(new)["_member_map_"]
     members: dict[str, Any] = {}
     made_by: dict[int, Any] = {}
-    kept = {id(one) for one in before.values()}
+    ids = {id(one) for one in before.values()}
     for name, member in fresh.items():
         if id(member) not in made_by:  # otherwise an alias of an earlier member
-            former = before.get(name)
-            is_same = name in before and (name not in has_changed or _is_same_member(former, member))
-            if is_same and _is_same_member(former, member):
-                made_by[id(member)] = former
-            elif former is not None and id(former) in kept and _takes_state(former):
-                made_by[id(member)] = _with_state_of(former, member, note)
+            previous = before.get(name)
+            is_same = name in before and (name not in has_changed or _is_same_member(previous, member))
+            if is_same and _is_same_member(previous, member):
+                made_by[id(member)] = previous
+            elif previous is not None and id(previous) in ids and _needs_state(previous):
+                made_by[id(member)] = _with_state_of(previous, member, note)
             else:
                 made_by[id(member)] = _adopted(member, old)
-            kept.discard(id(former))
+            ids.discard(id(previous))
         members[name] = made_by[id(member)]
     _note(old, before, note)
     _give_names(old, new, before, members)
@@ -319,10 +321,10 @@ def take_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
     for name in OF_CLASS:
         if name in space_of(new):
             type.__setattr__(old, name, space_of(new)[name])
-    for place, name in enumerate(space["_member_names_"]):
+    for position, name in enumerate(space["_member_names_"]):
         if "_sort_order_" in members[name].__dict__:
-            members[name].__dict__["_sort_order_"] = place
-    return [name for name, member in before.items() if members.get(name) is not member and _is_held(member)]
+            members[name].__dict__["_sort_order_"] = position
+    return [name for name, member in before.items() if members.get(name) is not member and _is_user_state(member)]
 
 
 def _is_same_member(one: Any, other: Any) -> bool:
@@ -337,24 +339,24 @@ def _is_same_member(one: Any, other: Any) -> bool:
     )
 
 
-def _takes_state(member: Any) -> bool:
+def _needs_state(member: Any) -> bool:
     """True if a member's value is only in its attributes, not the member itself."""
     return space_of(type(member)).get("_member_type_", object) is object
 
 
 def _with_state_of(member: Any, other: Any, note: Note) -> Any:
     """The living member with the value and the attributes of another."""
-    own, home = member.__dict__, member.__dict__.get("__objclass__", ABSENT)
-    before = dict(own)
-    note("", lambda: True, lambda: (own.clear(), own.update(before)))
-    own.clear()
-    own.update(other.__dict__)
+    state, home = member.__dict__, member.__dict__.get("__objclass__", ABSENT)
+    before = dict(state)
+    note("", lambda: True, lambda: (state.clear(), state.update(before)))
+    state.clear()
+    state.update(other.__dict__)
     if home is not ABSENT:
-        own["__objclass__"] = home
+        state["__objclass__"] = home
     return member
 
 
-def _is_held(member: Any) -> bool:
+def _is_user_state(member: Any) -> bool:
     """True if something other than the names of its class holds a member."""
     name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
     for one in gc.get_referrers(member):
@@ -390,9 +392,9 @@ def _give_names(old: Any, new: Any, before: dict[str, Any], members: dict[str, A
             type.__delattr__(old, name)
     for name, member in members.items():
         if before.get(name) is not member and name in space_of(new):
-            held = space_of(new)[name]
-            is_member = held is space_of(new)["_member_map_"][name]
-            type.__setattr__(old, name, member if is_member else held)
+            value = space_of(new)[name]
+            is_member = value is space_of(new)["_member_map_"][name]
+            type.__setattr__(old, name, member if is_member else value)
 
 
 def _fill(mapping: dict[Any, Any], values: dict[Any, Any]) -> None:
@@ -404,14 +406,14 @@ def _note(old: Any, before: dict[str, Any], note: Note) -> None:
     """Keep the state of the class, so that it can be put back."""
     space = space_of(old)
     values, names = dict(space["_value2member_map_"]), list(space["_member_names_"])
-    own = {name: space[name] for name in (*before, *OF_CLASS) if name in space}
+    state = {name: space[name] for name in (*before, *OF_CLASS) if name in space}
 
     def undo() -> None:
         for name in set(space["_member_map_"]).difference(before):
             if name in space_of(old):
                 type.__delattr__(old, name)
-        for name, held in own.items():
-            type.__setattr__(old, name, held)
+        for name, value in state.items():
+            type.__setattr__(old, name, value)
         _fill(space["_member_map_"], before)
         _fill(space["_value2member_map_"], values)
         space["_member_names_"][:] = names

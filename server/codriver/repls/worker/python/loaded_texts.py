@@ -25,7 +25,7 @@ from importlib.machinery import ModuleSpec
 
 from ..basics.dialect import bytes_of
 from ..basics.held_definitions import INSTALLED, function_in, home_of, is_class, space_of, unwrapped
-from ..basics.systems import began_ns, status_ns
+from ..basics.systems import process_start_ns, status_ns
 from .bound_names import BoundNames, Names
 from .python_names import space_of_module
 from .recorded_calls import mark_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .bound_names import Kept
+    from .bound_names import Remembered
     from .module_text import Outline
 
     Stamp = Tuple[int, int, int, int]
@@ -105,9 +105,9 @@ class Load:
         if self.stamp is not None and self.file.endswith(".py"):
             found = read_file(self.file)
             if found is not None and found[0] == self.stamp:
-                self.keep(found[1], before)
+                self.store(found[1], before)
 
-    def keep(self, data: bytes, before: Load | None = None) -> None:
+    def store(self, data: bytes, before: Load | None = None) -> None:
         """Remember the loaded text. `before`: the load that it replaces."""
         self._data, self._bound, self.is_read = zlib.compress(data, PACKED), None, True
         self.outline = None
@@ -138,7 +138,7 @@ class Load:
         return self._data
 
     @property
-    def kept_bytes(self) -> int:
+    def stored_bytes(self) -> int:
         """The memory that the text takes."""
         return len(self._data or b"")
 
@@ -153,29 +153,29 @@ class Load:
         return self._bound
 
 
-MOST_FORMER = 20
+MAX_PREVIOUS = 20
 MOST_COMPARED = 3
 """The most bytes of texts of one file that are compared: compiling takes a microsecond a byte."""
-MOST_FORMER_BYTES = 2**20
+MAX_PREVIOUS_BYTES = 2**20
 """The most bytes of replaced texts, packed: those of the newest loads are kept."""
 
 
-class LoadedTexts:
+class LoadedSources:
     """The loads of this process' own modules, for its life. `tells_main`: whether `__main__` is the project's too."""
 
-    def __init__(self, *, tells_main: bool = False) -> None:
+    def __init__(self, *, reports_main: bool = False) -> None:
         self.loads: dict[str, Load] = {}
-        self.former: list[tuple[str, str, weakref.ref[Any]]] = []
+        self.previous: list[tuple[str, str, weakref.ref[Any]]] = []
         """Module, name and object of former loads."""
         self._replaced: list[tuple[int, str, bytes]] = []
         """The texts of files that loads replaced: the time in ms, the file, the text, packed."""
-        self.tells_main = tells_main
+        self.reports_main = reports_main
         self._lock = threading.RLock()
-        self._news = threading.Event()
+        self._loaded_event = threading.Event()
         self._is_over = False
-        self.stamps = ImportStamps(self._tell)
+        self.stamps = ImportStamps(self._notify)
         self._seen = (0, 0)
-        self._looked_ns = began_ns()
+        self._checked_ns = process_start_ns()
 
     def begin(self) -> None:
         """Take stamps from now on. Modules loaded before count if their file is older than the process."""
@@ -187,43 +187,43 @@ class LoadedTexts:
         """Take no stamps any more, and end `serve`."""
         self.stamps.remove()
         self._is_over = True
-        self._news.set()
+        self._loaded_event.set()
 
     def serve(self) -> None:
         """Read texts after each load, until `end`: for programs that load outside of evaluations."""
         while True:
-            self._news.wait()
+            self._loaded_event.wait()
             if self._is_over:
                 return
-            self._news.clear()
+            self._loaded_event.clear()
             time.sleep(QUIET_S)
-            if not self._news.is_set():
+            if not self._loaded_event.is_set():
                 self.note()
                 self.settle()
 
-    def _tell(self) -> None:
-        if not self._news.is_set():
-            self._news.set()
+    def _notify(self) -> None:
+        if not self._loaded_event.is_set():
+            self._loaded_event.set()
 
     def note(self) -> None:
         """Remember the present names of modules loaded since. To be called while no import is under way."""
         seen = self.stamps.count, len(sys.modules)
         if seen == self._seen:
             return
-        self.look()
+        self.check()
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Note all new loads, of any kind."""
         with self._lock:
-            began, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
-            own = list(self._modules())
-            if any(_is_being_loaded(module) for _, module, _ in own):
+            started, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
+            project_modules = list(self._modules())
+            if any(_is_being_loaded(module) for _, module, _ in project_modules):
                 return  # modules of one import finish the work of others
             self._seen = seen
             by_module = {id(module): load for load in self.loads.values() if (module := load.module()) is not None}
             stamps, self.stamps.of = self.stamps.of, {}
             made: set[int] = set()
-            for name, module, file in own:
+            for name, module, file in project_modules:
                 known, same = self.loads.get(name), by_module.get(id(module))
                 # A module may be known by more than one name.
                 if same is None or (file in stamps and id(module) not in made):
@@ -233,7 +233,7 @@ class LoadedTexts:
                     )
                 if same is not known:
                     self._remember(name, same)
-            self._looked_ns = began
+            self._checked_ns = started
 
     def settle(self, most: int | None = None) -> None:
         """Read the texts of noted loads, if they are at most `most` files."""
@@ -244,29 +244,34 @@ class LoadedTexts:
                     one.read()
 
     def loaded(
-        self, name: str, module: types.ModuleType, file: str, text: str, standing: Mapping[str, Kept | None] = EMPTY
+        self,
+        name: str,
+        module: types.ModuleType,
+        file: str,
+        text: str,
+        standing: Mapping[str, Remembered | None] = EMPTY,
     ) -> Load:
         """Remember that a file's text was loaded in a module; `standing`: names left alone."""
         with self._lock:
-            self.look()
+            self.check()
             known = self.loads.get(name)
             load = Load(module, file, None)
-            load.keep(take_text(load, text, read_file(file)), known)
+            load.store(store_text(load, text, read_file(file)), known)
             if known is not None and (before := known.data) is not None and before != load.data:
-                self._keep_former(file, zlib.compress(before, PACKED))
+                self._store_previous(file, zlib.compress(before, PACKED))
             load.left.settle()
-            for own, kept in standing.items():
-                load.left.put_back(own, kept)
+            for project_modules, remembered in standing.items():
+                load.left.put_back(project_modules, remembered)
             self._remember(name, load)
             return load
 
-    def _keep_former(self, file: str, packed: bytes) -> None:
+    def _store_previous(self, file: str, packed: bytes) -> None:
         self._replaced.append((time.time_ns() // 10**6, file, packed))
-        del self._replaced[:-MOST_FORMER]
-        while sum(len(one[2]) for one in self._replaced) > MOST_FORMER_BYTES:
+        del self._replaced[:-MAX_PREVIOUS]
+        while sum(len(one[2]) for one in self._replaced) > MAX_PREVIOUS_BYTES:
             del self._replaced[0]
 
-    def former_since(self, when_ms: int) -> dict[str, bytes]:
+    def previous_since(self, when_ms: int) -> dict[str, bytes]:
         """By file the text loaded at that time, for files with another text loaded since."""
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
@@ -284,29 +289,29 @@ class LoadedTexts:
             return 0
         return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
 
-    def rebind(self, name: str, own: str) -> Callable[[], None] | None:
+    def rebind(self, name: str, project_modules: str) -> Callable[[], None] | None:
         """Remember that a load gave a name of a module another object; the undoing, if there is one."""
         load = self.loads.get(name)
         module = None if load is None else load.module()
         if load is None or module is None:
             return None
-        before = load.left.settle().get(own)
-        load.left.keep(own, space_of_module(module)[own])
-        return lambda: load.left.put_back(own, before)
+        before = load.left.settle().get(project_modules)
+        load.left.remember(project_modules, space_of_module(module)[project_modules])
+        return lambda: load.left.put_back(project_modules, before)
 
-    def renamed(self, name: str, standing: Mapping[str, Kept | None]) -> None:
+    def renamed(self, name: str, standing: Mapping[str, Remembered | None]) -> None:
         """Remember the present names of a module that another one's load has changed; `standing`: names left alone."""
         load = self.loads.get(name)
         if load is not None:
             again = load.with_names_of_now()
-            for own, kept in standing.items():
-                again.left.put_back(own, kept)
+            for project_modules, remembered in standing.items():
+                again.left.put_back(project_modules, remembered)
             self.loads[name] = again
 
     def of(self, name: str) -> Load | None:
         """The last load of a module, if the module is still the same; its text is read."""
         with self._lock:
-            self.look()
+            self.check()
             load = self.loads.get(name)
             if load is None or load.module() is not sys.modules.get(name):
                 return None
@@ -320,12 +325,16 @@ class LoadedTexts:
             return
         module = load.module()
         now = {} if module is None else space_of_module(module)
-        for own, kept in known.left.settle().items():
-            value = kept.living()
-            is_other = value is not None and value is not now.get(own) and not issubclass(type(value), types.ModuleType)
-            if is_other and "." not in own and _is_from(value, name):
-                self.former.append((name, own, weakref.ref(value)))
-        self.former = [one for one in self.former if one[2]() is not None]
+        for project_modules, remembered in known.left.settle().items():
+            value = remembered.live_object()
+            is_other = (
+                value is not None
+                and value is not now.get(project_modules)
+                and not issubclass(type(value), types.ModuleType)
+            )
+            if is_other and "." not in project_modules and _is_from(value, name):
+                self.previous.append((name, project_modules, weakref.ref(value)))
+        self.previous = [one for one in self.previous if one[2]() is not None]
 
     def _by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
         """The stamp of a file whose load was not seen, if it is older than the last look around; else None.
@@ -337,19 +346,19 @@ class LoadedTexts:
         except OSError:
             return None
         written = max(status.st_mtime_ns, status.st_ctime_ns)
-        is_old = written < self._looked_ns - CLOCKS_NS or (written <= self._looked_ns and _has_code_of(module, file))
+        is_old = written < self._checked_ns - CLOCKS_NS or (written <= self._checked_ns and _has_code_of(module, file))
         return stamp_of(status) if is_old else None
 
     def _modules(self) -> Iterator[tuple[str, types.ModuleType, str]]:
         for name, module in list(sys.modules.items()):
-            if not issubclass(type(module), types.ModuleType) or (name == "__main__" and not self.tells_main):
+            if not issubclass(type(module), types.ModuleType) or (name == "__main__" and not self.reports_main):
                 continue
             file = space_of_module(module).get("__file__")
-            if type(file) is str and self.stamps.is_own(file):
+            if type(file) is str and self.stamps.is_project_file(file):
                 yield name, module, file
 
 
-@functools.lru_cache(maxsize=2 * MOST_FORMER)
+@functools.lru_cache(maxsize=2 * MAX_PREVIOUS)
 def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
     """The marks of a text's functions, by name."""
     found: dict[str, set[int]] = {}
@@ -390,7 +399,7 @@ def _is_from(value: object, module: str) -> bool:
     return home_of(value) == module if is_class(value) or type(value) is types.FunctionType else True
 
 
-def take_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
+def store_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
     """The bytes of a loaded text: the file's, which then has the load's stamp, if its text is the same."""
     if found is not None:
         try:
@@ -425,54 +434,54 @@ FRAMES = 4
 class ImportStamps:
     """The stamp of each file at its last load, from `install` on. Installed files are left out."""
 
-    def __init__(self, tell: Callable[[], object]) -> None:
+    def __init__(self, notify: Callable[[], object]) -> None:
         self.count = 0
         """The number of loads, by which callers notice new ones."""
         self.of: dict[str, Stamp] = {}
-        self._tell = tell
-        self._is_own: dict[str, bool] = {}
-        self._former: Any = None
-        self._ours: Any = None
+        self._notify = notify
+        self._is_project: dict[str, bool] = {}
+        self._previous: Any = None
+        self._installed: Any = None
 
     def install(self) -> None:
         """Begin to take stamps."""
-        former = self._former = LOADER.path_stats
-        is_pythons = former.__code__.co_filename.startswith("<frozen ")
+        previous = self._previous = LOADER.path_stats
+        is_pythons = previous.__code__.co_filename.startswith("<frozen ")
 
         def path_stats(loader: object, path: Any) -> Stats:
-            if not self.is_own(path):
-                stats: Stats = former(loader, path)
+            if not self.is_project_file(path):
+                stats: Stats = previous(loader, path)
                 return stats
             status = os.stat(path)
-            stats = {"mtime": status.st_mtime, "size": status.st_size} if is_pythons else former(loader, path)
+            stats = {"mtime": status.st_mtime, "size": status.st_size} if is_pythons else previous(loader, path)
             caller = sys._getframe(1)  # noqa: SLF001  # no other way to it
             if _is_load(caller):
                 self.of[path] = stamp_of(status)
                 self.count += 1
-                self._tell()
+                self._notify()
             if not _is_settled(path, caller, status):
                 stats["size"] = NO_SIZE
             return stats
 
-        self._ours = LOADER.path_stats = path_stats
+        self._installed = LOADER.path_stats = path_stats
 
     def remove(self) -> None:
         """Take no more stamps, unless somebody else has come in between."""
-        if LOADER.path_stats is self._ours:
-            LOADER.path_stats = self._former
+        if LOADER.path_stats is self._installed:
+            LOADER.path_stats = self._previous
 
-    def is_own(self, file: object) -> bool:
+    def is_project_file(self, file: object) -> bool:
         """True if a file may be a project's: neither Python's own nor installed."""
         if type(file) is not str:
             return False
-        folder = file.rpartition(os.sep)[0]
-        known = self._is_own.get(folder)
+        directory = file.rpartition(os.sep)[0]
+        known = self._is_project.get(directory)
         if known is None:
-            real = os.path.realpath(folder) + os.sep
+            real = os.path.realpath(directory) + os.sep
             parts = real.split(os.sep)
             known = not real.startswith(STANDARD) and not any(part in INSTALLED for part in parts)
-            self._is_own[folder] = known and os.path.isabs(file)
-        return self._is_own[folder]
+            self._is_project[directory] = known and os.path.isabs(file)
+        return self._is_project[directory]
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -493,9 +502,9 @@ def _is_load(frame: types.FrameType | None) -> bool:
 
 def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
     """True if compiled code was written well after its source, or is missing."""
-    place = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
+    bytecode_path = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
     try:
-        compiled = os.stat(place or importlib.util.cache_from_source(path))
+        compiled = os.stat(bytecode_path or importlib.util.cache_from_source(path))
     except (OSError, NotImplementedError, ValueError):
         return True
     return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS

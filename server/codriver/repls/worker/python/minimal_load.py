@@ -15,10 +15,10 @@ import types
 from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, space_of
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
-from .living_code import FileCodes, LivingCode, annotations_of, is_enum, keeping, successors, take_members
+from .living_code import FileCodes, LiveCode, annotations_of, is_enum, keeping, move_members, successors
 from .pure_calls import REGISTERING_CALLS
-from .python_names import own_space
-from .renewal import is_same_own_code
+from .python_names import attribute_dict
+from .renewal import is_same_function_code
 from .statements import (
     BASES,
     BODY,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from ..basics.held_definitions import Held
+    from ..basics.held_definitions import UndoRecord
     from .statements import Change, Statement
 
 FUTURE = 0
@@ -82,22 +82,22 @@ class MinimalLoad:
     def __init__(
         self,
         module: types.ModuleType,
-        texts: tuple[SourceText, SourceText],
+        sources: tuple[SourceText, SourceText],
         file: str,
-        held: Held,
-        anew: Iterable[str] = (),
+        undo: UndoRecord,
+        again: Iterable[str] = (),
     ) -> None:
-        self._module, self._space, self._file, self._held = module, module.__dict__, file, held
-        self._old, self._new = texts
-        self.comparison = compare(*texts)
+        self._module, self._space, self._file, self._undo = module, module.__dict__, file, undo
+        self._old, self._new = sources
+        self.comparison = compare(*sources)
         self._codes = FileCodes(self._old, file), FileCodes(self._new, file)
         self._statements: list[Statement] | None = None
         self._bound_names: BoundNames | None = None
         self._followers: Any | None = None
-        self._living: LivingCode | None = None
+        self._live: LiveCode | None = None
         self._tops: set[int] = set()
         self._defined: dict[int, Statement] = {}
-        self._former: dict[int, Statement] = {}
+        self._previous: dict[int, Statement] = {}
         self._members: dict[str, set[str]] = {}
         self._attributes: dict[int, tuple[str, Statement]] = {}
         self.stays: list[tuple[str, str]] = []
@@ -108,7 +108,7 @@ class MinimalLoad:
         """Cached functions, and the number of values in their caches."""
         self._touched: list[types.FunctionType] = []
         self._removed: list[str] = []
-        self._anew = list(anew)
+        self._again = list(again)
 
     @property
     def _all(self) -> list[Statement]:
@@ -124,7 +124,7 @@ class MinimalLoad:
 
     def close(self) -> None:
         """Forget the functions that were renewed, which live on only where others hold them."""
-        self._followers = self._living = None
+        self._followers = self._live = None
         for one in (self.left, self._touched):
             one.clear()
 
@@ -152,7 +152,7 @@ class MinimalLoad:
 
     def of_other(self, text: Any) -> MinimalLoad:
         """What runs statements of another module, whose text is as it was loaded."""
-        return MinimalLoad(text.module, (text.source, text.source), text.file, self._held)
+        return MinimalLoad(text.module, (text.source, text.source), text.file, self._undo)
 
     def compiled(self, node: Any, mode: str) -> types.CodeType:
         """The code of a statement or an expression of the text."""
@@ -161,7 +161,7 @@ class MinimalLoad:
     def runs_otherwise(self, old: Statement, new: Statement) -> bool:
         """True if a call of a function does something else now, apart from the functions within it."""
         before, now = self._codes[0].of(old.node), self._codes[1].of(new.node)
-        return before is None or now is None or not is_same_own_code(before, now)
+        return before is None or now is None or not is_same_function_code(before, now)
 
     def within(self, node: ast.AST) -> list[Statement]:
         """The statements in a class of the text."""
@@ -181,9 +181,9 @@ class MinimalLoad:
         """True if an existing class takes a method just as a new one."""
         return _is_open(kind, node)
 
-    def takes_attributes(self, kind: Any, one: Statement) -> bool:
+    def can_set_attributes(self, kind: Any, one: Statement) -> bool:
         """True if an existing class takes an attribute just as a new one."""
-        return self._takes_attributes(kind, one)
+        return self._can_set_attributes(kind, one)
 
     def definition(self, one: Statement) -> Callable[[], object]:
         """The definition of a method with its decorators."""
@@ -197,10 +197,10 @@ class MinimalLoad:
         """The renewal of members of an enumeration."""
         return self._of_members(owner, names, node)
 
-    def take_stays(self) -> list[tuple[str, str]]:
+    def drain_stays(self) -> list[tuple[str, str]]:
         """The parts that were not renewed, which are taken out."""
-        taken, self.stays[:] = list(self.stays), []
-        return taken
+        drained, self.stays[:] = list(self.stays), []
+        return drained
 
     @property
     def is_possible(self) -> bool:
@@ -217,7 +217,7 @@ class MinimalLoad:
     @property
     def is_idle(self) -> bool:
         """True if there is nothing to do."""
-        return not (self.comparison.changes or self.comparison.moved or self._anew)
+        return not (self.comparison.changes or self.comparison.moved or self._again)
 
     # Without a run of the user's code
 
@@ -228,18 +228,18 @@ class MinimalLoad:
             followers.prepare()
         functions = [(one.old, one.new) for one in self.comparison.changes if one.old and one.new]
         functions = [pair for pair in functions if pair[0].kind == pair[1].kind == FUNCTION]
-        self._former = {id(new.node): old for old, new in functions}
+        self._previous = {id(new.node): old for old, new in functions}
         codes = successors(*self._codes, self.comparison.same, functions)
-        self._living = living = LivingCode(self._file, self._codes[0], self._space)
-        left = {id(one): one for one in living.renew(codes, self._held.note)}
+        self._live = live = LiveCode(self._file, self._codes[0], self._space)
+        left = {id(one): one for one in live.renew(codes, self._undo.note)}
         if followers is not None:
             followers.begin()
         for change in self.comparison.changes:
             self._plan(change, left)
-        for name in self._anew:
-            self._plan_anew(name)
+        for name in self._again:
+            self._plan_again(name)
         self._follow_decorators()
-        self.emptied += living.empty_caches(self._touched)
+        self.emptied += live.empty_caches(self._touched)
         if followers is not None:
             self._plan_chains(followers)
         return self._steps()
@@ -250,8 +250,8 @@ class MinimalLoad:
         for change in self.comparison.changes:
             for name in self._chained_names(change, followers):
                 changes.setdefault(name, []).append(change)
-        for name, own in changes.items():
-            self._plan_chain(own, name, followers.text, followers)
+        for name, bindings in changes.items():
+            self._plan_chain(bindings, name, followers.text, followers)
         for change in self.comparison.changes:
             self._plan_removed(change, followers)
             self._watch(change, followers)
@@ -279,9 +279,9 @@ class MinimalLoad:
             if len(chain) < 2 or id(self._space[name]) in followers.rebuilt:
                 continue
             planned = frozenset(top for owner, top in chain if owner is followers.text and top in self._tops)
-            problem = followers.rebuild_problem(followers.text, name, chain, planned)
-            if problem:
-                why = f"line {span_of(one.node)[0]}: it stands in another order now, and {problem}"
+            obstacle = followers.rebuild_obstacle(followers.text, name, chain, planned)
+            if obstacle:
+                why = f"line {span_of(one.node)[0]}: it stands in another order now, and {obstacle}"
                 self.stays.append((name, why))
             else:
                 self._replan([], name, chain, followers)
@@ -348,26 +348,28 @@ class MinimalLoad:
         planned = frozenset(
             one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
         )
-        problem = followers.rebuild_problem(text, name, chain, planned)
+        obstacle = followers.rebuild_obstacle(text, name, chain, planned)
         if isinstance(body[base], (ast.Import, ast.ImportFrom)) and any(
             id(self._space[name]) in followers.fills_of(one.node, text)
             for change in changes
             for one in (change.old, change.new)
             if one is not None
         ):
-            problem = "another module makes the object"
-        own = [one for owner, one in chain if owner is text]
+            obstacle = "another module makes the object"
+        bindings = [one for owner, one in chain if owner is text]
         if base in planned:
-            if problem:
+            if obstacle:
                 self._tops.discard(base)
                 self._defined.pop(id(body[base]), None)
-                why = f"line {span_of(body[base])[0]}: its change was not applied, since {problem}"
+                why = f"line {span_of(body[base])[0]}: its change was not applied, since {obstacle}"
                 self.stays.append((name, why))
             elif len(chain) > 1:
                 self._replan(changes, name, chain, followers)
-        elif all(change.old is None for change in changes) and own[len(own) - len(planned) :] == sorted(planned):
+        elif all(change.old is None for change in changes) and bindings[len(bindings) - len(planned) :] == sorted(
+            planned
+        ):
             return  # what was added stands last
-        elif not problem:
+        elif not obstacle:
             self._replan(changes, name, chain, followers)
         else:
             for change in changes:
@@ -404,8 +406,8 @@ class MinimalLoad:
         if one.guard or one.kind == GUARD:
             self._plan_guarded(change, has_code=has_code)
         elif new is None:
-            self._take_away(one)
-            if not self._removes(one) and not _says_nothing(one.node) and not self._is_replaced(one):
+            self._remove(one)
+            if not self._removes(one) and not _has_no_effect(one.node) and not self._is_replaced(one):
                 self.stays.append((one.name, NOT_UNDONE))
         elif one.owner:
             self._plan_in_class(change, new, has_code=has_code)
@@ -416,10 +418,10 @@ class MinimalLoad:
             self._document(self._space, None, new.node)
         elif one.kind == CLASS and change.parts == (DOCSTRING,):
             self._document(self._space, self._space.get(one.name), new.node.body[0] if new.parts[DOCSTRING] else None)
-        elif not _says_nothing(one.node):
+        elif not _has_no_effect(one.node):
             self._tops.add(new.top)
 
-    def _take_away(self, one: Statement) -> None:
+    def _remove(self, one: Statement) -> None:
         kind = self._class(one.owner) if one.owner else None
         if one.owner and is_enum(kind) and one.kind == VALUE:
             self._members.setdefault(one.owner, set())
@@ -430,14 +432,14 @@ class MinimalLoad:
 
     def _counts_at_creation(self, kind: Any, one: Statement) -> bool:
         """True if the creation of a class looked at a statement that its body no longer has."""
-        if _says_nothing(one.node):
+        if _has_no_effect(one.node):
             return False
         if one.kind == FUNCTION:
             return not _is_open(kind, one.node)
         followers = self._followers
         if followers is not None and any(followers.was_named(kind, name) for name in targets(one.node)):
             return True
-        return one.kind in (VALUE, OTHER, GUARD) and not self._takes_attributes(kind, one)
+        return one.kind in (VALUE, OTHER, GUARD) and not self._can_set_attributes(kind, one)
 
     def _remake(self, owner: str, one: Statement) -> None:
         """Make a class again, unless that would register it a second time."""
@@ -460,17 +462,17 @@ class MinimalLoad:
         for name in dotted if not one.owner else ():
             owner, _, last = name.rpartition(".")
             kind = self._class(owner + ".")
-            is_its_own = kind is not None and last in space_of(kind) and self._binds_once(owner, last)
-            if not is_its_own:
+            is_defined_by_class = kind is not None and last in space_of(kind) and self._binds_once(owner, last)
+            if not is_defined_by_class:
                 return False
             self._removed.append(name)
         return bool(names) and not isinstance(one.node, ast.AugAssign)
 
     def _is_replaced(self, one: Statement) -> bool:
         """True for a removed statement that set what another one sets now."""
-        olds = _place_of_setattr(one.node)
-        news = [_place_of_setattr(new.node) for new in _come(self.comparison.changes)]
-        return bool(olds) and olds in news
+        olds = _target_of_setattr(one.node)
+        positions = [_target_of_setattr(new.node) for new in _added(self.comparison.changes)]
+        return bool(olds) and olds in positions
 
     def _binds_once(self, owner: str, name: str) -> bool:
         """True if neither the class body nor another statement binds an attribute of a class."""
@@ -479,10 +481,10 @@ class MinimalLoad:
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
         one, new = change.some, change.new
         if new is None:
-            self._take_away(one)
+            self._remove(one)
         elif not (has_code and set(change.parts) <= {BODY, DOCSTRING}):
-            is_elsewhere = one.kind == FUNCTION and change.old is not None and self._value(one.name) is ABSENT
-            if not is_elsewhere:
+            is_moved = one.kind == FUNCTION and change.old is not None and self._value(one.name) is ABSENT
+            if not is_moved:
                 if not one.owner and one.kind in (IMPORT, VALUE, FUNCTION, CLASS):
                     self._forget_moved(change)
                 self._tops.add(new.top)
@@ -490,9 +492,9 @@ class MinimalLoad:
     def _plan_in_class(self, change: Change, new: Statement, *, has_code: bool) -> None:
         kind = self._class(new.owner)
         is_made = change.old is None and any(
-            one.kind == CLASS and one.name + "." == new.owner for one in _come(self.comparison.changes)
+            one.kind == CLASS and one.name + "." == new.owner for one in _added(self.comparison.changes)
         )
-        if _says_nothing(new.node) or is_made:
+        if _has_no_effect(new.node) or is_made:
             return
         if kind is None or new.kind == CLASS:
             self._tops.add(new.top)
@@ -508,7 +510,7 @@ class MinimalLoad:
                 self._remake(new.owner, new)
         elif is_enum(kind) and new.kind == VALUE:
             self._members.setdefault(new.owner, set()).update(targets(new.node))
-        elif self._takes_attributes(kind, new):
+        elif self._can_set_attributes(kind, new):
             self._attributes[id(new.node)] = new.owner, new
         else:
             self._remake(new.owner, new)
@@ -516,11 +518,15 @@ class MinimalLoad:
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
         """True if the hooks that made a class have not looked at names of its body."""
         followers = self._followers
-        return followers is not None and followers.takes_in_place(kind, names, followers.text)
+        return followers is not None and followers.can_change_in_place(kind, names, followers.text)
 
-    def _plan_anew(self, name: str) -> None:
+    def _plan_again(self, name: str) -> None:
         """Give a name that somebody bound anew the file's definition again."""
-        found = [one for one in self._all if name in [one.owner + own for own in targets(one.node)] or one.name == name]
+        found = [
+            one
+            for one in self._all
+            if name in [one.owner + bindings for bindings in targets(one.node)] or one.name == name
+        ]
         for one in found[-1:]:
             if one.guard or (one.kind == CLASS and one.owner):
                 self._tops.add(one.top)
@@ -546,16 +552,16 @@ class MinimalLoad:
 
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
         """True if living functions had the code of a statement, and all got the new one."""
-        living = self._living
+        live = self._live
         code = self._codes[0].of(old.node)
-        if living is None or code is None:
+        if live is None or code is None:
             return False
-        functions = living.functions(code)
-        inner = [one for nested in _codes_in(code) for one in living.functions(nested)]
+        functions = live.functions(code)
+        inner = [one for nested in _codes_in(code) for one in live.functions(nested)]
         stale = [one for one in (*functions, *inner) if id(one) in left]
         self._touched += [one for one in (*functions, *inner) if id(one) not in left]
         self.left += [(old.name, one) for one in stale]
-        for word in [word for one in (code, *_codes_in(code)) for word in living.running(one)]:
+        for word in [word for one in (code, *_codes_in(code)) for word in live.running(one)]:
             self.stays.append((old.name, f"a {word} of it runs on with the former code"))
         return bool(functions) and not any(one in stale for one in functions)
 
@@ -578,7 +584,7 @@ class MinimalLoad:
             self._attributes[id(new.node)] = new.owner, new
             if any(_name_of(one) not in TRANSPARENT for one in new.node.decorator_list):
                 self.stays.append((new.name, "its decorators have seen the former signature"))
-        self._tell_cached(new)
+        self._report_cached(new)
         if DOCSTRING in change.parts:
             self._document_wrappers(change)
         return True
@@ -592,27 +598,27 @@ class MinimalLoad:
         value: Any = self._value(new.name)
         value = value.__func__ if type(value) in (staticmethod, classmethod) else value
         for _ in range(MOST_WRAPPERS):
-            if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in own_space(value):
+            if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in attribute_dict(value):
                 self._document_one(value, before, now)
-            value = value.fget if type(value) is property else own_space(value).get("__wrapped__")
+            value = value.fget if type(value) is property else attribute_dict(value).get("__wrapped__")
             if value is None:
                 return
 
     def _document_one(self, value: Any, before: str | None, now: str | None) -> None:
-        found = value.__doc__ if type(value) is property else own_space(value).get("__doc__", value.__doc__)
+        found = value.__doc__ if type(value) is property else attribute_dict(value).get("__doc__", value.__doc__)
         if type(found) in (str, type(None)) and _cleaned(found) == _cleaned(before):
             try:
                 value.__doc__ = now
             except (AttributeError, TypeError):  # it does not take one
                 return
-            self._held.note("", lambda: True, lambda: setattr(value, "__doc__", found))
+            self._undo.note("", lambda: True, lambda: setattr(value, "__doc__", found))
 
-    def _tell_cached(self, new: Statement) -> None:
+    def _report_cached(self, new: Statement) -> None:
         kind = self._class(new.owner) if new.owner else None
-        own = new.name.rpartition(".")[2]
-        held = space_of(kind).get(own) if kind is not None else None
-        if kind is not None and type(held).__name__ == "cached_property":
-            count = keeping(kind, own)
+        bindings = new.name.rpartition(".")[2]
+        value = space_of(kind).get(bindings) if kind is not None else None
+        if kind is not None and type(value).__name__ == "cached_property":
+            count = keeping(kind, bindings)
             if count:
                 self.stays.append((new.name, f"{count} instances keep the value that they have cached"))
 
@@ -621,11 +627,11 @@ class MinimalLoad:
         names = {one.name for one in self._defined.values()}
         for one in self._all if names else ():
             if one.kind == FUNCTION and not one.guard and one.name in names:
-                read = (node for place in one.node.decorator_list for node in ast.walk(place))
+                read = (node for decorator in one.node.decorator_list for node in ast.walk(decorator))
                 if any(isinstance(node, ast.Name) and node.id == one.node.name for node in read):
                     self._defined[id(one.node)] = one
 
-    def _takes_attributes(self, kind: Any, one: Statement) -> bool:
+    def _can_set_attributes(self, kind: Any, one: Statement) -> bool:
         """True if an existing class takes an attribute just as a new one."""
         names = targets(one.node)
         if not names or any(name in CONSUMED or name[:2] == name[-2:] == "__" for name in names):
@@ -637,8 +643,8 @@ class MinimalLoad:
     def _class(self, owner: str) -> Any:
         """The class of the module that a scope, `C.` or `C.Inner.`, is; None without one."""
         found: Any = self._value(owner[:-1])
-        is_own = is_class(found) and (home_of(found), qualname_of(found)) == (self._module.__name__, owner[:-1])
-        return found if is_own else None
+        is_of_module = is_class(found) and (home_of(found), qualname_of(found)) == (self._module.__name__, owner[:-1])
+        return found if is_of_module else None
 
     def _value(self, name: str) -> Any:
         space: Any = self._space
@@ -651,12 +657,12 @@ class MinimalLoad:
     def _document(self, space: dict[str, Any], kind: Any, node: Any) -> None:
         text = node.value.value if node is not None else None
         if kind is None:
-            self._held.note_key("", space, "__doc__", space.get("__doc__"))
+            self._undo.note_key("", space, "__doc__", space.get("__doc__"))
             space["__doc__"] = text
         elif is_class(kind):
             before = space_of(kind).get("__doc__")
             type.__setattr__(kind, "__doc__", text)
-            self._held.note_attribute("", kind, "__doc__", before)
+            self._undo.note_attribute("", kind, "__doc__", before)
 
     # Steps that run user code
 
@@ -721,9 +727,9 @@ class MinimalLoad:
 
             return value
         run = self._runner(self._compile(ast.Module([node], []), "exec"), self._space)
-        return self._in_place(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
+        return self._at_position(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
 
-    def _in_place(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
+    def _at_position(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
         """Let a collection that an edited statement makes anew stay the object that it is, with the new contents."""
         followers = self._followers
         names = [name for name in targets(node) if name.isidentifier()]
@@ -736,7 +742,7 @@ class MinimalLoad:
             before = self._space.get(names[0], ABSENT)
             found = run()
             if names[0] not in self._bound.rebound:
-                followers.keep_identity(followers.text, names[0], before)
+                followers.preserve_identity(followers.text, names[0], before)
             return found
 
         return assign
@@ -753,7 +759,8 @@ class MinimalLoad:
             space = dict(space_of(kind))
             value: Any = self._function(one.node, code, kind, space)
             made = [
-                eval(self._compile(ast.Expression(place), "eval"), self._space, space) for place in _decorators(one)
+                eval(self._compile(ast.Expression(decorator), "eval"), self._space, space)
+                for decorator in _decorators(one)
             ]
             for decorate in reversed(made):
                 value = decorate(value)
@@ -823,7 +830,7 @@ class MinimalLoad:
         if annotate is not None and "__classdict__" in annotate.__code__.co_freevars:
             annotate.__closure__[annotate.__code__.co_freevars.index("__classdict__")].cell_contents = space_of(kind)
         before = kind.__annotate__
-        self._held.note("", lambda: True, lambda: setattr(kind, "__annotate__", before))
+        self._undo.note("", lambda: True, lambda: setattr(kind, "__annotate__", before))
         kind.__annotate__ = annotate
 
     def _give_signature(self, functions: list[types.FunctionType], node: Any, space: dict[str, Any]) -> None:
@@ -832,7 +839,7 @@ class MinimalLoad:
         locals_ = dict(space)
         exec(self._compile(ast.Module([stub], []), "exec"), self._space, locals_)
         made = locals_[node.name]
-        old = self._former.get(id(node))
+        old = self._previous.get(id(node))
         for function in functions:
             self._note_signature(function)
             written = _defaults(old.node.args, function) if old is not None else {}
@@ -865,7 +872,7 @@ class MinimalLoad:
             function.__defaults__, function.__kwdefaults__ = before
             setattr(function, *annotations)
 
-        self._held.note("", lambda: True, undo)
+        self._undo.note("", lambda: True, undo)
 
     def _of_members(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
         kind, code = self._class(owner), self._compile(ast.Module([node], []), "exec")
@@ -873,7 +880,7 @@ class MinimalLoad:
         def graft() -> object:
             space: dict[str, Any] = {}
             exec(code, self._space, space)
-            changed = take_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._held.note)
+            changed = move_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.note)
             for name in changed:
                 self.stays.append((owner + name, "who holds the former member has another object"))
             return ABSENT
@@ -907,7 +914,7 @@ def _follower(followers: Any, text: Any, top: int) -> Callable[[], object]:
 
 def _is_documented(value: Any) -> bool:
     """True for a function, or what hands on a function's docstring."""
-    return type(value) is types.FunctionType or "__wrapped__" in own_space(value) or is_class(value)
+    return type(value) is types.FunctionType or "__wrapped__" in attribute_dict(value) or is_class(value)
 
 
 def _cleaned(text: str | None) -> str | None:
@@ -915,7 +922,7 @@ def _cleaned(text: str | None) -> str | None:
     return None if text is None else " ".join(text.split())
 
 
-def _place_of_setattr(node: Any) -> str:
+def _target_of_setattr(node: Any) -> str:
     """The attribute or item that a statement sets, or the setter that it calls; empty for any other statement."""
     if isinstance(node, ast.Assign) and all(isinstance(one, (ast.Attribute, ast.Subscript)) for one in node.targets):
         return dump(list(node.targets))
@@ -949,7 +956,7 @@ def _without_annotation(node: Any) -> ast.stmt:
     return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
-def _come(changes: Iterable[Change]) -> Iterator[Statement]:
+def _added(changes: Iterable[Change]) -> Iterator[Statement]:
     return (one.new for one in changes if one.old is None and one.new is not None)
 
 
@@ -960,7 +967,7 @@ def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes_in(one)
 
 
-def _says_nothing(node: Any) -> bool:
+def _has_no_effect(node: Any) -> bool:
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
@@ -1005,10 +1012,10 @@ def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[s
     """The default of each parameter by name: its source and its value."""
     plain = [one.arg for one in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
     given = function.__defaults__ or ()
-    texts = [dump(one) for one in arguments.defaults]
+    sources = [dump(one) for one in arguments.defaults]
     found: dict[str, tuple[str, Any]] = {}
-    if len(given) == len(texts):
-        found.update(zip(plain[len(plain) - len(texts) :], zip(texts, given)))
+    if len(given) == len(sources):
+        found.update(zip(plain[len(plain) - len(sources) :], zip(sources, given)))
     for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
         if default is not None and one.arg in (function.__kwdefaults__ or {}):
             found[one.arg] = dump(default), (function.__kwdefaults__ or {})[one.arg]

@@ -8,7 +8,7 @@ import os
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, Held, Snapshot, home_of, is_class
+from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, home_of, is_class
 from ..basics.sensitive_texts import FILE, NAME
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import update_abstract_methods
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from .bound_names import Kept
+    from .bound_names import Remembered
     from .python_drift import Drift
 
 
@@ -37,7 +37,7 @@ OF_MODULES = frozenset({
 """Names that each module has of its own."""
 
 
-MOST_LOOKED = 5
+MOST_CHECKED = 5
 """Removed functions and classes whose holders are looked for."""
 
 
@@ -72,14 +72,14 @@ class ModuleLoad:
     module: types.ModuleType | None = None
 
     def __init__(
-        self, name: str | None, path: str, text: str, held: Held, drift: Drift, *, home: types.ModuleType
+        self, name: str | None, path: str, text: str, undo: UndoRecord, drift: Drift, *, home: types.ModuleType
     ) -> None:
         self.renewed: list[dict[str, str]] = []
         """Rows about objects that were renewed, emptied or removed, or not, in the form of `Drift.rows`."""
-        self._name, self._path, self._text, self._held = name, path, text, held
-        self._drift, self._texts = drift, drift.texts
+        self._name, self._path, self._text, self._undo = name, path, text, undo
+        self._drift, self._sources = drift, drift.sources
         self._home = home
-        self._standing: dict[str, Kept | None] = {}
+        self._standing: dict[str, Remembered | None] = {}
         self._minimal: MinimalLoad | None = None
         self._followers: Followers | None = None
         self._is_followed = False
@@ -89,7 +89,7 @@ class ModuleLoad:
     def begin(self) -> None:
         """Find the module, or make it."""
         name = self._name
-        self._held.begin_load()
+        self._undo.begin_load()
         if name is None:
             self._snapshot = Snapshot(self._home)
         else:
@@ -115,7 +115,7 @@ class ModuleLoad:
         Living functions have their new code then.
         """
         module, name = self.module, self._name
-        load = self._texts.of(name) if name is not None and module is self._before else None
+        load = self._sources.of(name) if name is not None and module is self._before else None
         data = load.data if load is not None else None
         if module is None or name is None or load is None or data is None or load.is_rewritten:
             return None
@@ -124,8 +124,8 @@ class ModuleLoad:
         standing, bound = self._drift.standing(name), load.bound()
         definitions = {one for one in standing if bound is not None and bound.kinds.get(one) == DEFINITION}
         try:
-            texts = SourceText(data, self._path), SourceText(self._text, self._path)
-            minimal = MinimalLoad(module, texts, self._path, self._held, definitions)
+            sources = SourceText(data, self._path), SourceText(self._text, self._path)
+            minimal = MinimalLoad(module, sources, self._path, self._undo, definitions)
         except UNPARSABLE:
             return None
         if not minimal.is_possible:
@@ -134,7 +134,7 @@ class ModuleLoad:
         # Values that somebody bound to names of the module are its state.
         left = {*standing} - definitions - minimal.names
         self._standing = {one: standing[one] for one in left}
-        self._followers = Followers(minimal, self._drift, name, self._held)
+        self._followers = Followers(minimal, self._drift, name, self._undo)
         steps = minimal.renew(self._followers)
         last = ast.parse("pass").body[0]
         return [*steps, Step(last, self._follow, is_conditional=True)]
@@ -145,48 +145,50 @@ class ModuleLoad:
         if module is None or name is None or followers is None or self._snapshot is None:
             return ABSENT
         self._is_followed = True
-        others = followers.other_texts()
+        others = followers.other_sources()
         self._renew(module, name, self._snapshot)
         for text in others:
             before, standing = dict(text.space), self._drift.standing(text.name)
             for top in followers.tops_of(text):
                 followers.follow(text, top)
-            self.renewed += renew(text.module, before, self._held, self._drift.closures)
+            self.renewed += renew(text.module, before, self._undo, self._drift.closures)
             self.renewed += self._renew_importers(text.module, text.name, before)
-            self._texts.renamed(text.name, standing)
+            self._sources.renamed(text.name, standing)
         followers.follow_late(others)
         followers.report_grown()
         kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
-        update_abstract_methods(kinds, self._held.note)
+        update_abstract_methods(kinds, self._undo.note)
         return ABSENT
 
     def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
         names = snapshot.names
-        taken = list(self._forget(module) if self._minimal is None else self._minimal.remove())
-        gone = [(one, names.get(one)) for one in taken]
-        for place, (one, value) in enumerate(gone):
+        removed = list(self._forget(module) if self._minimal is None else self._minimal.remove())
+        gone = [(one, names.get(one)) for one in removed]
+        for index, (one, value) in enumerate(gone):
             row = {"module": name, "name": one, "kind": "removed"}
-            is_shared = place < MOST_LOOKED and (type(value) is types.FunctionType or is_class(value))
-            held = (
-                [other for other in holders_of([value], MOST_LOOKED) if not _is_import(other, one)] if is_shared else []
+            is_shared = index < MOST_CHECKED and (type(value) is types.FunctionType or is_class(value))
+            undo = (
+                [other for other in holders_of([value], MOST_CHECKED) if not _is_import(other, one)]
+                if is_shared
+                else []
             )
-            self.renewed.append({**row, "held": ", ".join(held)} if held else row)
-        snapshot.note_changes(self._held)
-        self.renewed += renew(module, names, self._held, self._drift.closures)
+            self.renewed.append({**row, "held": ", ".join(undo)} if undo else row)
+        snapshot.note_changes(self._undo)
+        self.renewed += renew(module, names, self._undo, self._drift.closures)
         self.renewed += self._renew_importers(module, name, names)
 
     def end(self, *, has_failed: bool) -> None:
         """Bring other modules in line with the load, and keep its changes."""
         module, name = self.module, self._name
-        self._held.end_load(name or self._home.__name__)
+        self._undo.end_load(name or self._home.__name__)
         if module is None or name is None:
             if self._snapshot is not None:
-                self._snapshot.note_changes(self._held)
+                self._snapshot.note_changes(self._undo)
             return
-        loads, before = self._texts.loads, self._texts.loads.get(name)
+        loads, before = self._sources.loads, self._sources.loads.get(name)
         self._change(module, name, has_failed=has_failed)
         if not has_failed:
-            self._texts.loaded(name, module, self._path, self._text, self._standing)
+            self._sources.loaded(name, module, self._path, self._text, self._standing)
         elif before is not None:
             loads[name] = before.with_names_of_now()
         if self._followers is not None:
@@ -195,22 +197,22 @@ class ModuleLoad:
             self._minimal.close()
         for row in self.renewed:
             if row["kind"] == "renewed" and "of" not in row:
-                undo = self._texts.rebind(row["module"], row["name"])
+                undo = self._sources.rebind(row["module"], row["name"])
                 if undo is not None:
-                    self._held.note("", lambda: True, undo)
+                    self._undo.note("", lambda: True, undo)
         if name in loads:
-            self._held.note_key("", loads, name, ABSENT if before is None else before)
+            self._undo.note_key("", loads, name, ABSENT if before is None else before)
 
     def _change(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         if module is not self._before:
             self._end_new(module, name, has_failed=has_failed)
         elif self._snapshot is not None:
             if has_failed and not self._is_followed:
-                self._snapshot.note_changes(self._held)
+                self._snapshot.note_changes(self._undo)
             if not has_failed:
                 if not self._is_followed:
                     self._renew(module, name, self._snapshot)
-                self.renewed += self._told(module, name, self._snapshot.names)
+                self.renewed += self._report_rows(module, name, self._snapshot.names)
 
     def _forget(self, module: types.ModuleType) -> list[str]:
         if len(self._text) > MOST_TEXT:  # parsing it would take longer than all else
@@ -231,27 +233,27 @@ class ModuleLoad:
             for one in space
             if space[one] is not before.get(one, ABSENT) and (one[:2] != "__" or one not in OF_MODULES)
         }
-        former = [(own, reference()) for home, own, reference in self._texts.former if home == name]
+        previous = [(attribute, reference()) for home, attribute, reference in self._sources.previous if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}
         for one in changed:
             # A name that was gone for a while has come back.
-            olds = [before[one]] if one in before else [value for own, value in former if own == one]
+            olds = [before[one]] if one in before else [value for attribute, value in previous if attribute == one]
             pairs[one] = olds, space[one]
         waiting = [(name, pairs)]
         while waiting:
             source, pairs = waiting.pop()
             others: dict[str, dict[str, tuple[list[object], object]]] = {}
-            for other, own, one in self._drift.importers(source, pairs.keys()) if pairs else ():
+            for other, attribute, one in self._drift.importers(source, pairs.keys()) if pairs else ():
                 names, (olds, new) = sys.modules[other].__dict__, pairs[one]
-                held = names.get(own, ABSENT)
-                if held is not ABSENT and held is not new and any(held is old for old in olds):
-                    names[own] = new
-                    self._held.note_key(other + "." + own, names, own, held)
-                    others.setdefault(other, {})[own] = [held], new
-                    yield {"module": other, "name": own, "kind": "renewed"}
+                undo = names.get(attribute, ABSENT)
+                if undo is not ABSENT and undo is not new and any(undo is old for old in olds):
+                    names[attribute] = new
+                    self._undo.note_key(other + "." + attribute, names, attribute, undo)
+                    others.setdefault(other, {})[attribute] = [undo], new
+                    yield {"module": other, "name": attribute, "kind": "renewed"}
             waiting += others.items()
 
-    def _told(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
+    def _report_rows(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
         """The caches that a load emptied, and names that it left unchanged, or made anew without need."""
         minimal, space = self._minimal, module.__dict__
         changed = {one for one, old in before.items() if space.get(one, ABSENT) is not old}
@@ -262,9 +264,9 @@ class ModuleLoad:
                 elif type(before[one]) is object:
                     yield _stays(name, one, "it is another object now than what is held")
                 elif _is_shared(before[one]):
-                    held = holders_of([before[one]])
-                    if held:
-                        yield _stays(name, one, f"the former {type(before[one]).__name__} is held by {', '.join(held)}")
+                    undo = holders_of([before[one]])
+                    if undo:
+                        yield _stays(name, one, f"the former {type(before[one]).__name__} is held by {', '.join(undo)}")
             return
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
@@ -285,13 +287,13 @@ class ModuleLoad:
                 modules[name] = self._before
             return
         if self._before is ABSENT:  # otherwise the value is among the exchanged ones
-            self._held.note_key(name, modules, name, self._before)
+            self._undo.note_key(name, modules, name, self._before)
         parent, _, child = name.rpartition(".")
         if parent:
             space = modules[parent].__dict__
             before = space.get(child, ABSENT)
             setattr(modules[parent], child, module)
-            self._held.note_key(name, space, child, before)
+            self._undo.note_key(name, space, child, before)
 
 
 def _is_import(path: str, name: str) -> bool:

@@ -100,7 +100,7 @@ class Text:
         if isinstance(node, FUNCTIONS):
             yield node.name
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (own for words, own in _imported_by(node) if not names.isdisjoint(words))
+            yield from (bound_name for words, bound_name in _imported_by(node) if not names.isdisjoint(words))
         elif isinstance(node, ast.ClassDef):
             yield node.name
             lines = self.source.lines
@@ -158,7 +158,9 @@ class Outline:
                     continue
                 if not is_quiet:
                     return True
-                more = {own for source, own in bound if source is ANY or not names.isdisjoint(source)} - names
+                more = {
+                    bound_name for source, bound_name in bound if source is ANY or not names.isdisjoint(source)
+                } - names
                 names |= more
                 is_growing = is_growing or bool(more)
             waiting = left

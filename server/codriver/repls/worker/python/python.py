@@ -16,12 +16,12 @@ import types
 from ..basics import sensitive_texts
 from ..basics.dialect import Dialect, NamespaceMissingError, Sources
 from ..basics.displays import display_of
-from ..basics.error_report import add_place, begin_parts, in_phase, trim
+from ..basics.error_report import add_position, begin_parts, in_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
-from ..basics.held_definitions import ABSENT, Holds
-from ..basics.printing import QUOTA, Printer, asked_limits, limits, part_at, text_of
+from ..basics.held_definitions import ABSENT, UndoRecords
+from ..basics.printing import QUOTA, Printer, limits, part_at, requested_limits, text_of
 from .images import Figures, image_of, with_image
-from .loaded_texts import MOST_AT_ONCE, LoadedTexts
+from .loaded_texts import MOST_AT_ONCE, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import SharedNames, complete, definition_of, find, lookup, names
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ..basics.jobs import Job, Session
 
-    class LoadLook(Protocol):
+    class LoadCheck(Protocol):
         """What looks at one load."""
 
         def before(self) -> None: ...  # as `fresh.comparison` has it
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     class LoadComparison(Protocol):
         """What compares loads with a fresh import."""
 
-        def look(self, name: str, file: str) -> LoadLook | None: ...  # as there
+        def check_load(self, name: str, file: str) -> LoadCheck | None: ...  # as there
 
 
 DISPLAYHOOK = sys.displayhook
@@ -65,8 +65,8 @@ class Python(Dialect):
     """
 
     has_hooks = True
-    runs_beside = True
-    tells_drift = True
+    runs_concurrently = True
+    reports_drift = True
     home: types.ModuleType
 
     def __init__(self, roots: list[str], home: types.ModuleType | None = None, figures: Figures | None = None) -> None:
@@ -74,15 +74,15 @@ class Python(Dialect):
         self.roots = roots
         self._figures = figures or Figures()
         self._sources = Sources()
-        self._texts = LoadedTexts(tells_main=home is not None)
-        self._drift = Drift(self._texts)
-        self.holds = Holds(roots)
+        self._loaded = LoadedSources(reports_main=home is not None)
+        self._drift = Drift(self._loaded)
+        self.undo_records = UndoRecords(roots)
         self._comparison: LoadComparison | None = None
         self._renewed: list[dict[str, str]] = []
         """The rows about objects that the last load renewed, until they are told."""
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
-        self._kept: dict[str, object] = {}
+        self._user_values: dict[str, object] = {}
         """The value that `_` was set to, by module."""
         # Code that pickles its classes or starts processes finds them in `__main__`, and never the worker there.
         self.home = home or _new_module("__main__")
@@ -97,18 +97,18 @@ class Python(Dialect):
     def new_home(self) -> types.ModuleType:
         module = _new_module(f"user{next(self._homes)}")
         # The new module reads the names of the first one, and keeps its own assignments to itself.
-        module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_kept)
+        module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_from_user)
         sys.modules[module.__name__] = module
         return module
 
-    def _is_kept(self, name: str) -> bool:
+    def _is_from_user(self, name: str) -> bool:
         """Whether a name of the first module is `_` for its last value: a session's own, and none of the user's."""
-        kept = self._kept.get("__main__", self)
-        return name == "_" and self.home.__dict__.get("_") is kept
+        stored = self._user_values.get("__main__", self)
+        return name == "_" and self.home.__dict__.get("_") is stored
 
     def drop_home(self, namespace: types.ModuleType) -> None:
         sys.modules.pop(namespace.__name__, None)
-        self._kept.pop(namespace.__name__, None)
+        self._user_values.pop(namespace.__name__, None)
 
     def find(self, name: object) -> types.ModuleType | None:
         if name == "user":
@@ -117,12 +117,12 @@ class Python(Dialect):
 
     def evaluate(self, job: Job) -> None:
         namespace = self.name_of(job.session.namespace)
-        if job.is_beside:
+        if job.is_concurrent:
             self._evaluate(job)  # figures drawn on meanwhile belong to the main thread's code
             return
 
         def send(text: str) -> None:
-            self.kept.tell(job, None, text, namespace, "")
+            self.stored_values.send_value(job, None, text, namespace, "")
 
         with self._figures.sent_by(send, job.message.get(QUOTA), is_partial=_is_partial(job)):
             if job.message["op"] == "load-file":
@@ -173,35 +173,35 @@ class Python(Dialect):
             finally:
                 if frame is not None:
                     frame.end()
-                self._texts.note()
+                self._loaded.note()
             is_last = number == len(steps) and not _is_partial(job)
-            if is_last and not job.is_beside:
+            if is_last and not job.is_concurrent:
                 self._figures.send_all(value)
             if not is_expression:
                 continue
-            is_later = not is_last and not job.is_beside and has_value and self._figures.show_later(value)
-            shown = self._display(value, job, with_images=not is_later) if has_value else None
-            if value is not None and not job.is_beside:
+            is_later = not is_last and not job.is_concurrent and has_value and self._figures.show_later(value)
+            displayed = self._display(value, job, with_images=not is_later) if has_value else None
+            if value is not None and not job.is_concurrent:
                 session.last[:] = [value, *session.last[:2]]
                 if frame is None:
-                    self._keep(value, module)
-            if shown is not None:
-                self.kept.tell(job, value, shown[0], self.name_of(module), shown[1])
+                    self._store(value, module)
+            if displayed is not None:
+                self.stored_values.send_value(job, value, displayed[0], self.name_of(module), displayed[1])
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one."""
         return _finish(code, space, job.session, wants_loop=wants_loop)
 
-    def _keep(self, value: object, module: types.ModuleType) -> None:
+    def _store(self, value: object, module: types.ModuleType) -> None:
         """Name a value `_`, unless the user gave that name to something else, as translations do."""
-        before = self._kept.get(module.__name__)
+        before = self._user_values.get(module.__name__)
         if module.__dict__.get("_", before) is before:
-            module.__dict__["_"] = self._kept[module.__name__] = value
+            module.__dict__["_"] = self._user_values[module.__name__] = value
 
     def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
         # Blank lines in front make all numbers right, those of errors as well.
         text = "\n" * (line - 1) + source
-        self._sources.keep(file, text)
+        self._sources.store(file, text)
         return ast.parse(text, file).body
 
     def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool, bool]]:
@@ -245,16 +245,16 @@ class Python(Dialect):
         self._renewed = []
         value: object = ABSENT
         space = job.session.namespace.__dict__
-        shown = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
-        held = self.holds.of(message.get("codriver/hold"))
-        load = ModuleLoad(name, path, message["file"], held, self._drift, home=job.session.namespace)
+        displayed = f"<module {name or self.name_of(job.session.namespace)!r} from {path!r}>", ""
+        undo = self.undo_records.of(message.get("codriver/hold"))
+        load = ModuleLoad(name, path, message["file"], undo, self._drift, home=job.session.namespace)
         load.begin()
         has_failed = True
-        look = None if self._comparison is None or name is None else self._comparison.look(name, path)
+        load_check = None if self._comparison is None or name is None else self._comparison.check_load(name, path)
         try:
             steps = None if message.get("codriver/how") == "whole" else load.steps()
-            if look is not None and (steps is None or steps):
-                look.before()
+            if load_check is not None and (steps is None or steps):
+                load_check.before()
             if steps is None:
                 space = space if load.module is None else load.module.__dict__
                 exec(body, space)
@@ -264,18 +264,18 @@ class Python(Dialect):
                 job.lines = [step.line for step in steps]
                 value = [ABSENT, *[found for step in steps if (found := step.act()) is not ABSENT]][-1]
             if value is not ABSENT:
-                shown = self.print(value, job)
+                displayed = self.print(value, job)
             self._figures.send_all(value)
             has_failed = False
         finally:
             with job.shield:  # the changes must be known
                 load.end(has_failed=has_failed)
-        if look is not None:
-            look.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
+        if load_check is not None:
+            load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
         self._renewed = load.renewed[:MOST_RENEWED]
         sensitive_texts.note_load()
         value = None if value is ABSENT else value
-        self.kept.tell(job, value, shown[0], self.name_of(job.session.namespace), shown[1])
+        self.stored_values.send_value(job, value, displayed[0], self.name_of(job.session.namespace), displayed[1])
 
     def runs(self, _node: ast.AST, _file: str) -> bool:
         """True for a statement that runs after a change."""
@@ -292,15 +292,15 @@ class Python(Dialect):
         source = job.message["file"]
         try:
             if lines is None and len(source) > TREE_CHARACTERS:
-                self._sources.keep(path, source)
+                self._sources.store(path, source)
                 code = compile(source, path, "exec", dont_inherit=True)
                 return code, None
             body = self._parse(source, path)
             if lines is not None:
                 body = [node for node in body if _is_future(node) or node.lineno in lines]
             job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
-            is_told = bool(body) and isinstance(body[-1], ast.Expr) and not is_docstring(body[-1])
-            last = body.pop() if is_told else None
+            has_value = bool(body) and isinstance(body[-1], ast.Expr) and not is_docstring(body[-1])
+            last = body.pop() if has_value else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)
             if not isinstance(last, ast.Expr):
                 return code, None
@@ -327,8 +327,8 @@ class Python(Dialect):
     ) -> tuple[str, str]:
         length, depth = limits(job)
         # A request for a part of a value gets that part, not the library's shortened form again.
-        asked = length if job.message["op"] == "codriver/value" else asked_limits(job)[0]
-        printer = Printer(length, depth, asked)
+        requested = length if job.message["op"] == "codriver/value" else requested_limits(job)[0]
+        printer = Printer(length, depth, requested)
         try:
             text = display_of(value, printer.whole(value, start, path), text_of)
             text = with_image(text, image_of(value) if with_images else None, job.message.get(QUOTA))
@@ -346,9 +346,9 @@ class Python(Dialect):
     def lookup(self, name: str, namespace: types.ModuleType) -> dict[str, Any] | None:
         found = lookup(name, namespace, self.name_of(namespace))
         if found is not None and found["type"] == "variable":
-            place = self.source(name, namespace)
-            if place is not None:
-                found.update(file=place[1], line=place[2])
+            position = self.source(name, namespace)
+            if position is not None:
+                found.update(file=position[1], line=position[2])
         return found
 
     def source(self, name: str, namespace: types.ModuleType) -> tuple[str, str, int] | None:
@@ -357,31 +357,31 @@ class Python(Dialect):
             return unimported_source(name)
         return definition_of(value, dotted, module, self._sources.newest_first())
 
-    def names(self, wanted: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
-        return names(wanted, namespace, self.home)
+    def names(self, pattern: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
+        return names(pattern, namespace, self.home)
 
-    def former_texts(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
+    def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
         """By file the text evaluated or loaded before the present one."""
-        return {**self._drift.texts_of_evaluated(evaluated), **self._texts.former_since(since_ms)}
+        return {**self._drift.sources_of_evaluated(evaluated), **self._loaded.previous_since(since_ms)}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
         """The ms at which a load last changed the behaviour of a function with this code; 0 if none did."""
-        return self._texts.changed_ms(code, mark)
+        return self._loaded.changed_ms(code, mark)
 
-    def compare_loads(self, make: Callable[[LoadedTexts, list[str]], Any]) -> Any:
-        self._comparison = make(self._texts, self.roots)
+    def compare_loads(self, make: Callable[[LoadedSources, list[str]], Any]) -> Any:
+        self._comparison = make(self._loaded, self.roots)
         return self._comparison
 
-    def take_streams(self) -> None:
+    def capture_streams(self) -> None:
         """Hand the process over to the user: from here on loads are seen."""
-        self._texts.begin()
+        self._loaded.begin()
 
     def before_answer(self) -> None:
-        self._texts.note()
-        self._texts.settle(MOST_AT_ONCE)
+        self._loaded.note()
+        self._loaded.settle(MOST_AT_ONCE)
 
     def after_answer(self) -> None:
-        self._texts.settle()
+        self._loaded.settle()
 
     def dependents(self, file: str) -> list[tuple[str, str]]:
         return self._drift.dependents(file)
@@ -402,10 +402,10 @@ class Python(Dialect):
                 parts["source"] = (error.text or "").strip()[:SOURCE_CHARACTERS]
             text = "".join(traceback.format_exception_only(type(error), error))
         else:
-            add_place(parts, frames)
-            shown = traceback.TracebackException.from_exception(error)
-            trim(shown)
-            text = "".join(shown.format())
+            add_position(parts, frames)
+            displayed = traceback.TracebackException.from_exception(error)
+            trim(displayed)
+            text = "".join(displayed.format())
         if job.lines and lines:
             job.form = _form_at(lines[0], job.lines)
         if "column" in parts and (parts["file"], parts["line"]) == (job.file, job.whole_number("line")):

@@ -16,10 +16,10 @@ import types
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
 from .bound_names import DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
 from .holders import holders_of
-from .loaded_texts import MOST_TEXT, LoadedTexts, read_file, stamp_of
+from .loaded_texts import MOST_TEXT, LoadedSources, read_file, stamp_of
 from .module_text import Text
 from .python_names import space_of_module
-from .renewal import FormerClosures, is_same_code
+from .renewal import PreviousClosures, is_same_code
 from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from typing import Any, Dict, Tuple
 
-    from .bound_names import Kept
+    from .bound_names import Remembered
     from .loaded_texts import Load, Stamp
 
     Row = Dict[str, str]
@@ -47,9 +47,9 @@ name that its module has no more."""
 class Drift:
     """The project's drift, asked again and again: findings are kept until the file or the module changes."""
 
-    def __init__(self, texts: LoadedTexts | None = None) -> None:
-        self.texts = texts or LoadedTexts()
-        self.closures = FormerClosures()
+    def __init__(self, sources: LoadedSources | None = None) -> None:
+        self.sources = sources or LoadedSources()
+        self.closures = PreviousClosures()
         self._compared: dict[str, tuple[object, Stamp | None, list[Differing]]] = {}
         """By module: the compared load and file's stamp, and the result."""
         self._is_within: dict[tuple[str, str], bool] = {}
@@ -62,16 +62,16 @@ class Drift:
         `of`: the differing part, or a number; for an old object the name with its successor. `only`: `old` for
         survivors of former loads alone; `edited` for these and the differences of files.
         """
-        self.texts.look()
-        self.texts.settle()
+        self.sources.check()
+        self.sources.settle()
         modules = self._modules_in(root)
         found: list[Row] = []
         replaced: list[tuple[str, str, object]] = []
         for name, (module, load) in modules.items():
             differences = [] if only == OLD else self._of_file(name, load)
-            found += [{**_row(name, own, kind, of=of), "path": load.file} for own, kind, of in differences]
+            found += [{**_row(name, attribute, kind, of=of), "path": load.file} for attribute, kind, of in differences]
             if not only:
-                found += self._bound_anew(name, module, load, replaced)
+                found += self._bound_again(name, module, load, replaced)
         found += self._old_names(modules, replaced)
         found += self._unbound(modules)
         for owner, name, count in self.closures.counts({name: (one[0], one[1].file) for name, one in modules.items()}):
@@ -82,7 +82,7 @@ class Drift:
         """The loaded modules with files in a folder that are not installed there."""
         found = {}
         seen: set[int] = set()
-        for name, load in sorted(self.texts.loads.items(), key=_is_alias):
+        for name, load in sorted(self.sources.loads.items(), key=_is_alias):
             if id(load) in seen:
                 continue
             seen.add(id(load))
@@ -103,36 +103,36 @@ class Drift:
                 return []
         if stamp is not None and stamp == load.stamp:
             return []
-        kept = self._compared.get(name)
-        if kept is not None and kept[0] is load and kept[1] == stamp and stamp is not None:
-            return kept[2]
+        compared = self._compared.get(name)
+        if compared is not None and compared[0] is load and compared[1] == stamp and stamp is not None:
+            return compared[2]
         found = [(os.path.basename(load.file), "deleted", "")] if stamp is None else self._compare(load)
         self._compared[name] = load, stamp, found
         return found
 
     def _compare(self, load: Load) -> list[Differing]:
-        shown = os.path.basename(load.file)
+        file_name = os.path.basename(load.file)
         found, loaded = read_file(load.file), load.data
         if found is None or loaded is None:
-            return [] if load.is_rewritten else [(shown, "unknown", "")]
+            return [] if load.is_rewritten else [(file_name, "unknown", "")]
         stamp, now = found
         if now == loaded:
             load.stamp = stamp
             return []
         if len(now) > MOST_TEXT or len(loaded) > MOST_TEXT:
-            return [(shown, "edited", "")]
+            return [(file_name, "edited", "")]
         try:
             text = SourceText(now, load.file)
         except UNPARSABLE as error:
             line = getattr(error, "lineno", None)
             of = f"{getattr(error, 'msg', None) or type(error).__name__}" + (f", line {line}" if line else "")
-            return [(shown, "unparsable", of)]
+            return [(file_name, "unparsable", of)]
         try:
             return list(rows_of(compare(SourceText(loaded, load.file), text)))
         except UNPARSABLE:
-            return [(shown, "unknown", "")]
+            return [(file_name, "unknown", "")]
 
-    def _bound_anew(
+    def _bound_again(
         self, name: str, module: types.ModuleType, load: Load, replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
         """The names that somebody bound anew since the load; `replaced` gets their former functions and classes."""
@@ -140,31 +140,35 @@ class Drift:
             return
         different = differing(space_of_module(module), load.left)
         bound = load.bound() if different else None
-        for own, (value, kept) in different.items():
-            if kept is None or bound is None:
+        for attribute, (value, compared) in different.items():
+            if compared is None or bound is None:
                 if value is not ABSENT and is_evaluated(value):
-                    is_known = kept is not None or (bound is not None and own in bound.kinds)
-                    yield _row(name, own, REDEFINED if is_known else GONE, code_file(value))
+                    is_known = compared is not None or (bound is not None and attribute in bound.kinds)
+                    yield _row(name, attribute, REDEFINED if is_known else GONE, code_file(value))
                 continue
-            if kept is not None and _is_own_again(value, own, load):
+            if compared is not None and _is_module_value(value, attribute, load):
                 continue
-            if own not in bound.kinds or own in bound.rebound or self._is_made_later(own, value, kept, bound):
+            if (
+                attribute not in bound.kinds
+                or attribute in bound.rebound
+                or self._is_made_later(attribute, value, compared, bound)
+            ):
                 continue
-            if bound.kinds[own] == DEFINITION and kept is not None and kept.living() is not None:
-                replaced.append((name, own, kept.living()))
+            if bound.kinds[attribute] == DEFINITION and compared is not None and compared.live_object() is not None:
+                replaced.append((name, attribute, compared.live_object()))
             file = "" if value is ABSENT else code_file(value)
-            yield _row(name, own, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
+            yield _row(name, attribute, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
 
-    def _is_made_later(self, name: str, value: object, kept: Any, bound: Any) -> bool:
+    def _is_made_later(self, name: str, value: object, compared: Any, bound: Any) -> bool:
         """True if a value, not a definition, is rebound by the project's own running functions."""
         if bound.kinds[name] == DEFINITION or (value is not ABSENT and is_evaluated(value)):
             return False
-        own = name.rpartition(".")[2]
-        if own in bound.rebound or ("." in name and kept.was_none):
+        attribute = name.rpartition(".")[2]
+        if attribute in bound.rebound or ("." in name and compared.was_none):
             return True
-        pattern = stores(own)
-        encoded = own.encode()
-        for load in list(self.texts.loads.values()):
+        pattern = stores(attribute)
+        encoded = attribute.encode()
+        for load in list(self.sources.loads.values()):
             data = b"" if load.is_rewritten else load.data or b""
             if encoded in data and pattern.search(data.decode("utf-8", "replace")):
                 return True
@@ -174,8 +178,8 @@ class Drift:
         self, modules: dict[str, tuple[types.ModuleType, Load]], replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
         """The names of modules with an object of another module's former load, whose name there has a newer object."""
-        former = [(home, own, one()) for home, own, one in self.texts.former]
-        known = {id(value): (home, own) for home, own, value in (*former, *replaced) if value is not None}
+        previous = [(home, attribute, one()) for home, attribute, one in self.sources.previous]
+        known = {id(value): (home, attribute) for home, attribute, value in (*previous, *replaced) if value is not None}
         if not known:
             return
         loaded = [module for module, _ in modules.values()]
@@ -192,43 +196,47 @@ class Drift:
 
     def _old_instances(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
         """The classes with a successor and with living instances."""
-        former: dict[int, tuple[str, str]] = {}
-        living = []
-        for home, name, reference in self.texts.former:
+        previous: dict[int, tuple[str, str]] = {}
+        live = []
+        for home, name, reference in self.sources.previous:
             kind = reference()
             if kind is not None and is_class(kind) and home in modules:
-                living.append(kind)
+                live.append(kind)
                 if space_of_module(modules[home][0]).get(name, kind) is not kind:
-                    former[id(kind)] = home, name
-        if not former:
+                    previous[id(kind)] = home, name
+        if not previous:
             return
-        living_of: dict[int, list[object]] = {key: [] for key in former}
+        live_of: dict[int, list[object]] = {key: [] for key in previous}
         for one in gc.get_objects():
             key = id(type(one))
-            if key in living_of:
-                living_of[key].append(one)
-        del living
-        for key, instances in living_of.items():
+            if key in live_of:
+                live_of[key].append(one)
+        del live
+        for key, instances in live_of.items():
             if instances:
-                held = ", ".join(holders_of(instances[:MOST_SAMPLES]))
-                yield {**_row(*former[key], INSTANCES, of=str(len(instances))), **({"held": held} if held else {})}
+                holders = ", ".join(holders_of(instances[:MOST_SAMPLES]))
+                yield {
+                    **_row(*previous[key], INSTANCES, of=str(len(instances))),
+                    **({"held": holders} if holders else {}),
+                }
 
     def dependents(self, file: str) -> list[tuple[str, str]]:
         """The loaded modules that import the module of a file, directly or not, each behind those that it imports."""
-        texts: dict[str, Text] = {}
-        for name, load in list(self.texts.loads.items()):
+        sources: dict[str, Text] = {}
+        for name, load in list(self.sources.loads.items()):
             module, data = sys.modules.get(name), load.data
             if module is None or data is None or load.is_rewritten or load.module() is not module:
                 continue
             try:
-                texts[name] = Text(name, module, load.file, SourceText(data, load.file))
+                sources[name] = Text(name, module, load.file, SourceText(data, load.file))
             except UNPARSABLE:
                 continue
         first = next(
-            (name for name, text in texts.items() if os.path.realpath(text.file) == os.path.realpath(file)), ""
+            (name for name, text in sources.items() if os.path.realpath(text.file) == os.path.realpath(file)), ""
         )
         direct = {
-            name: [other for other in text.imports if other in texts and other != name] for name, text in texts.items()
+            name: [other for other in text.imports if other in sources and other != name]
+            for name, text in sources.items()
         }
         found = {first} if first else set()
         is_growing = bool(found)
@@ -244,9 +252,9 @@ class Drift:
                     visit(other, above | {name})
                 ordered.setdefault(name)
 
-        for name in texts:
+        for name in sources:
             visit(name, frozenset())
-        return [(name, texts[name].file) for name in ordered if name != first]
+        return [(name, sources[name].file) for name in ordered if name != first]
 
     def edited_of(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
         """The modules used by code with these names whose files were edited since, in words.
@@ -263,53 +271,59 @@ class Drift:
                 homes[str(home_of(value))] = None
         found = []
         for home in homes:
-            load = self.texts.of(home)
+            load = self.sources.of(home)
             if load is not None and load.module() is sys.modules.get(home):
-                edited = [own for own, kind, _ in self._of_file(home, load) if kind in USED]
+                edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in USED]
                 more = f" and {len(edited) - MOST_USED} more" if len(edited) > MOST_USED else ""
                 found += [home + " was edited since its load (" + ", ".join(edited[:MOST_USED]) + more + ")"] * bool(
                     edited
                 )
         return found
 
-    def standing(self, name: str) -> dict[str, Kept | None]:
+    def standing(self, name: str) -> dict[str, Remembered | None]:
         """The names of a module that somebody bound anew since its load, dotted ones too, and their former values."""
-        load = self.texts.of(name)
+        load = self.sources.of(name)
         module = load.module() if load is not None else None
         if load is None or module is None:
             return {}
-        found = {row["name"] for row in self._bound_anew(name, module, load, []) if row["kind"] != GONE}
-        return {own: kept for own, (_, kept) in differing(space_of_module(module), load.left).items() if own in found}
+        found = {row["name"] for row in self._bound_again(name, module, load, []) if row["kind"] != GONE}
+        return {
+            attribute: compared
+            for attribute, (_, compared) in differing(space_of_module(module), load.left).items()
+            if attribute in found
+        }
 
-    def texts_of_evaluated(self, evaluated: str) -> dict[str, bytes]:
+    def sources_of_evaluated(self, evaluated: str) -> dict[str, bytes]:
         """By file the loaded text of each module with a rebound name that evaluated code mentions."""
         words = set(re.findall(r"\w+", evaluated))
         found: dict[str, bytes] = {}
-        for name, load in list(self.texts.loads.items()) if words else ():
+        for name, load in list(self.sources.loads.items()) if words else ():
             data = load.data if name.rpartition(".")[2] in words else None
-            if data is not None and any(words.issuperset(own.split(".")) for own in self.standing(name)):
+            if data is not None and any(words.issuperset(attribute.split(".")) for attribute in self.standing(name)):
                 found[load.file] = data
         return found
 
     def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
         """The modules that import a name of a module: each module's name, the name there, and the name here."""
         last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(one.encode() for one in names)]
-        for name, load in list(self.texts.loads.items()):
+        for name, load in list(self.sources.loads.items()):
             data = load.data or b""
             is_near = last in data or b"from ." in data
             has_names = is_near and any(one in data for one in encoded)
             if name != module and has_names and load.module() is sys.modules.get(name):
-                for source, one, own in _imports_in(data, name, load.file):
+                for source, one, attribute in _imports_in(data, name, load.file):
                     if source == module and one == "*":
                         yield from ((name, each, each) for each in names)
                     elif source == module and one in names:
-                        yield name, own, one
+                        yield name, attribute, one
 
     def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
         """The names that modules import from a module whose text no longer has them: a new process would fail."""
         gone: dict[str, set[str]] = {}
         for name, (module, load) in modules.items():
-            names = {own for own, kind, _ in self._of_file(name, load) if kind == GONE and "." not in own} | load.gone
+            names = {
+                attribute for attribute, kind, _ in self._of_file(name, load) if kind == GONE and "." not in attribute
+            } | load.gone
             names = {one for one in names if f"{name}.{one}" not in sys.modules}
             if names and "__getattr__" not in space_of_module(module):
                 gone[name] = names - _names_in(load.file, names)
@@ -320,9 +334,9 @@ class Drift:
             data = found[1] if found is not None else b""
             if not any(one.encode() in data for names in gone.values() for one in names):
                 continue
-            for source, one, own in _imports_in(data, name, load.file):
+            for source, one, attribute in _imports_in(data, name, load.file):
                 if one in gone.get(source, ()):
-                    yield _row(name, own, UNBOUND, of=source + "." + one)
+                    yield _row(name, attribute, UNBOUND, of=source + "." + one)
 
 
 def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
@@ -342,7 +356,7 @@ def _is_in_archive(file: str) -> bool:
     return os.path.isfile(parent)
 
 
-def _is_own_again(value: object, name: str, load: Load) -> bool:
+def _is_module_value(value: object, name: str, load: Load) -> bool:
     """True for another function of a name that has the code of the loaded text, as when a patch has ended."""
     if type(value) is not types.FunctionType or value.__code__.co_filename != load.file or value.__qualname__ != name:
         return False

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
     Names = dict
 
-OURS = __name__.partition(".")[0]
+CODRIVER = __name__.partition(".")[0]
 """The worker's own package, which is none of the user's business."""
 INSTALLED = 2
 """The distance of installed modules from the user's code."""
@@ -109,8 +109,12 @@ def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleTyp
         module = home
         owner, _, rest = rest.partition(".")
         home = _resolve(owner, module)
-    own = sys.modules.get(_module_of(value) or "") if issubclass(type(value), DEFINED) else None
-    return value, own if own is not None and is_module(own) else module, (owner + "." + rest).rstrip(".")
+    space_name = sys.modules.get(_module_of(value) or "") if issubclass(type(value), DEFINED) else None
+    return (
+        value,
+        space_name if space_name is not None and is_module(space_name) else module,
+        (owner + "." + rest).rstrip("."),
+    )
 
 
 def _resolve(dotted: str, module: types.ModuleType) -> Any:
@@ -124,27 +128,29 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
     return value
 
 
-def names(wanted: str, here: types.ModuleType, home: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
+def names(
+    name_or_pattern: str, current: types.ModuleType, home: types.ModuleType
+) -> tuple[list[dict[str, str]], int] | None:
     """Return the public names of the module `wanted`, the members of a class, or all names that match a pattern.
 
     Names of `here` and of `home`, the first module, are told without the module, as code there uses them.
     """
-    if "*" in wanted:
-        owner, _, pattern = wanted.rpartition(".")
+    if "*" in name_or_pattern:
+        owner, _, pattern = name_or_pattern.rpartition(".")
         rows = unimported_members(owner) if owner and "*" not in owner else None
         if rows is not None:
             is_match = matcher(pattern)
             return [{**row, "name": owner + "." + row["name"]} for row in rows if is_match(row["name"])], 0
-        found = _matching(wanted, here, home)
+        found = _matching(name_or_pattern, current, home)
     else:
-        module: Any = home if wanted == "user" else _resolve(wanted, here)
-        module = sys.modules.get(wanted) if module is MISSING else module
+        module: Any = home if name_or_pattern == "user" else _resolve(name_or_pattern, current)
+        module = sys.modules.get(name_or_pattern) if module is MISSING else module
         if is_class(module):
             return _members(module)
         if not is_module(module):
-            rows = unimported_members(wanted)
+            rows = unimported_members(name_or_pattern)
             return None if rows is None else (rows[:LISTED], len(rows[LISTED:]))
-        found = ((name, value) for name, value in sorted(_own(module).items()) if _is_public(name, module))
+        found = ((name, value) for name, value in sorted(_public_names(module).items()) if _is_public(name, module))
     listed = list(itertools.islice(found, LISTED))
     return [_row(name, value) for name, value in listed], sum(1 for _ in found)
 
@@ -168,17 +174,17 @@ def _members(kind: type) -> tuple[list[dict[str, str]], int]:
     return rows[:LISTED], max(0, len(rows) - LISTED)
 
 
-def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
+def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
     """Each matching module, and each matching name in its defining module; the nearest to the user's code first."""
     first, dot, rest = pattern.partition(".")
-    if dot and "*" not in first and is_module(known_as := _resolve(first, here)):
+    if dot and "*" not in first and is_module(known_as := _resolve(first, current)):
         pattern = str(space_of_module(known_as).get("__name__")) + dot + rest
     is_match = matcher(pattern)
     is_qualified = "." in pattern
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
     seen = set()
-    for name, module in _modules(here, home):
-        is_bare = any(module is one for one in (here, home, builtins))
+    for name, module in _modules(current, home):
+        is_bare = any(module is one for one in (current, home, builtins))
         if not is_bare and name[:1] == "_" and not with_private and _distance(module) == INSTALLED:
             continue
         last = (name.rpartition(".")[2], id(module))
@@ -186,22 +192,24 @@ def _matching(pattern: str, here: types.ModuleType, home: types.ModuleType) -> I
         if not is_bare and is_match(name) and last not in seen:
             seen.add(last)
             yield name, module
-        for own, value in sorted(_own(module).items()):
-            if own[:1] == "_" and not with_private:
+        for space_name, value in sorted(_public_names(module).items()):
+            if space_name[:1] == "_" and not with_private:
                 continue
-            full = own if is_bare else name + "." + own
-            if is_match(full if is_qualified else own) and (own, id(value)) not in seen:
-                seen.add((own, id(value)))
+            full = space_name if is_bare else name + "." + space_name
+            if is_match(full if is_qualified else space_name) and (space_name, id(value)) not in seen:
+                seen.add((space_name, id(value)))
                 yield full, value
 
 
-def _modules(here: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
+def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
     """The loaded modules by name: modules of evaluations, the project's own, installed ones."""
-    first = [(one.__name__, one) for one in (here, home)]
-    rest = [(name, one) for name, one in list(sys.modules.items()) if is_module(one) and name.partition(".")[0] != OURS]
+    first = [(one.__name__, one) for one in (module, home)]
+    rest = [
+        (name, one) for name, one in list(sys.modules.items()) if is_module(one) and name.partition(".")[0] != CODRIVER
+    ]
     apart = {id(one): (name, one) for name, one in reversed([*first, *sorted(rest, key=lambda one: one[0])])}
     return sorted(
-        apart.values(), key=lambda one: (one[1] is not here and one[1] is not home, _distance(one[1]), one[0])
+        apart.values(), key=lambda one: (one[1] is not module and one[1] is not home, _distance(one[1]), one[0])
     )
 
 
@@ -214,22 +222,22 @@ def _distance(module: types.ModuleType) -> int:
     return INSTALLED if is_installed else 1
 
 
-def _own(module: types.ModuleType) -> dict[str, object]:
+def _public_names(module: types.ModuleType) -> dict[str, object]:
     """The names that a module defines, and its submodules; neither its imports nor the values of Python itself."""
     space = space_of_module(module)
-    own = str(space.get("__name__"))
+    space_name = str(space.get("__name__"))
     found = {}
     for name, value in list(space.items()):
         if type(name) is not str or name[:2] == "__":
             continue
         kind = type(value)
         if issubclass(kind, types.ModuleType):
-            is_own = space_of_module(value).get("__name__") == own + "." + name
+            is_submodule = space_of_module(value).get("__name__") == space_name + "." + name
         elif issubclass(kind, DEFINED):
-            is_own = (str(_module_of(value)) + ".").startswith(own + ".")
+            is_submodule = (str(_module_of(value)) + ".").startswith(space_name + ".")
         else:
-            is_own = kind is not type(__future__.annotations)
-        if is_own or name in _exported(module):
+            is_submodule = kind is not type(__future__.annotations)
+        if is_submodule or name in _exported(module):
             found[name] = value
     return found
 
@@ -269,13 +277,13 @@ def _parameters(value: Any) -> str:
         signature = inspect.signature(value)
     except (TypeError, ValueError):
         return ""
-    shown = []
+    parts = []
     for one in signature.parameters.values():
         default = one.default
         if default is not one.empty and type(default) not in PLAIN:
             one = one.replace(default=_Dots())  # noqa: PLW2901  # the parameter as it is shown
-        shown.append(one.replace(annotation=one.empty))
-    return str(signature.replace(parameters=shown, return_annotation=signature.empty))
+        parts.append(one.replace(annotation=one.empty))
+    return str(signature.replace(parameters=parts, return_annotation=signature.empty))
 
 
 class _Dots:
@@ -291,7 +299,7 @@ MOST_TEXT = 2**20
 
 
 def definition_of(
-    value: object, dotted: str, module: types.ModuleType, texts: Iterable[str]
+    value: object, dotted: str, module: types.ModuleType, sources: Iterable[str]
 ) -> tuple[str, str, int] | None:
     """The text that defines a value, its file and its first line there; None if unknown.
 
@@ -302,7 +310,7 @@ def definition_of(
     if lines:
         return "".join(lines), file_of(value) or "", line
     file = space_of_module(module).get("__file__")
-    for name in (*((file,) if isinstance(file, str) else ()), *texts):
+    for name in (*((file,) if isinstance(file, str) else ()), *sources):
         lines = lines_of(name)
         if not any(dotted.rpartition(".")[2] in one for one in lines):
             continue
@@ -409,7 +417,7 @@ def classes_of(kind: Any) -> tuple[type, ...]:
     return classes
 
 
-def own_space(value: object) -> dict[str, Any]:
+def attribute_dict(value: object) -> dict[str, Any]:
     """The attributes that an object itself has; none if its class makes up a `__dict__`."""
     space = dictionary_of(value)
     return {} if space is None else dict.copy(space)
@@ -430,15 +438,15 @@ def names_in(value: object) -> list[str]:
     if is_module(value):
         found: list[Any] = list(space_of_module(value))
     else:
-        own = [] if is_class(value) else [own_space(value)]
+        module = [] if is_class(value) else [attribute_dict(value)]
         kinds = classes_of(value if is_class(value) else type(value))
-        found = [name for space in (*own, *map(space_of, kinds)) for name in list(space)]
+        found = [name for space in (*module, *map(space_of, kinds)) for name in list(space)]
     return [name for name in found if type(name) is str]
 
 
 def attribute(value: object, name: str) -> Any:
     """An attribute as stored in the object, or in one of its classes; else MISSING. A method is a function."""
-    spaces = map(space_of, classes_of(value)) if is_class(value) else iter((own_space(value),))
+    spaces = map(space_of, classes_of(value)) if is_class(value) else iter((attribute_dict(value),))
     for space in (*spaces, *map(space_of, classes_of(type(value)))):
         if name in space:
             return space[name]
@@ -477,10 +485,10 @@ class SharedNames(Names):
 
     def refresh(self) -> None:
         """Hold Python's own builtins, as some are read directly, except those that `home` redefines."""
-        held = {name: value for name, value in vars(builtins).items() if not self._shares(name)}
-        for name in set(self).difference(held):
+        shared = {name: value for name, value in vars(builtins).items() if not self._shares(name)}
+        for name in set(self).difference(shared):
             del self[name]
-        self.update(held)
+        self.update(shared)
 
     def shared(self) -> dict[str, Any]:
         """The names of `home` that are read here, with their values."""
@@ -511,7 +519,7 @@ def space_of_module(module: Any) -> dict[str, Any]:
 
 def names_of(module: types.ModuleType) -> dict[str, Any]:
     """Every name that code in a module can use, with its value."""
-    own = space_of_module(module)
-    names = own.get("__builtins__")
+    space_name = space_of_module(module)
+    names = space_name.get("__builtins__")
     shared = names.shared() if type(names) is SharedNames else {}
-    return {**vars(builtins), **shared, **own}
+    return {**vars(builtins), **shared, **space_name}

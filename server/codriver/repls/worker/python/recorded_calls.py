@@ -32,7 +32,7 @@ MOST_EACH = 200
 """Calls of one function that are recorded. A bound on the whole alone would not bound the time."""
 MOST_REST = 8
 """The most arguments behind the named ones of a Lisp function."""
-FUNCTION, PARENT, THREAD, BEGAN_NS, ENDED_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
+FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
 """The places in a record. `PARENT` is the record of the caller, `ENDED_NS` is 0 while the call goes on."""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
 """Flags of codes: of a function, with `*args`, with `**kwargs`. Source: `inspect`."""
@@ -51,7 +51,7 @@ class Function:
         "count",
         "hidden",
         "is_over",
-        "is_wanted",
+        "is_requested",
         "makes",
         "module",
         "most",
@@ -59,8 +59,8 @@ class Function:
         "open",
     )
 
-    def __init__(self, code: types.CodeType, module: str, name: str, *, is_wanted: bool) -> None:
-        self.code, self.module, self.name, self.is_wanted = code, module, name, is_wanted
+    def __init__(self, code: types.CodeType, module: str, name: str, *, is_requested: bool) -> None:
+        self.code, self.module, self.name, self.is_requested = code, module, name, is_requested
         count = code.co_argcount + code.co_kwonlyargcount
         count += bool(code.co_flags & VARIABLE) + bool(code.co_flags & KEYWORDS)
         self.arguments = code.co_varnames[:count]
@@ -73,7 +73,7 @@ class Function:
         """Whether the function was called more often than is recorded."""
 
 
-class Wanted:
+class Selection:
     """The functions to record: the project's own below `roots`, or those named by `names`.
 
     A name is a module's, class's or function's, whole or from its module on; libraries need whole names.
@@ -83,25 +83,27 @@ class Wanted:
         self._roots = tuple(os.path.realpath(one) + os.sep for one in roots)
         # A Lisp function's name has a slash behind its namespace.
         self._names = tuple([one.replace("/", ".") for one in names])
-        self._is_own: dict[str, bool] = {}
+        self._is_project: dict[str, bool] = {}
 
-    def takes(self, code: types.CodeType, module: str, name: str) -> bool:
+    def includes(self, code: types.CodeType, module: str, name: str) -> bool:
         """True if calls of a function are recorded."""
         # The body of a class has no variables of its own.
         if code.co_name[0] == "<" or not code.co_flags & OPTIMIZED or is_worker(code.co_filename):
             return False
-        is_own = self.is_own(code.co_filename)
+        is_project_file = self.is_project_file(code.co_filename)
         if not self._names:
-            return is_own
+            return is_project_file
         whole = f"{module}.{name}."
-        return any(whole.startswith(one + ".") or (is_own and f".{one}." in f".{name}.") for one in self._names)
+        return any(
+            whole.startswith(one + ".") or (is_project_file and f".{one}." in f".{name}.") for one in self._names
+        )
 
-    def is_own(self, file: str) -> bool:
+    def is_project_file(self, file: str) -> bool:
         """True if a code's file is the project's, or evaluated code."""
-        known = self._is_own.get(file)
+        known = self._is_project.get(file)
         if known is None:
             known = file.startswith(ENTERED) or CELLS in file or self._is_in_project(file)
-            self._is_own[file] = known
+            self._is_project[file] = known
         return known
 
     def _is_in_project(self, file: str) -> bool:
@@ -121,37 +123,37 @@ class Recording:
 
     def __init__(
         self,
-        wanted: Wanted,
+        selection: Selection,
         dialect: Dialect | None = None,
         changed_ms: Callable[[types.CodeType, int], int] = lambda *_: 0,
     ) -> None:
-        self.wanted = wanted
+        self.selection = selection
         self._changed_ms = changed_ms
         self._dialect = dialect
         self._is_lisp = dialect is not None and dialect.is_lisp
-        self.texts = CallTexts(dialect.plain_printer if dialect is not None and dialect.is_lisp else None)
+        self.printer = CallPrinter(dialect.plain_printer if dialect is not None and dialect.is_lisp else None)
         self.functions: dict[int, Function] = {}
         """All functions seen, wanted or not, by the id of their code."""
         self.calls: list[Record] = []
         self.first_thread = threading.get_ident()
         self.notes: list[str] = []
 
-    def look(self, code: types.CodeType, frame: types.FrameType) -> Function:
+    def function_of(self, code: types.CodeType, frame: types.FrameType) -> Function:
         """Take a function that is seen for the first time."""
         module = frame.f_globals.get("__name__")
         module = module if type(module) is str else ""
         name = getattr(code, "co_qualname", code.co_name)
         if self._dialect is not None:
             module, name = self._dialect.called(code, module, name)
-        found = Function(code, module, name, is_wanted=name != "" and self.wanted.takes(code, module, name))
-        if found.is_wanted:
-            found.hidden = frozenset(one for one in found.arguments if self.texts.is_secret(one))
+        found = Function(code, module, name, is_requested=name != "" and self.selection.includes(code, module, name))
+        if found.is_requested:
+            found.hidden = frozenset(one for one in found.arguments if self.printer.is_secret(one))
         self.functions[id(code)] = found
         return found
 
-    def shown(self, function: Function, frame: types.FrameType) -> list[str]:
+    def printed_arguments(self, function: Function, frame: types.FrameType) -> list[str]:
         """The texts of the arguments of a call that begins."""
-        values, short, names = frame.f_locals, self.texts.short, function.arguments
+        values, short, names = frame.f_locals, self.printer.short, function.arguments
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
             # In the form of a Lisp call, which the server's `Function.named` knows.
@@ -163,7 +165,7 @@ class Recording:
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
         """The text of what a call returned."""
-        return self.texts.short(frame.f_locals.get(function.arguments[0]) if function.makes else value)
+        return self.printer.short(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
         """The whole record: `functions`, `calls` in the order of their beginning, `threads` and `notes`.
@@ -173,16 +175,16 @@ class Recording:
         its caller's call or -1, that of its thread, microseconds from the beginning, its duration or -1 for one that
         goes on, texts of arguments, result and error, and how often it yielded.
         """
-        places: dict[int, int] = {}
+        indexes: dict[int, int] = {}
         functions: list[list[Any]] = []
         threads, calls = {self.first_thread: 0}, list(self.calls)
         numbers = {id(call): number for number, call in enumerate(calls)}
-        began = calls[0][BEGAN_NS] if calls else 0
+        start_ns = calls[0][START_NS] if calls else 0
         rows = []
         for call in calls:
             function = call[FUNCTION]
-            if id(function) not in places:
-                places[id(function)] = len(functions)
+            if id(function) not in indexes:
+                indexes[id(function)] = len(functions)
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
                 marks: list[int] = []
@@ -191,10 +193,10 @@ class Recording:
                     marks = [mark, self._changed_ms(code, mark)]
                 functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
             parent = call[PARENT]
-            took = (call[ENDED_NS] - call[BEGAN_NS]) // 1000 if call[ENDED_NS] else -1
-            place = numbers.get(id(parent), -1) if parent is not None else -1
+            duration_us = (call[END_NS] - call[START_NS]) // 1000 if call[END_NS] else -1
+            parent_index = numbers.get(id(parent), -1) if parent is not None else -1
             thread = threads.setdefault(call[THREAD], len(threads))
-            row = [places[id(function)], place, thread, (call[BEGAN_NS] - began) // 1000, took]
+            row = [indexes[id(function)], parent_index, thread, (call[START_NS] - start_ns) // 1000, duration_us]
             rows.append([*row, call[ARGUMENTS], call[RESULT], call[ERROR], call[YIELDS]])
         if self._is_lisp:
             functions, rows = _by_name(functions, rows)
@@ -202,8 +204,8 @@ class Recording:
             self.notes.append(f"the first {MOST_CALLS:,} calls are recorded, and none after these")
         known = {one.ident: one.name for one in threading.enumerate()}
         names = [known.get(ident, f"thread {number}") for ident, number in threads.items()]
-        told = {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}
-        return {**told, "lisp": True} if self._is_lisp else told
+        summary = {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}
+        return {**summary, "lisp": True} if self._is_lisp else summary
 
     def _parameters(self, function: Function) -> list[Any]:
         """The names of a function's parameters; for a Lisp a list for this arity, with `&` before the rest."""
@@ -232,7 +234,7 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
     """Functions and calls with the arities of a function, which are several codes, as one."""
     found: dict[tuple[str, str], int] = {}
     merged: list[list[Any]] = []
-    places = []
+    indexes = []
     for one in functions:
         key = (one[0], one[1])
         if key not in found:
@@ -241,15 +243,15 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
         else:
             known = merged[found[key]]
             known[4:] = [known[4] + one[4], known[5] + one[5], known[6] or one[6]]
-        places.append(found[key])
-    return merged, [[places[row[0]], *row[1:]] for row in rows]
+        indexes.append(found[key])
+    return merged, [[indexes[row[0]], *row[1:]] for row in rows]
 
 
 CHARACTERS = 80
 """The characters of the longest text."""
 SMALL_CHARACTERS = 24
 """The characters of a text within a collection."""
-KEPT_CHARACTERS = 60
+SHORT_CHARACTERS = 60
 """The characters kept from the beginning of a longer text."""
 PARTS = 4
 """The elements of the longest collection told by its elements."""
@@ -271,7 +273,7 @@ mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 
 
-class CallTexts:
+class CallPrinter:
     """The texts of one recording: `short` for a value, and `error` for an exception.
 
     `printer`: of a language with values of its own.
@@ -293,7 +295,7 @@ class CallTexts:
         if kind is int:
             return repr(value) if value.bit_length() < BITS else f"int of {value.bit_length()} bits"
         if kind is str or kind is bytes:
-            return self._text(value, CHARACTERS, KEPT_CHARACTERS)
+            return self._text(value, CHARACTERS, SHORT_CHARACTERS)
         if value is None or kind is bool or kind is float or kind is complex:
             return repr(value)
         try:
@@ -308,14 +310,14 @@ class CallTexts:
         if type(value) is str and len(value) > CHARACTERS:
             if any(one in value for one in self._secrets):
                 return HIDDEN
-            return f"{printer.text(value[:KEPT_CHARACTERS], CHARACTERS)}+{len(value) - KEPT_CHARACTERS}"
+            return f"{printer.text(value[:SHORT_CHARACTERS], CHARACTERS)}+{len(value) - SHORT_CHARACTERS}"
         return printer.text(value, CHARACTERS)
 
     def error(self, error: BaseException) -> str:
         """The class of an error with its arguments."""
         arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # past a property of the same name
-        shown = [self._within(one, 1) for one in arguments[:PARTS]] if type(arguments) is tuple else []
-        return _bounded(f"{name_of(type(error))}({', '.join(shown)})")
+        parts = [self._within(one, 1) for one in arguments[:PARTS]] if type(arguments) is tuple else []
+        return _bounded(f"{name_of(type(error))}({', '.join(parts)})")
 
     def is_secret(self, name: str) -> bool:
         """True if a name looks like a secret's."""
@@ -324,13 +326,13 @@ class CallTexts:
             known = self._is_secret[name] = SECRET.search(name) is not None
         return known
 
-    def _text(self, value: Any, most: int, kept: int) -> str:
+    def _text(self, value: Any, most: int, short: int) -> str:
         if len(value) <= most:
             return repr(value)
         # Half of a secret would not be recognised.
         if type(value) is str and any(one in value for one in self._secrets):
             return HIDDEN
-        return f"{value[:kept]!r}+{len(value) - kept}"
+        return f"{value[:short]!r}+{len(value) - short}"
 
     def _within(self, value: Any, level: int) -> str:
         """The text of a value within another."""
@@ -353,10 +355,10 @@ class CallTexts:
         before, after = AROUND[base]
         if base is dict:
             pairs = dict.items(value)
-            shown = ", ".join([f"{self._within(key, level + 1)}: {self._named(key, one, level)}" for key, one in pairs])
+            parts = ", ".join([f"{self._within(key, level + 1)}: {self._named(key, one, level)}" for key, one in pairs])
         else:
-            shown = ", ".join([self._within(one, level + 1) for one in base.__iter__(value)])
-        text = before + shown + ("," if base is tuple and size == 1 else "") + after
+            parts = ", ".join([self._within(one, level + 1) for one in base.__iter__(value)])
+        text = before + parts + ("," if base is tuple and size == 1 else "") + after
         return text if len(text) <= CHARACTERS else f"{name_of(base)} of {size}"
 
     def _named(self, name: object, value: object, level: int) -> str:
@@ -364,7 +366,7 @@ class CallTexts:
 
     def _object(self, value: Any, kind: type, level: int) -> str:
         """An instance by its class, and its built-in value or its first fields."""
-        _, base, fields, name = self._kinds.get(id(kind)) or self._look(kind)
+        _, base, fields, name = self._kinds.get(id(kind)) or self._reader_of(kind)
         if base is not None:
             if base in PLAIN:
                 return _bounded(f"{name}({self._within(PLAIN[base](value), level)})")
@@ -374,11 +376,11 @@ class CallTexts:
         if type(found) is not dict or not found:
             return title_of(value) or f"<{name}>"
         names = [key for key in list(found)[: PARTS + 1] if type(key) is str]
-        shown = [f"{key}={self._named(key, found.get(key), level)}" for key in names[:PARTS]]
-        text = f"{name}({', '.join(shown)}{', …' if len(names) > PARTS else ''})"
+        parts = [f"{key}={self._named(key, found.get(key), level)}" for key in names[:PARTS]]
+        text = f"{name}({', '.join(parts)}{', …' if len(names) > PARTS else ''})"
         return text if len(text) <= CHARACTERS else f"<{name}>"
 
-    def _look(self, kind: type) -> tuple[type, type | None, Callable[[object], Any] | None, str]:
+    def _reader_of(self, kind: type) -> tuple[type, type | None, Callable[[object], Any] | None, str]:
         bases = mro_of(kind)
         base = next((one for one in BASES if any(one is other for other in bases)), None)
         fields: Callable[[object], Any] | None = None

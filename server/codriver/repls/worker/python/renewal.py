@@ -16,7 +16,7 @@ import weakref
 
 from ..basics.held_definitions import (
     MOST_WRAPPERS,
-    Held,
+    UndoRecord,
     function_in,
     home_of,
     is_class,
@@ -38,7 +38,10 @@ if TYPE_CHECKING:
 
 
 def renew(
-    module: types.ModuleType, before: dict[str, Any], held: Held | None = None, former: FormerClosures | None = None
+    module: types.ModuleType,
+    before: dict[str, Any],
+    undo: UndoRecord | None = None,
+    closures: PreviousClosures | None = None,
 ) -> list[dict[str, str]]:
     """Renew the held objects of a module's names from `before` its new load.
 
@@ -46,7 +49,7 @@ def renew(
     with renewed instances and each function with renewed closures. No user code is run. Changes are kept in `held`,
     closures that cannot be renewed in `former`.
     """
-    held, former = held or Held([], holds=False), former or FormerClosures()
+    undo, closures = undo or UndoRecord([], undo_records=False), closures or PreviousClosures()
     pairs = {
         id(old): (old, module.__dict__[name])
         for name, old in before.items()
@@ -54,16 +57,16 @@ def renew(
     }
     if not pairs:
         return []
-    rows = list(_names(module, pairs, held))
+    rows = list(_names(module, pairs, undo))
     classes = {key: pair for key, pair in pairs.items() if is_class(pair[0])}
-    rows += _closures(module, pairs, held, former)
+    rows += _closures(module, pairs, undo, closures)
     for old, new in pairs.values():
         if is_class(old):
-            _methods(old, new, held)
-            _subclasses(old, new, held)
+            _methods(old, new, undo)
+            _subclasses(old, new, undo)
         else:
-            _function(old, new, held)
-    return [*rows, *_instances(module, classes, held)]
+            _function(old, new, undo)
+    return [*rows, *_instances(module, classes, undo)]
 
 
 def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[str]:
@@ -75,8 +78,8 @@ def forget(module: types.ModuleType, before: dict[str, Any], file: str, written:
     for name, value in before.items():
         if name in written or module.__dict__.get(name) is not value:
             continue
-        held = space_of(value).values() if is_class(value) else [value]
-        files = {one.__code__.co_filename for one in held if type(one) is types.FunctionType}
+        undo = space_of(value).values() if is_class(value) else [value]
+        files = {one.__code__.co_filename for one in undo if type(one) is types.FunctionType}
         if files == {file} and home_of(value) == module.__name__:
             del module.__dict__[name]
             rows.append(name)
@@ -87,8 +90,8 @@ def _is_heir(new: object, old: object, home: str) -> bool:
     """Whether both are functions, or classes of one kind, with the same name in that module."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
-    places = [(home_of(one), qualname_of(one)) for one in (old, new)]
-    return places[0] == places[1] and bool(places[0][0] == home) and not _is_another(old, new)
+    identities = [(home_of(one), qualname_of(one)) for one in (old, new)]
+    return identities[0] == identities[1] and bool(identities[0][0] == home) and not _is_another(old, new)
 
 
 def _is_another(old: Any, new: Any) -> bool:
@@ -98,27 +101,27 @@ def _is_another(old: Any, new: Any) -> bool:
     return old.__code__.co_firstlineno != new.__code__.co_firstlineno and not is_same_code(old.__code__, new.__code__)
 
 
-def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: Held) -> Iterator[dict[str, str]]:
+def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord) -> Iterator[dict[str, str]]:
     for name, other in list(sys.modules.items()):
         if other is module or not isinstance(other, types.ModuleType):
             continue
         # Most modules have none of them, which the values alone show, without their names.
         if pairs.keys().isdisjoint(map(id, other.__dict__.values())):
             continue
-        for own, value in list(other.__dict__.items()):
+        for attribute, value in list(other.__dict__.items()):
             pair = pairs.get(id(value))
             if pair is not None and pair[0] is value:
-                other.__dict__[own] = pair[1]
-                held.note_key(name + "." + own, other.__dict__, own, value)
-                yield {"module": name, "name": own, "kind": "renewed"}
+                other.__dict__[attribute] = pair[1]
+                undo.note_key(name + "." + attribute, other.__dict__, attribute, value)
+                yield {"module": name, "name": attribute, "kind": "renewed"}
 
 
 def _closures(
-    module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], held: Held, former: FormerClosures
+    module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord, closures: PreviousClosures
 ) -> Iterator[dict[str, str]]:
-    renewed, left = renew_closures(module.__name__, _functions(pairs), held.note)
+    renewed, left = renew_closures(module.__name__, _functions(pairs), undo.note)
     for name, closure in left:
-        former.add(module.__name__, name, closure)
+        closures.add(module.__name__, name, closure)
     for name, count in renewed.items():
         of = "1 closure" if count == 1 else str(count) + " closures"
         yield {"module": module.__name__, "name": name, "kind": "renewed", "of": of}
@@ -136,15 +139,15 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
                 yield qualname_of(old) + "." + name, method, other
 
 
-def _function(old: types.FunctionType, new: types.FunctionType, held: Held) -> None:
+def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
     """Give a function the code of another, and with it the function that a wrapper calls."""
     for _ in range(MOST_WRAPPERS):
         if len(old.__closure__ or ()) != len(new.__closure__ or ()) or old.__globals__ is not new.__globals__:
             return
         inner = old.__dict__.get("__wrapped__"), new.__dict__.get("__wrapped__")
         for cell, other in zip(old.__closure__ or (), new.__closure__ or ()):
-            _wrapped_function(cell, other, held)
-        _note_function(old, new, held)
+            _wrapped_function(cell, other, undo)
+        _note_function(old, new, undo)
         old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
         old.__doc__, old.__annotations__ = new.__doc__, new.__annotations__
         if not all(type(one) is types.FunctionType for one in inner):
@@ -152,7 +155,7 @@ def _function(old: types.FunctionType, new: types.FunctionType, held: Held) -> N
         old, new = inner  # type: ignore[assignment]  # both are functions, as was asked
 
 
-def _note_function(old: types.FunctionType, new: types.FunctionType, held: Held) -> None:
+def _note_function(old: types.FunctionType, new: types.FunctionType, record: UndoRecord) -> None:
     """Keep a function's state before it gets another code."""
     before = old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__
     now = new.__code__
@@ -160,47 +163,49 @@ def _note_function(old: types.FunctionType, new: types.FunctionType, held: Held)
     def undo() -> None:
         old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__ = before
 
-    held.note("", lambda: old.__code__ is now, undo)
+    record.note("", lambda: old.__code__ is now, undo)
 
 
-def _wrapped_function(cell: types.CellType, other: types.CellType, held: Held) -> None:
+def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRecord) -> None:
     """Let a wrapper call the new wrapper's function; its other enclosed variables are its own."""
     with contextlib.suppress(ValueError):  # of an empty cell
         if type(cell.cell_contents) is type(other.cell_contents) is types.FunctionType:
             before, now = cell.cell_contents, other.cell_contents
             cell.cell_contents = now
-            held.note("", lambda: cell.cell_contents is now, lambda: setattr(cell, "cell_contents", before))
+            undo.note("", lambda: cell.cell_contents is now, lambda: setattr(cell, "cell_contents", before))
 
 
-def _methods(old: type, new: type, undone: Held) -> None:
+def _methods(old: type, new: type, undone: UndoRecord) -> None:
     """Give the methods of a class, which may be held elsewhere, the code of another class's methods."""
-    for name, held in list(space_of(old).items()):
+    for name, undo in list(space_of(old).items()):
         other = space_of(new).get(name)
-        if type(held) in (staticmethod, classmethod) and type(other) is type(held):
-            held, other = held.__func__, other.__func__  # noqa: PLW2901  # the function within
-        if type(held) is types.FunctionType and type(other) is types.FunctionType:
-            _function(held, other, undone)
+        if type(undo) in (staticmethod, classmethod) and type(other) is type(undo):
+            undo, other = undo.__func__, other.__func__  # noqa: PLW2901  # the function within
+        if type(undo) is types.FunctionType and type(other) is types.FunctionType:
+            _function(undo, other, undone)
 
 
-def _subclasses(old: type, new: type, held: Held) -> None:
+def _subclasses(old: type, new: type, undo: UndoRecord) -> None:
     found: list[type] = type.__subclasses__(old)
     for kind in found:
         bases = tuple(new if base is old else base for base in kind.__bases__)
         with contextlib.suppress(TypeError):  # of another layout
-            _note_bases(kind, bases, held)
+            _note_bases(kind, bases, undo)
             type.__setattr__(kind, "__bases__", bases)
 
 
-def _note_bases(kind: type, bases: tuple[type, ...], held: Held) -> None:
+def _note_bases(kind: type, bases: tuple[type, ...], undo: UndoRecord) -> None:
     before = kind.__bases__
-    held.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
+    undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
 
 
-def _note_class(one: object, pair: tuple[Any, Any], held: Held) -> None:
-    held.note("", lambda: type(one) is pair[1], lambda: object.__setattr__(one, "__class__", pair[0]))
+def _note_class(one: object, pair: tuple[Any, Any], undo: UndoRecord) -> None:
+    undo.note("", lambda: type(one) is pair[1], lambda: object.__setattr__(one, "__class__", pair[0]))
 
 
-def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], held: Held) -> Iterator[dict[str, str]]:
+def _instances(
+    module: types.ModuleType, classes: dict[int, tuple[Any, Any]], undo: UndoRecord
+) -> Iterator[dict[str, str]]:
     if not classes:
         return
     renewed = dict.fromkeys(classes, 0)
@@ -212,7 +217,7 @@ def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], he
             try:
                 object.__setattr__(one, "__class__", pair[1])
                 renewed[id(pair[0])] += 1
-                _note_class(one, pair, held)
+                _note_class(one, pair, undo)
             except (TypeError, AttributeError):  # of another layout
                 pass
     for key, count in renewed.items():
@@ -221,7 +226,7 @@ def _instances(module: types.ModuleType, classes: dict[int, tuple[Any, Any]], he
             yield {"module": module.__name__, "name": name, "kind": "renewed", "of": str(count)}
 
 
-class FormerClosures:
+class PreviousClosures:
     """The living closures of former loads that could not get the new code."""
 
     def __init__(self) -> None:
@@ -288,9 +293,9 @@ def _nested(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
             number = seen[one.co_name] = seen.get(one.co_name, -1) + 1
-            own = (*path, (one.co_name, number))
-            yield own, one
-            yield from _nested(one, own)
+            attribute = (*path, (one.co_name, number))
+            yield attribute, one
+            yield from _nested(one, attribute)
 
 
 def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType) -> bool:
@@ -335,7 +340,7 @@ def _referring_frozen(*objects: object) -> list[Any]:
 
 def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
     """Whether two codes have the same behaviour."""
-    one, other = own_code(one), own_code(other)
+    one, other = function_code(one), function_code(other)
     if one is other:
         return True
     if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
@@ -347,9 +352,9 @@ OF_FUNCTIONS = 0x2
 """The flag of codes of functions: what they bind is local. Source: `inspect.CO_NEWLOCALS`."""
 
 
-def is_same_own_code(one: types.CodeType, other: types.CodeType) -> bool:
+def is_same_function_code(one: types.CodeType, other: types.CodeType) -> bool:
     """Whether a call of two codes does the same, apart from the functions within them."""
-    one, other = own_code(one), own_code(other)
+    one, other = function_code(one), function_code(other)
     if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
         return False
     pairs = list(zip(one.co_consts, other.co_consts))
@@ -358,12 +363,14 @@ def is_same_own_code(one: types.CodeType, other: types.CodeType) -> bool:
         if not (type(a) is type(b) is types.CodeType and a.co_name == b.co_name and a.co_name[:1] != "<"):
             if not _is_same_constant(a, b):
                 return False
-        elif not a.co_flags & OF_FUNCTIONS and not is_same_own_code(a, b):  # the body of a class runs with the call
+        elif not a.co_flags & OF_FUNCTIONS and not is_same_function_code(
+            a, b
+        ):  # the body of a class runs with the call
             return False
     return True
 
 
-def own_code(code: types.CodeType) -> types.CodeType:
+def function_code(code: types.CodeType) -> types.CodeType:
     """The original code, if the seam of an application put a copy in its place to capture calls."""
     last = code.co_consts[-1] if code.co_consts else None
     is_copy = type(last).__module__ == "codriver_seam.copies"

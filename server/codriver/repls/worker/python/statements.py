@@ -176,24 +176,24 @@ def compare(old: SourceText, new: SourceText) -> Comparison:
     for one in before:
         waiting.setdefault(one.key, []).append(one)
     same: list[tuple[Statement, Statement]] = []
-    come = []
+    added = []
     for one in now:
         known = waiting.get(one.key)
         if known:
             same.append((known.pop(0), one))
         else:
-            come.append(one)
+            added.append(one)
     gone = {id(one) for ones in waiting.values() for one in ones}
     moved = _moved([one for one in before if id(one) not in gone], [one for _, one in same])
-    return Comparison(_paired([one for one in before if id(one) in gone], come), same, moved)
+    return Comparison(_paired([one for one in before if id(one) in gone], added), same, moved)
 
 
 def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     """Name, kind and part of each difference to tell; parts of a told statement are not told again."""
-    told, moved = comparison.changes, comparison.moved
-    whole = {one.some.name + "." for one in told if one.some.kind == CLASS and (one.old is None or one.new is None)}
-    has_guard = any(one.some.kind == GUARD for one in told)
-    for one in told:
+    changes, moved = comparison.changes, comparison.moved
+    whole = {one.some.name + "." for one in changes if one.some.kind == CLASS and (one.old is None or one.new is None)}
+    has_guard = any(one.some.kind == GUARD for one in changes)
+    for one in changes:
         name = one.some.name
         if any(name.startswith(owner) for owner in whole):
             continue
@@ -209,12 +209,12 @@ def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
         yield moved[0].name or next(iter(targets(moved[0].node)), "a statement"), "order", ""
 
 
-def _paired(gone: list[Statement], come: list[Statement]) -> list[Change]:
+def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
     by_name: dict[str, list[Statement]] = {}
     for one in gone:
         by_name.setdefault(one.name, []).append(one)
     changes = []
-    for one in come:
+    for one in added:
         olds = by_name.get(one.name, [])
         old = next((other for other in olds if other.guard == one.guard), olds[0] if olds else None)
         if old is not None:
@@ -296,11 +296,11 @@ def targets(node: ast.AST) -> list[str]:
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return [one.asname or one.name for one in node.names]
-    wanted: Any = getattr(node, "targets", None)
+    target_nodes: Any = getattr(node, "targets", None)
     if not isinstance(node, ast.Assign):
-        single = getattr(node, "target", None) or (getattr(node, "name", None) if not wanted else None)
-        wanted = [single] if isinstance(single, ast.AST) and not isinstance(node, GUARDS) else []
-    found = [_dotted(one) for target in wanted or () for one in _flat(target)]
+        single = getattr(node, "target", None) or (getattr(node, "name", None) if not target_nodes else None)
+        target_nodes = [single] if isinstance(single, ast.AST) and not isinstance(node, GUARDS) else []
+    found = [_dotted(one) for target in target_nodes or () for one in _flat(target)]
     return found if all(found) else []
 
 

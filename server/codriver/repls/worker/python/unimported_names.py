@@ -95,7 +95,7 @@ def _in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops:
     for at, name in enumerate(names):
         node = _definition(body, name)
         if node is None:
-            return _elsewhere(spec, body, names, hops) if at == 0 else None
+            return _in_other_modules(spec, body, names, hops) if at == 0 else None
         body = node.body
     return _Located(spec.name, spec.origin, lines, tree, node)
 
@@ -119,7 +119,7 @@ def _kind(node: Definition) -> str:
     return "class" if isinstance(node, ast.ClassDef) else "function"
 
 
-def _elsewhere(
+def _in_other_modules(
     spec: importlib.machinery.ModuleSpec, body: Sequence[ast.stmt], names: Sequence[str], hops: int
 ) -> _Located | None:
     """Find the definition of a name that a module imports or assigns at its top, as in `fromstring = XML`."""

@@ -38,7 +38,7 @@ class AppFigures(Figures):
 
     def __init__(self) -> None:
         self._send = None
-        self._shown = []
+        self._displayed = []
 
     def send_all(self, value: object = None) -> None:
         """Send nothing."""
@@ -56,12 +56,12 @@ class AppPython(Python):
     def __init__(self, roots: list[str], loop: asyncio.AbstractEventLoop | None) -> None:
         super().__init__(roots, sys.modules["__main__"], AppFigures())
         self.loop = loop
-        self._texts.begin()
-        start_thread(self._texts.serve)
+        self._loaded.begin()
+        start_thread(self._loaded.serve)
 
     def end(self) -> None:
         """End the thread that follows the program's imports."""
-        self._texts.end()
+        self._loaded.end()
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
         """Run code; code that awaits or needs a loop runs on the program's own, if that runs. See `Python`."""
@@ -70,10 +70,10 @@ class AppPython(Python):
             return super().run(code, space, job, wants_loop=wants_loop)
         loop = self.loop if self.loop is not None and not self.loop.is_closed() else loop_of_main_thread()
         if loop is None or not loop.is_running():
-            return self._run_on_own_loop(code, space, job)
-        return _await_there(loop, eval(code, space) if is_async else on_loop(code, space), job)
+            return self._run_on_session_loop(code, space, job)
+        return _await_on_loop(loop, eval(code, space) if is_async else on_loop(code, space), job)
 
-    def _run_on_own_loop(self, code: types.CodeType, space: dict[str, Any], job: Job) -> object:
+    def _run_on_session_loop(self, code: types.CodeType, space: dict[str, Any], job: Job) -> object:
         """Run code on the session's own loop, whose wait an interrupt ends."""
         import asyncio
 
@@ -92,10 +92,10 @@ class AppPython(Python):
     def _display(self, value: object, job: Job, *, with_images: bool) -> tuple[str, str]:
         return self._print(value, job, with_images=with_images)
 
-    def _keep(self, value: object, module: types.ModuleType) -> None:
+    def _store(self, value: object, module: types.ModuleType) -> None:
         # `gettext.install` puts a translation there, which a name of the module would hide.
         if not hasattr(builtins, "_"):
-            super()._keep(value, module)
+            super()._store(value, module)
 
     def module_of(self, path: str) -> str | None:
         """See `Python`. The program's own file is `__main__`, unless it was imported under its name as well."""
@@ -139,19 +139,19 @@ def _starts_program(node: ast.stmt) -> bool:
     return names == {"__name__", "__main__"}
 
 
-def _await_there(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, object], job: Job) -> object:
+def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, object], job: Job) -> object:
     """Await on a loop that runs on another thread; an interrupt cancels it there."""
     import asyncio
 
     task: list[tuple[int, Any]] = []
-    ended = threading.Event()
+    finished = threading.Event()
 
     async def known() -> object:
         task.append((threading.get_ident(), asyncio.current_task()))
         try:
             return await awaited
         finally:
-            ended.set()
+            finished.set()
 
     future = asyncio.run_coroutine_threadsafe(known(), loop)
     job.wake = future.cancel
@@ -162,9 +162,9 @@ def _await_there(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, o
     except BaseException:
         with job.shield:
             future.cancel()
-            if task and not ended.wait(CANCELLED_S):
+            if task and not finished.wait(CANCELLED_S):
                 _end_endless(loop, *task[0])
-                ended.wait(CANCELLED_S)
+                finished.wait(CANCELLED_S)
         if job.is_interrupted:
             raise KeyboardInterrupt from None
         raise
@@ -226,13 +226,13 @@ class CapturedOut(Out):
 class WokenIn(In):
     """Standard input within an evaluation: an interrupt ends the wait for it."""
 
-    def _ask(self) -> str:
-        job = self._job_here()
+    def _request_input(self) -> str:
+        job = self._current_job()
         if job is None:
             return ""
         job.wake = lambda: job.session.input.put("")
         try:
-            return super()._ask()
+            return super()._request_input()
         finally:
             job.wake = None
 
@@ -240,28 +240,28 @@ class WokenIn(In):
 class Router:
     """`sys.stdout`, `sys.stderr` or `sys.stdin`: `ours` within an evaluation, elsewhere the former stream."""
 
-    def __init__(self, before: Any, ours: Any, job_here: Callable[[], Job | None]) -> None:
+    def __init__(self, before: Any, captured: Any, current_job: Callable[[], Job | None]) -> None:
         self.before = before
         self._outside = Nowhere() if before is None else before
-        self.ours = ours
-        self._job_here = job_here
+        self.captured = captured
+        self._current_job = current_job
 
-    def _here(self) -> Any:
-        return self._outside if self._job_here() is None else self.ours
+    def _current(self) -> Any:
+        return self._outside if self._current_job() is None else self.captured
 
     def write(self, text: str) -> Any:
         """See `io.TextIOBase`."""
-        return self._here().write(text)
+        return self._current().write(text)
 
     def flush(self) -> Any:
         """See `io.TextIOBase`."""
-        return self._here().flush()
+        return self._current().flush()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._here())
+        return iter(self._current())
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._here(), name)
+        return getattr(self._current(), name)
 
 
 class RoutedOutput(Output):
@@ -269,37 +269,37 @@ class RoutedOutput(Output):
 
     def __init__(self, shield: Shield) -> None:
         super().__init__(shield, CapturedOut)
-        self._in = WokenIn(self.job_here)
+        self._in = WokenIn(self.current_job)
 
-    def take_process(self) -> None:
+    def capture_process(self) -> None:
         """Nothing: the process is the program's."""
 
     def begin(self, job: Job) -> None:
         """See `Output`."""
         JOB.set(job)
-        self.take_streams()
+        self.capture_streams()
 
-    def begin_beside(self, job: Job) -> None:
+    def begin_concurrent(self, job: Job) -> None:
         """See `Output`."""
         self.begin(job)
 
-    def take_streams(self) -> None:
+    def capture_streams(self) -> None:
         """Put our routers before the program's present streams."""
-        for name, ours in self._ours().items():
+        for name, captured in self._captured().items():
             now = getattr(sys, name)
-            if not isinstance(now, Router) or now.ours is not ours:
-                setattr(sys, name, Router(now, ours, self.job_here))
+            if not isinstance(now, Router) or now.captured is not captured:
+                setattr(sys, name, Router(now, captured, self.current_job))
 
     def give_back(self) -> None:
         """Give the program its streams back, unless others were put before them since."""
-        for name, ours in self._ours().items():
+        for name, captured in self._captured().items():
             now = getattr(sys, name)
-            if isinstance(now, Router) and now.ours is ours:
+            if isinstance(now, Router) and now.captured is captured:
                 setattr(sys, name, now.before)
 
-    def _ours(self) -> dict[str, object]:
+    def _captured(self) -> dict[str, object]:
         return {"stdout": self._out, "stderr": self._err, "stdin": self._in}
 
-    def job_here(self) -> Job | None:
+    def current_job(self) -> Job | None:
         """The evaluation of the running code; None for the program's own."""
         return None if self.is_child else JOB.get()

@@ -44,15 +44,15 @@ class EmbeddedRepl(Server):
 
     _output: RoutedOutput
 
-    def __init__(self, folder: str, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, directory: str, loop: asyncio.AbstractEventLoop | None) -> None:
         interrupts = ThreadInterrupts(self._replace)
         output = RoutedOutput(interrupts.shield)
         self.process_id = os.getpid()
         about = {"codriver/app": {"pid": self.process_id, "program": program(), "name": application_name(sys.argv)}}
-        self._python = AppPython(find_roots(folder), loop)
+        self._python = AppPython(find_roots(directory), loop)
         super().__init__(self._python, interrupts, output, about)
         self._ops["codriver/withdraw"] = self._withdraw
-        self._folder = folder
+        self._directory = directory
         self.port = 0
         self.port_file: str | None = None
         """The file with the port; None if none could be written."""
@@ -79,14 +79,14 @@ class EmbeddedRepl(Server):
         self.serve(listener)
         self._start_evaluating()
         follow_forks(self._after_fork)
-        atexit.register(self._leave_place)
-        parent, takes_over = place_of_parent()
+        atexit.register(self._release)
+        parent, replaces_parent = slot_of_parent()
         try:
-            self.port_file = claim(self._folder, self.port, parent, takes_over=takes_over)
+            self.port_file = claim(self._directory, self.port, parent, replaces_parent=replaces_parent)
         except FileExistsError:
             self.stop()
             raise
-        _leave_with_helper(self._leave_place)
+        _leave_with_helper(self._release)
 
     def serve_stream(self, sock: socket.socket) -> None:
         """Serve one client over a connected socket until it hangs up, then stop.
@@ -120,12 +120,12 @@ class EmbeddedRepl(Server):
             for job in left:
                 job.is_interrupted = True
         for job in left:
-            if job.is_begun:
+            if job.is_started:
                 self._interrupts_of(job).stop(job)
 
     def _shut(self) -> None:
-        atexit.unregister(self._leave_place)
-        self._leave_place()
+        atexit.unregister(self._release)
+        self._release()
         self._output.give_back()
         self.port = 0
         if self._listener is not None:
@@ -133,7 +133,7 @@ class EmbeddedRepl(Server):
                 self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
 
-    def _leave_place(self) -> None:
+    def _release(self) -> None:
         if self.port_file is not None and self.process_id == os.getpid():
             withdraw(self.port_file, self.port)
 
@@ -163,8 +163,8 @@ class EmbeddedRepl(Server):
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
             with self._lock:
-                job.is_begun = not job.is_interrupted
-            if not job.is_begun:
+                job.is_started = not job.is_interrupted
+            if not job.is_started:
                 continue
             try:
                 self._run_one(job)
@@ -264,10 +264,10 @@ CONNECTED = -1
 """Stands for the port of a REPL that does not listen: it connected to its client."""
 HOST = "127.0.0.1"
 """The only host on which a REPL in a program listens."""
-OWN_FOLDER = ".codriver"
-NAMES = (".nrepl-port", *(os.path.join(OWN_FOLDER, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
+CODRIVER_DIRECTORY = ".codriver"
+NAMES = (".nrepl-port", *(os.path.join(CODRIVER_DIRECTORY, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
 """The possible port files, below the project's folder; the first without a living REPL is taken."""
-ASK_S = 2.0
+REQUEST_S = 2.0
 """The time for a REPL on this machine to identify itself."""
 RELOADED = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
 """Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
@@ -275,16 +275,16 @@ PREFORK = "gunicorn.arbiter"
 """A module of servers whose parent may load the program, and forks processes that serve."""
 SUPERVISORS = ("uvicorn",)
 """Packages whose processes of `multiprocessing` serve, while the parent waits."""
-FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 """Flags to open a file that may have become a link, or a pipe, which would wait for its writer."""
-HAS_OPEN_FOLDERS = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
+HAS_OPEN_DIRECTORIES = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
 """Whether files can be opened, removed and replaced in a folder held open. Windows has no such calls."""
-ELSEWHERE = 0x20000000
+REPARSE_POINT = 0x20000000
 """The bit in the tag of a reparse point that leads elsewhere, as a junction does. Source: [MS-FSCC], 2.1.2.1."""
 
 
-def place_of_parent() -> tuple[int, bool]:
+def slot_of_parent() -> tuple[int, bool]:
     """The process whose REPL conflicts with this one's, 0 if none does; and whether this one takes its place."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
@@ -298,7 +298,7 @@ def place_of_parent() -> tuple[int, bool]:
     return 0, False
 
 
-def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | None:
+def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> str | None:
     """Write the port where servers find it; the file, or None if all places are taken.
 
     The REPL of the process `parent` is first asked to withdraw if this one takes its place.
@@ -307,26 +307,26 @@ def claim(folder: str, port: int, parent: int, *, takes_over: bool) -> str | Non
         FileExistsError: the REPL of that process serves, and this one is its helper.
         OSError: no file can be written there.
     """
-    with _alone(folder):
-        paths = [os.path.join(folder, name) for name in NAMES]
-        taken = {path: number for path in paths for number in [_read(path)] if number is not None}
-        for path, number in list(taken.items()):
-            about = ask(number, "describe") if number not in (0, port) else {}
+    with _alone(directory):
+        paths = [os.path.join(directory, name) for name in NAMES]
+        claimed = {path: number for path in paths for number in [_read(path)] if number is not None}
+        for path, number in list(claimed.items()):
+            about = request(number, "describe") if number not in (0, port) else {}
             if about is None:
                 # A process that a signal killed could not remove it.
-                del taken[path]
-                with contextlib.suppress(OSError), _folder_of(path) as (name, within):
+                del claimed[path]
+                with contextlib.suppress(OSError), _directory_of(path) as (name, within):
                     patiently(lambda: os.unlink(name, dir_fd=within))
             elif parent and (about.get("codriver/app") or {}).get("pid") == parent:
-                if not takes_over:
+                if not replaces_parent:
                     raise FileExistsError(path)
-                ask(number, "codriver/withdraw")
-                del taken[path]
-        free = next((path for path in paths if path not in taken), None)
+                request(number, "codriver/withdraw")
+                del claimed[path]
+        free = next((path for path in paths if path not in claimed), None)
         if free is not None:
             _write(free, port)
         else:
-            with _folder_of(paths[-1]):  # a link in place of our folder raises
+            with _directory_of(paths[-1]):  # a link in place of our folder raises
                 pass
         return free
 
@@ -335,14 +335,14 @@ def withdraw(path: str, port: int) -> None:
     """Remove a port file, if it is still of that port."""
     with contextlib.suppress(OSError):
         if _read(path) == port:
-            with _folder_of(path) as (name, within):
+            with _directory_of(path) as (name, within):
                 patiently(lambda: os.unlink(name, dir_fd=within))
 
 
-def ask(port: int, op: str) -> dict[str, Any] | None:
+def request(port: int, op: str) -> dict[str, Any] | None:
     """The answer of the REPL at a port of this machine; empty without an answer, None without a listener."""
     try:
-        with socket.create_connection((HOST, port), timeout=ASK_S) as sock:
+        with socket.create_connection((HOST, port), timeout=REQUEST_S) as sock:
             sock.sendall(encode({"op": op, "id": "1"}))
             with contextlib.suppress(OSError, BencodeError, ValueError, TypeError), sock.makefile("rb") as file:
                 answer = read_value(file)
@@ -357,7 +357,7 @@ def ask(port: int, op: str) -> dict[str, Any] | None:
 def _read(path: str) -> int | None:
     """The port in a file, 0 if it has none or is no regular file; None for a missing file."""
     try:
-        with _folder_of(path) as (name, within):
+        with _directory_of(path) as (name, within):
             # Asked before the opening: some devices act when they are opened.
             if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
                 return 0
@@ -380,9 +380,9 @@ def _write(path: str, port: int) -> None:
         OSError: the file cannot be written. Never FileExistsError, which means something else for a claim.
     """
     with contextlib.suppress(FileExistsError):
-        if os.path.basename(os.path.dirname(path)) == OWN_FOLDER:
+        if os.path.basename(os.path.dirname(path)) == CODRIVER_DIRECTORY:
             os.mkdir(os.path.dirname(path))
-    with _folder_of(path) as (name, within):
+    with _directory_of(path) as (name, within):
         draft = f"{name}.{os.getpid()}"
         with contextlib.suppress(OSError):  # of a killed process, or a link that somebody left
             os.unlink(draft, dir_fd=within)
@@ -401,7 +401,7 @@ def _write(path: str, port: int) -> None:
 
 
 @contextlib.contextmanager
-def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
+def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
     """Hold the folder of a port file open; the name by which the file is called there, and the folder's descriptor.
 
     On systems without descriptors of folders, the path and None. The project's folder may be a link, ours in it may
@@ -412,17 +412,17 @@ def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
         NotADirectoryError: a link, or something else, is in place of ours.
         OSError: the folder cannot be opened.
     """
-    folder, name = os.path.split(path)
-    is_ours = os.path.basename(folder) == OWN_FOLDER
-    if is_ours:
-        now = os.lstat(folder)
-        if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & ELSEWHERE:
+    directory, name = os.path.split(path)
+    is_codrivers = os.path.basename(directory) == CODRIVER_DIRECTORY
+    if is_codrivers:
+        now = os.lstat(directory)
+        if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & REPARSE_POINT:
             text = "no port file is written through what is in place of this folder: remove it"
-            raise NotADirectoryError(errno.ENOTDIR, text, folder)
-    if not HAS_OPEN_FOLDERS:
+            raise NotADirectoryError(errno.ENOTDIR, text, directory)
+    if not HAS_OPEN_DIRECTORIES:
         yield path, None
         return
-    within = os.open(folder, FOLDER if is_ours else FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
+    within = os.open(directory, OPEN_DIRECTORY if is_codrivers else OPEN_DIRECTORY & ~getattr(os, "O_NOFOLLOW", 0))
     try:
         yield name, within
     finally:
@@ -430,9 +430,9 @@ def _folder_of(path: str) -> Iterator[tuple[str, int | None]]:
 
 
 @contextlib.contextmanager
-def _alone(folder: str) -> Iterator[None]:
+def _alone(directory: str) -> Iterator[None]:
     """Keep other processes that claim a place here waiting, if folders can be locked."""
-    descriptor = os.open(folder, os.O_RDONLY) if HAS_OPEN_FOLDERS else None
+    descriptor = os.open(directory, os.O_RDONLY) if HAS_OPEN_DIRECTORIES else None
     try:
         if descriptor is not None:
             with contextlib.suppress(OSError):  # some file systems have no locks

@@ -17,13 +17,13 @@ from time import sleep
 from ..basics import sensitive_texts
 from ..basics.connections import Connection, start_thread
 from ..basics.dialect import NamespaceMissingError
-from ..basics.error_report import keep, strip_own
+from ..basics.error_report import store_error, strip_codriver_frames
 from ..basics.features import found
 from ..basics.frame_spaces import FRAME, FrameSpaces
 from ..basics.jobs import ABANDONED, Job, Session, leave_child
 from ..basics.printing import with_limits
 from ..basics.stacks import stacks
-from ..basics.systems import own_user, user_behind
+from ..basics.systems import current_user, user_behind
 from ..fresh.comparison import Comparison
 from . import thread_interrupts
 from .thread_interrupts import RequestThreads
@@ -107,19 +107,19 @@ class Server:
             "codriver/value": self._enqueue,
             "codriver/restore": self._restore,
             "codriver/seam": self._seam,
-            sensitive_texts.SENSITIVE: sensitive_texts.begin_telling,
+            sensitive_texts.SENSITIVE: sensitive_texts.begin_reporting,
         }
         self._add_ops_of(dialect)
 
     def _add_ops_of(self, dialect: Dialect) -> None:
-        if dialect.runs_beside:
+        if dialect.runs_concurrently:
             self._ops["codriver/background"] = self._enqueue
-        if dialect.tells_drift:
+        if dialect.reports_drift:
             self._ops["codriver/drift"] = self._drift
             self._ops["codriver/dependents"] = self._dependents
         if self._comparison is not None:
             self._ops["codriver/fresh"] = self._fresh
-        if dialect.tells_loaded:
+        if dialect.reports_loaded:
             self._ops["codriver/loaded"] = self._loaded
         if dialect.expands:
             self._ops["macroexpand"] = self._enqueue
@@ -129,12 +129,12 @@ class Server:
         self._sessions[session.id] = session
         return session
 
-    def take_process(self) -> None:
+    def capture_process(self) -> None:
         """Take all that user code prints, and keep forked children from the clients."""
-        self._output.take_process()
+        self._output.capture_process()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
-        self._dialect.take_streams()
+        self._dialect.capture_streams()
         sensitive_texts.offer()
 
     def _after_fork(self) -> None:
@@ -165,7 +165,7 @@ class Server:
                     return
                 sleep(AGAIN_S)
                 continue
-            if user_behind(peer, sock.getsockname()) not in (None, own_user(), 0):
+            if user_behind(peer, sock.getsockname()) not in (None, current_user(), 0):
                 sock.close()
                 continue
             with contextlib.suppress(OSError):
@@ -205,7 +205,7 @@ class Server:
     def _close(self, message: Message, connection: Connection, session: Session) -> None:
         if session is not self._default:
             self._sessions.pop(session.id, None)
-            self._dialect.kept.drop(session.id)
+            self._dialect.stored_values.drop(session.id)
             if session.is_apart:
                 self._dialect.drop_home(session.namespace)
         connection.answer(message, {"status": ["done", "session-closed"]})
@@ -217,8 +217,8 @@ class Server:
         versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
         versions["codriver-worker"] = {"version-string": VERSION}
         ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
-        told = {**self._about, **sensitive_texts.told()}
-        connection.answer(message, {"ops": ops, "versions": versions, **told, "status": ["done"]})
+        fields = {**self._about, **sensitive_texts.seam_field()}
+        connection.answer(message, {"ops": ops, "versions": versions, **fields, "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
         field = {"load-file": "file", "codriver/value": "evaluation"}.get(message["op"], "code")
@@ -230,23 +230,23 @@ class Server:
         with self._lock:
             self._open.append(job)
         if message["op"] == "codriver/background":
-            thread_interrupts.begin(job, self._run_beside, self._abandon)
+            thread_interrupts.begin(job, self._run_concurrently, self._abandon)
         else:
             self._queue.put(job)
 
     def _interrupt(self, message: Message, connection: Connection, session: Session) -> None:
-        wanted = message.get("interrupt-id")
+        interrupt_id = message.get("interrupt-id")
         with self._lock:
             mine = [job for job in self._open if not message.get("session") or job.session is session]
-            job = next((job for job in mine if not wanted or job.message.get("id") == wanted), None)
+            job = next((job for job in mine if not interrupt_id or job.message.get("id") == interrupt_id), None)
             if job is not None:
                 job.is_interrupted = True
         if not mine:
             connection.answer(message, {"status": ["done", "session-idle"]})
         elif job is None:
-            words = f"what runs or waits in this session is not the evaluation {wanted!r}"
+            words = f"what runs or waits in this session is not the evaluation {interrupt_id!r}"
             connection.refuse(message, "interrupt-id-mismatch", words)
-        elif job.is_begun:
+        elif job.is_started:
             running = job
 
             def stop() -> None:
@@ -325,7 +325,7 @@ class Server:
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
         """Put back the definitions that a batch's loads changed, or with `keep` forget the former ones."""
-        left = self._dialect.holds.end(message.get("hold") or "", puts_back=not message.get("keep"))
+        left = self._dialect.undo_records.end(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.answer(message, {"left": left, "status": ["done"]})
 
     def _loaded(self, message: Message, connection: Connection, _session: Session) -> None:
@@ -336,23 +336,23 @@ class Server:
         """Ask the application's seam, while code runs too. Its getters may wait, and this thread reads requests."""
         name, arguments = message.get("name") or "", message.get("args") or "{}"
 
-        def ask() -> None:
+        def call() -> None:
             try:
                 if name == "subscribe":
                     # Frames are pushed under this message's id, as long as the client is there.
                     push = connection.pusher(message, "codriver/app-events")
-                    told = sensitive_texts.subscribe(
+                    fields = sensitive_texts.subscribe(
                         arguments, message.get("origin") or "null", push, connection.at_end
                     )
                 else:
-                    told = sensitive_texts.answer(name, arguments, "null")
+                    fields = sensitive_texts.answer(name, arguments, "null")
             except Exception as error:
                 connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
                 return
-            answer = {} if told is None else {"answer": told}
-            connection.answer(message, {**answer, **sensitive_texts.told(), "status": ["done"]})
+            answer = {} if fields is None else {"answer": fields}
+            connection.answer(message, {**answer, **sensitive_texts.seam_field(), "status": ["done"]})
 
-        start_thread(ask)
+        start_thread(call)
 
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         made = [session.made_tasks for session in list(self._sessions.values())]
@@ -362,8 +362,8 @@ class Server:
         """Tell the locals of the session's last error. No user code runs, so nothing has to be waited for."""
         most = message.get("characters")
         most = most if isinstance(most, int) and most > 0 else LOCAL_CHARACTERS
-        told = [] if session.error is None else self._dialect.locals_of(session.error, most)
-        connection.answer(message, {"locals": told, "status": ["done"]})
+        fields = [] if session.error is None else self._dialect.locals_of(session.error, most)
+        connection.answer(message, {"locals": fields, "status": ["done"]})
 
     # On the main thread
 
@@ -374,8 +374,8 @@ class Server:
             while self.at_first:
                 self.at_first.pop()()
             with self._lock:
-                job.is_begun = not job.is_interrupted
-            if job.is_begun:
+                job.is_started = not job.is_interrupted
+            if job.is_started:
                 with self.while_evaluating:
                     self._run_one(job)
 
@@ -394,7 +394,7 @@ class Server:
 
     def _act(self, job: Job) -> None:
         job.connection.wait_for_space()
-        job.folder, job.declined = working_folder(), PACKAGE.declined
+        job.directory, job.declined = working_directory(), PACKAGE.declined
         with sensitive_texts.evaluating(job.message.get("codriver/origin")):
             if self._feature_fields.isdisjoint(job.message):
                 self._evaluate(job)
@@ -411,14 +411,14 @@ class Server:
         else:
             self._dialect.evaluate(job)
 
-    def _run_beside(self, job: Job) -> None:
+    def _run_concurrently(self, job: Job) -> None:
         """Run a job on the thread that is its own."""
         with self._lock:
-            job.is_begun = not job.is_interrupted
-        if not job.is_begun:
+            job.is_started = not job.is_interrupted
+        if not job.is_started:
             return
         with self._comparison or contextlib.nullcontext():
-            self._output.begin_beside(job)
+            self._output.begin_concurrent(job)
             error = self._interrupts_of(job).perform(job, lambda: self._act(job))
             if not job.is_abandoned:
                 self._conclude(job, error)
@@ -438,13 +438,13 @@ class Server:
             status = ["done", "interrupted"]
         else:
             status = ["done"] if error is None else self._failed(job, error)
-        if not job.is_beside:
+        if not job.is_concurrent:
             self._output.finish(job)
         # For code without a value, the namespace is told here.
         space = self._dialect.find(job.message.get("ns")) or job.session.namespace
         edited = {"codriver/edited": "\n".join(job.edited)} if job.edited else {}
-        folder = working_folder()
-        moved = {"codriver/folder": folder} if folder != job.folder else {}
+        directory = working_directory()
+        moved = {"codriver/folder": directory} if directory != job.directory else {}
         declined = {"codriver/declined": "1"} if PACKAGE.declined != job.declined else {}
         fields = {"ns": self._dialect.name_of(space), **edited, **moved, **declined, **self._finding(job)}
         self._end(job, status, fields)
@@ -453,7 +453,7 @@ class Server:
         """What a comparison found since the last answer, for the next evaluation."""
         if self._comparison is None or job.message["op"] not in ("eval", "load-file"):
             return {}
-        finding = self._comparison.take()
+        finding = self._comparison.next_finding()
         return {} if finding is None else {"codriver/fresh": json.dumps(finding)}
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
@@ -461,7 +461,7 @@ class Server:
             if job not in self._open:
                 return  # the job was abandoned, and reported as such
             self._open = [one for one in self._open if one is not job]
-        job.send({"status": status, **(fields or {}), **sensitive_texts.told()})
+        job.send({"status": status, **(fields or {}), **sensitive_texts.seam_field()})
         job.over.set()
 
     def _failed(self, job: Job, error: BaseException) -> list[str]:
@@ -473,16 +473,16 @@ class Server:
             return ["done", "error", "namespace-not-found"]
         if job.message["op"] != FRAME:  # the error with the examined frames stays the last
             job.session.error, job.session.spaces = error, FrameSpaces()
-            keep(error)
-        told: list[tuple[dict[str, Any], str]] = []
+            store_error(error)
+        fields: list[tuple[dict[str, Any], str]] = []
         # The words of an error come from user code, which may fail again, or never end.
-        failure = self._interrupts_of(job).perform(job, lambda: told.append(self._dialect.explain(error, job)))
-        if not told:
+        failure = self._interrupts_of(job).perform(job, lambda: fields.append(self._dialect.explain(error, job)))
+        if not fields:
             name = type(error).__name__
             words = "its message cannot be shown: " + type(failure).__name__
             unsaid = {"type": name, "message": words, "phase": "execution", "trace": []}
-            told.append((unsaid, name + ": " + words + "\n"))
-        parts, text = told[0]
+            fields.append((unsaid, name + ": " + words + "\n"))
+        parts, text = fields[0]
         if job.form:
             parts["form"] = job.form
         if seen := self._dialect.plain_locals_of(error):
@@ -499,12 +499,12 @@ class Server:
             return
         failure = self._interrupts_of(job).perform(job, lambda: sys.excepthook(type(error), error, error.__traceback__))
         if failure is not None:
-            strip_own(failure)
+            strip_codriver_frames(failure)
             why = "".join(traceback.format_exception(type(failure), failure, failure.__traceback__))
             job.send({"err": "Error in sys.excepthook:\n" + why + "\nOriginal exception was:\n" + text})
 
 
-def working_folder() -> str:
+def working_directory() -> str:
     """The working folder of the process; empty for a deleted one."""
     try:
         return os.getcwd()

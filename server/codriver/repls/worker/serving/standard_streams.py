@@ -72,8 +72,8 @@ class In(io.TextIOBase):
     name = "<stdin>"
     mode = "r"
 
-    def __init__(self, job_here: Callable[[], Job | None]) -> None:
-        self._job_here = job_here
+    def __init__(self, current_job: Callable[[], Job | None]) -> None:
+        self._current_job = current_job
         self._rest = ""
 
     def readable(self) -> bool:
@@ -83,23 +83,23 @@ class In(io.TextIOBase):
     def readline(self, size: int | None = -1) -> str:  # type: ignore[override]  # None is what files take too
         """See `io.TextIOBase`."""
         if not self._rest:
-            self._rest = self._ask()
+            self._rest = self._request_input()
         end = self._rest.find("\n") + 1 or len(self._rest)
-        return self._take(end if size is None or size < 0 else min(end, size))
+        return self._consume(end if size is None or size < 0 else min(end, size))
 
     def read(self, size: int | None = -1) -> str:
         """See `io.TextIOBase`."""
-        wanted = sys.maxsize if size is None or size < 0 else size
-        while len(self._rest) < wanted and (more := self._ask()):
+        most = sys.maxsize if size is None or size < 0 else size
+        while len(self._rest) < most and (more := self._request_input()):
             self._rest += more
-        return self._take(wanted)
+        return self._consume(most)
 
-    def _take(self, count: int) -> str:
+    def _consume(self, count: int) -> str:
         text, self._rest = self._rest[:count], self._rest[count:]
         return text
 
-    def _ask(self) -> str:
-        job = self._job_here()
+    def _request_input(self) -> str:
+        job = self._current_job()
         if job is None:
             return ""
         if job.is_interrupted:
@@ -208,18 +208,18 @@ class Output:
         self.is_child = False
         """Whether user code forked this process: its output reaches the parent by the pipes."""
         self._pipes: Pipes | None = None
-        self._looks = SeamChecks()
+        self._seam_checks = SeamChecks()
         self._out = make_out("out", self.printed, self.flush)
         self._err = make_out("err", self.printed, self.flush)
-        self._in = In(self.job_here)
+        self._in = In(self.current_job)
 
-    def take_process(self) -> None:
+    def capture_process(self) -> None:
         """Take all that user code prints, and know the threads that it starts."""
         self._pipes = Pipes(self._printed_below)
-        self.take_streams()
+        self.capture_streams()
 
         def start(thread: threading.Thread) -> None:
-            setattr(thread, JOB, self.job_here())
+            setattr(thread, JOB, self.current_job())
             START_THREAD(thread)
 
         threading.Thread.start = start  # type: ignore[method-assign,assignment]  # so that threads know their evaluation
@@ -227,26 +227,26 @@ class Output:
     def begin(self, job: Job) -> None:
         """Take what user code prints for `job` from now on."""
         self.last_job = job
-        self.take_streams()
+        self.capture_streams()
 
-    def begin_beside(self, job: Job) -> None:
+    def begin_concurrent(self, job: Job) -> None:
         """Take what user code prints on this thread, and on those that it starts, for `job`."""
         setattr(threading.current_thread(), JOB, job)
-        self.take_streams()
+        self.capture_streams()
 
-    def take_streams(self) -> None:
+    def capture_streams(self) -> None:
         """Become standard output, error and input of user code, whatever the code did to them."""
         for name, stream in (("stdout", self._out), ("stderr", self._err), ("stdin", self._in)):
             setattr(sys, name, stream)
 
     def printed(self, stream: str, text: str) -> None:
         """Take `text` printed by user code."""
-        self._looks.look()
-        self._pass_on(stream, text, self.job_here())
+        self._seam_checks.check()
+        self._pass_on(stream, text, self.current_job())
 
     def _printed_below(self, stream: str, text: str) -> None:
         """Take `text` printed by a child process or C code, for the running job."""
-        self._pass_on(stream, text, self.last_job or self.job_here())
+        self._pass_on(stream, text, self.last_job or self.current_job())
 
     def _pass_on(self, stream: str, text: str, job: Job | None) -> None:
         if job is not None and text:
@@ -256,7 +256,7 @@ class Output:
 
     def flush(self) -> None:
         """Send printed text at once: the next code may never let another thread run."""
-        job = self.job_here()
+        job = self.current_job()
         if job is None:
             return
         if threading.get_ident() != self._shield.main or self._shield.depth:
@@ -273,7 +273,7 @@ class Output:
             self._pipes.finish()
         self._in.forget(job.session)
 
-    def job_here(self) -> Job | None:
+    def current_job(self) -> Job | None:
         """The evaluation that runs on this thread, or started it; else the last one."""
         if threading.get_ident() == self._shield.main or self.is_child:
             return self.last_job

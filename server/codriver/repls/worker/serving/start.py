@@ -18,7 +18,7 @@ import socket
 import sys
 
 from ..basics.connections import start_thread
-from ..basics.error_report import OWN_FOLDER
+from ..basics.error_report import CODRIVER_DIRECTORY
 from ..basics.held_definitions import INSTALLED
 from ..basics.jobs import Interrupts
 from .nrepl_server import Server
@@ -52,7 +52,7 @@ def main() -> None:
     make_dialect = _kind_of_dialect(options.dialect)
     roots = find_roots(os.path.abspath(options.workspace))
     # The folder of the worker is not the project's: nothing in it may be imported by accident.
-    not_again = {"", OWN_FOLDER.rstrip(os.sep), *roots}
+    not_again = {"", CODRIVER_DIRECTORY.rstrip(os.sep), *roots}
     sys.path[:] = [entry for entry in sys.path if entry not in not_again]
     sys.argv = [""]
     if options.dialect == "lisp":
@@ -60,18 +60,18 @@ def main() -> None:
     outside = packages_outside(roots, options.checkout) if options.checkout else {}
     interrupts = Interrupts(is_supervised=options.supervised)
     about = {"codriver/outside": outside} if outside else {}
-    is_ours = options.supervised and not options.unaccepted
-    server = Server(make_dialect(roots), interrupts, Output(interrupts.shield), about, compares=is_ours)
+    is_managed = options.supervised and not options.unaccepted
+    server = Server(make_dialect(roots), interrupts, Output(interrupts.shield), about, compares=is_managed)
     listener = socket.create_server((options.host, options.port))
     host, port = options.host, listener.getsockname()[1]
     sys.stdout.write(f"nREPL server started on port {port} on host {host} - nrepl://{host}:{port}\n")
     sys.stdout.flush()
-    server.take_process()
+    server.capture_process()
     server.serve(listener)
     # Look-ups need the module. It is loaded while clients connect; later a module of the project's would come first.
     importlib.import_module("inspect")
     if options.unaccepted:
-        server.while_evaluating = Importable([*roots, *named_folders()])
+        server.while_evaluating = Importable([*roots, *named_directories()])
     else:
         server.at_first.append(lambda: find_modules(roots))
     with contextlib.suppress(KeyboardInterrupt):
@@ -81,14 +81,14 @@ def main() -> None:
 def find_modules(roots: list[str]) -> None:
     """Let modules be found in the project, and in the client's PYTHONPATH, without which this process was started."""
     given = os.environ.get(CLIENTS_PATH, "")
-    named = named_folders()
+    named = named_directories()
     if given:
         os.environ["PYTHONPATH"] = given  # for the processes that evaluated code starts
     known = {*roots, *sys.path}
     sys.path[:0] = [*roots, *(entry for entry in named if entry not in known)]
 
 
-def named_folders() -> list[str]:
+def named_directories() -> list[str]:
     """The folders of the client's PYTHONPATH, which a variable names; the environment loses that variable."""
     given = os.environ.pop(CLIENTS_PATH, "")
     return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
@@ -97,18 +97,18 @@ def named_folders() -> list[str]:
 class Importable:
     """A context in which modules are found in some folders, after all others; none with a standard name."""
 
-    def __init__(self, folders: list[str]) -> None:
-        self._folders = folders
+    def __init__(self, directories: list[str]) -> None:
+        self._directories = directories
         self._added: list[str] = []
 
     def __enter__(self) -> None:
-        self._added = [folder for folder in self._folders if folder not in sys.path]
+        self._added = [directory for directory in self._directories if directory not in sys.path]
         sys.path.extend(self._added)
 
     def __exit__(self, *_error: object) -> None:
-        for folder in self._added:
-            if folder in sys.path:  # code may have removed the finder, or put it first
-                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
+        for directory in self._added:
+            if directory in sys.path:  # code may have removed the finder, or put it first
+                del sys.path[len(sys.path) - 1 - sys.path[::-1].index(directory)]
 
 
 def _parse() -> argparse.Namespace:
@@ -179,29 +179,33 @@ def packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
     from there. None of them is imported.
     """
     workspace = roots[0]
-    names = {*_in_searched_folders(workspace, checkout), *_of_importers(checkout), *_of_distributions(checkout)}
+    names = {*_in_searched_directories(workspace, checkout), *_of_importers(checkout), *_of_distributions(checkout)}
     found: dict[str, str] = {}
     for name in sorted(names):
         with contextlib.suppress(Exception):  # importers may be anybody's
-            places = _places_of(name, roots)
-            if places and not any(_is_within(place, workspace) for place in places):
-                found[name] = places[0]
+            locations = _locations_of(name, roots)
+            if locations and not any(_is_within(location, workspace) for location in locations):
+                found[name] = locations[0]
     return found
 
 
-def _is_within(path: str, folder: str) -> bool:
-    real, root = os.path.realpath(path), os.path.realpath(folder)
+def _is_within(path: str, directory: str) -> bool:
+    real, root = os.path.realpath(path), os.path.realpath(directory)
     return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
-def _in_searched_folders(workspace: str, checkout: str) -> Iterator[str]:
+def _in_searched_directories(workspace: str, checkout: str) -> Iterator[str]:
     import pkgutil  # the import takes a tenth of the start, and few worktrees need it
 
-    for folder in sys.path:
-        if not folder or any(name in folder.split(os.sep) for name in INSTALLED) or _is_within(folder, sys.prefix):
+    for directory in sys.path:
+        if (
+            not directory
+            or any(name in directory.split(os.sep) for name in INSTALLED)
+            or _is_within(directory, sys.prefix)
+        ):
             continue
-        if _is_within(folder, checkout) and not _is_within(folder, workspace):
-            yield from (module.name for module in pkgutil.iter_modules([folder]))
+        if _is_within(directory, checkout) and not _is_within(directory, workspace):
+            yield from (module.name for module in pkgutil.iter_modules([directory]))
 
 
 def _of_importers(checkout: str) -> Iterator[str]:
@@ -209,8 +213,8 @@ def _of_importers(checkout: str) -> Iterator[str]:
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
     for holder in [*modules, *sys.meta_path]:
         for mapping in list(getattr(holder, "__dict__", {}).values()):
-            for name, place in list(mapping.items()) if isinstance(mapping, dict) else ():
-                if isinstance(name, str) and isinstance(place, str) and _is_within(place, checkout):
+            for name, location in list(mapping.items()) if isinstance(mapping, dict) else ():
+                if isinstance(name, str) and isinstance(location, str) and _is_within(location, checkout):
                     yield name.partition(".")[0]
 
 
@@ -230,22 +234,22 @@ def _of_distributions(checkout: str) -> Iterator[str]:
 
 
 def _names_of(distribution: Any) -> Iterator[str]:
-    told = (distribution.read_text("top_level.txt") or "").split()
+    top_level = (distribution.read_text("top_level.txt") or "").split()
     firsts = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
     files = {first[:-3] if first.endswith(".py") else first for first in firsts}
     plain = [distribution.metadata["Name"].replace("-", "_")]
-    names = told or [name for name in files if not name.startswith("__editable__")] or plain
+    names = top_level or [name for name in files if not name.startswith("__editable__")] or plain
     return (name for name in names if name.isidentifier())
 
 
-def _places_of(name: str, roots: list[str]) -> list[str]:
+def _locations_of(name: str, roots: list[str]) -> list[str]:
     """The folders of a package, or the file of a module; none for an unknown one."""
     spec = _spec_of(name, roots)
     if spec is None:
         return []
-    folders = list(itertools.islice(spec.submodule_search_locations or (), 10))
-    places = folders or [spec.origin or ""]
-    return [place for place in places if os.path.isabs(place) and os.path.exists(place)]
+    directories = list(itertools.islice(spec.submodule_search_locations or (), 10))
+    locations = directories or [spec.origin or ""]
+    return [location for location in locations if os.path.isabs(location) and os.path.exists(location)]
 
 
 def _spec_of(name: str, roots: list[str]) -> ModuleSpec | None:

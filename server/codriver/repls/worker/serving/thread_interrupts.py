@@ -47,15 +47,15 @@ def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
         # thread never begins. So this thread takes one. Nothing is called in between, as this thread may be traced,
         # too.
         try:
-            api.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(_SignTaken))
+            api.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(_SignalReceived))
             for _ in range(1000):
                 pass
-        except _SignTaken:
+        except _SignalReceived:
             pass
     return is_done
 
 
-class _SignTaken(BaseException):
+class _SignalReceived(BaseException):
     """Raised in the thread that raised another one elsewhere, and caught there."""
 
 
@@ -99,12 +99,12 @@ class ThreadInterrupts(Interrupts):
     def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
         """Run an act that an interrupt may end; its exception, if any. No interrupt comes after it. On that thread."""
         error: BaseException | None = None
-        is_begun = False
+        is_started = False
         while True:
             # Repeated after an interrupt that came during the end.
             try:
-                if not is_begun:
-                    is_begun = True
+                if not is_started:
+                    is_started = True
                     self._begin(job)
                     act()
                 self._finish(job)
@@ -169,7 +169,7 @@ def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], 
     """Run a job on a thread of its own. `abandon` gets a job that no interrupt ends, and the words for that."""
     name = "codriver background " + str(job.message.get("id", ""))
     interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED % name))
-    job.is_beside, job.interrupts, job.shield = True, interrupts, interrupts.shield
+    job.is_concurrent, job.interrupts, job.shield = True, interrupts, interrupts.shield
     job.wake = lambda: _wake(job)
 
     def perform() -> None:
@@ -187,7 +187,7 @@ def _wake(job: Job) -> None:
     job.session.input.put("")
 
 
-LOOK_UPS = frozenset(
+LOOKUPS = frozenset(
     ("completions", "complete", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/stacks")
 )
 """Ops that read files, or the user's objects."""
@@ -209,7 +209,7 @@ class RequestThreads:
 
     def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
         """Answer a request: a look-up on one of the threads, any other here."""
-        if message["op"] in LOOK_UPS:
+        if message["op"] in LOOKUPS:
             self._run(lambda: _answer(op, message, connection, session))
         else:
             _answer(op, message, connection, session)
@@ -235,7 +235,7 @@ class RequestThreads:
 def _answer(op: Op, message: Message, connection: Connection, session: Session) -> None:
     try:
         if message["op"] in SHOWING:
-            sensitive_texts.look_briefly()
+            sensitive_texts.check_briefly()
         op(message, connection, session)
     except Exception as error:  # whatever a request does, the server goes on
         words = "".join(traceback.format_exception_only(type(error), error)).strip()
