@@ -11,7 +11,7 @@ from pathlib import Path
 
 from report import Report, in_turns, timed_ms
 
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
+from codriver.repls.worker.python.loaded_texts import LoadedSources
 from codriver.repls.worker.python.python_drift import Drift
 
 UNCHANGED = "nothing changed"
@@ -46,7 +46,7 @@ def imported(folder, names):
 
 
 def measure(report, modules=200, definitions=2000):
-    rounds, texts = report.rounds(50), LoadedTexts()
+    rounds, texts = report.rounds(50), LoadedSources()
     drift = Drift(texts)
     texts.begin()
     with tempfile.TemporaryDirectory() as name:

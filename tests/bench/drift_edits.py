@@ -21,9 +21,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from codriver.repls.worker.basics.held_definitions import Holds
+from codriver.repls.worker.basics.held_definitions import UndoRecords
 from codriver.repls.worker.python.living_code import FileCodes
-from codriver.repls.worker.python.loaded_texts import CLOCKS_NS, LoadedTexts
+from codriver.repls.worker.python.loaded_texts import CLOCKS_NS, LoadedSources
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 from codriver.repls.worker.python.renewal import is_same_code
@@ -114,7 +114,7 @@ def main():
         for name in [*asked.names, *({"_pytest"} if "pytest" in asked.names else ())]:
             lay(name, root)
         sys.path.insert(0, place)
-        texts = LoadedTexts()
+        texts = LoadedSources()
         texts.begin()
         drift = Drift(texts)
         # Compiled modules count by their age.
@@ -217,7 +217,7 @@ def load(drift, texts, root, chance, loads):
         for now in (text, before):
             file.write_text(now, encoding="utf-8")
             began = time.perf_counter()
-            one = ModuleLoad(name, str(file), now, Holds([]).of(""), drift, home=sys, keeps=False)
+            one = ModuleLoad(name, str(file), now, UndoRecords([]).of(""), drift, home=sys, keeps=False)
             one.begin()
             steps = one.steps()
             ran += len(steps)

@@ -25,8 +25,8 @@ IMPORTS = {
 PROGRAM = """
 import json, sys, time
 sys.path[:0] = [{server!r}, {folder!r}]
-from codriver.repls.worker.python.loaded_texts import LoadedTexts
-texts = LoadedTexts()
+from codriver.repls.worker.python.loaded_texts import LoadedSources
+texts = LoadedSources()
 if {is_on}:
     texts.begin()
 clock = time.process_time
