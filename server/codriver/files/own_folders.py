@@ -97,7 +97,7 @@ def history_file(workspace: Path) -> Path:
 
 
 def _absolute(directory: str | None) -> Path | None:
-    """Return `folder` as the base of our directories. The XDG rules ignore a directory that is not absolute."""
+    """Return `directory` as the base of our directories. The XDG rules ignore a directory that is not absolute."""
     return Path(directory) / NAME if directory and Path(directory).is_absolute() else None
 
 

@@ -56,7 +56,10 @@ class Poller(Generic[T]):
         self._plan(time.monotonic(), interval_s if rests_first else 0.0)
 
     async def next(self, is_changed: Callable[[T], bool] | None = None) -> T:
-        """The next look's finding, after the rest that is due; with `is_news`, called in the thread, the next news."""
+        """Return the next result when it is due.
+
+        With `is_changed`, return the next result that satisfies it. It is called in the polling thread.
+        """
         wait = _Wait(self, is_changed)
         # The limit is the poller's own: polling for hours must not take the threads that calls wait for.
         in_thread = anyio.CapacityLimiter(1)
@@ -68,11 +71,11 @@ class Poller(Generic[T]):
 
     @property
     def is_apart(self) -> bool:
-        """Return true if the next look may hold up others."""
+        """Return true if the next check may delay others."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
     def check(self) -> T:
-        """Look, and plan the next look."""
+        """Check once, and plan the next check."""
         started_s = time.monotonic()
         try:
             return self._check()
@@ -89,7 +92,7 @@ class Poller(Generic[T]):
 
 
 class _Wait(Generic[T]):
-    """One wait for news, in a thread of its own; its looks may be made by any thread of the same rounds."""
+    """A wait for a changed result, in its own thread. Any thread of the same rounds may make its checks."""
 
     def __init__(self, poller: Poller[T], is_changed: Callable[[T], bool] | None) -> None:
         self.poller = poller
@@ -101,7 +104,7 @@ class _Wait(Generic[T]):
         self._asleep.acquire()
 
     def run(self, shared: _Rounds) -> T:
-        """Return the news, once there are any. Blocks."""
+        """Return the changed result. Blocks until there is one."""
         while not self.outcome.done():
             is_apart = self.poller.is_apart
             (_Rounds() if is_apart else shared).stay(self, is_apart=is_apart)

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 MOST_IN_WINDOW: Final = 200
 WINDOW_S: Final = 1.0
 KNOWN: Final = 2000
-"""The number of a REPL's events that are recognised in another stream: as many as the app log holds."""
+"""Maximum number of event ids per REPL that are remembered to find duplicates: as many as the app log stores."""
 
 
 @dataclass(slots=True)
 class _Intake:
-    """The events taken from one connection of a REPL: their number in this second, and their ids."""
+    """The events received over one connection of a REPL: their ids, and their number in the current second."""
 
     generation: int
     known: Recent[int, None] = field(default_factory=partial(Recent, KNOWN))
@@ -42,10 +42,10 @@ class _Intake:
 
 
 class AppEventRecorder:
-    """Records the events of applications' streams, for the life of one server: so many events a second for each REPL.
+    """Records the events of applications, up to a maximum number per second for each REPL.
 
-    One event tells the number of the rest, and of those lost from a queue in the application. An event that several
-    streams bring is recorded once.
+    One further event reports how many were left out or lost in the application. An event of several streams is recorded
+    once.
     """
 
     def __init__(self, core: Core, log: AppLog, later: Later, workspace: Path) -> None:
@@ -60,7 +60,7 @@ class AppEventRecorder:
         self._intakes: dict[str, _Intake] = {}
 
     def record_frame(self, repl: Repl, frame: Mapping[str, object]) -> None:
-        """Record a frame."""
+        """Record the events of one frame."""
         intake = self._intakes.get(repl.id)
         if intake is None or intake.generation != repl.generation:
             intake = self._intakes[repl.id] = _Intake(repl.generation)
@@ -85,7 +85,7 @@ class AppEventRecorder:
         self._log.record(event)
 
     async def _close(self, repl_id: str) -> None:
-        """At the end of a second, tell the number of events not kept."""
+        """At the end of a second, report the number of events that were left out."""
         await anyio.sleep(WINDOW_S)
         intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
         intake.is_open = False
@@ -110,7 +110,7 @@ class AppEventRecorder:
 
 
 def read_event(row: object, session_key: str) -> AppEvent | None:
-    """Return the event in a REPL's words; None for other words. See `AppEvents` for the shape."""
+    """Return the event that a REPL reported; None for anything else. `AppEvents` describes the shape."""
     if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
     by, time, cause = mapping_of(row, "origin"), as_number(row.get("time")), row.get("dispatchId")

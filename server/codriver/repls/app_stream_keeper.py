@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RENEW_S: Final = 20.0
-"""A third of the lease that a stream has in the application: two renewals may come late."""
+"""A third of a stream's lease in the application, so that two renewals may be late."""
 
 
 class AppStreamKeeper:
-    """Performs the effects on streams, through the adapters of one server."""
+    """Renews and ends event streams through the adapters of one server."""
 
     def __init__(self, core: Core, adapters: Mapping[str, Adapter]) -> None:
         self._core = core
@@ -48,7 +48,7 @@ class AppStreamKeeper:
         self._core.resume(effect, exists)
 
     async def end(self, effect: EndAppStream) -> None:
-        """End a stream in the application, if the application can still be reached."""
+        """End a stream in the application, if it can still be reached."""
         stream = effect.stream
         repl, adapter = self._core.state.repls.get(stream.repl), self._adapters.get(stream.repl)
         if repl is None or adapter is None or repl.generation != stream.generation:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
-    """The ending of forms, each sent after the success of the one before: the last ending, with all notes.
+    """Evaluate forms one after the other until one does not succeed, and return the last ending with all notes.
 
-    `evaluate` gives the ending of one form, by its number from 1.
+    `evaluate` returns the ending of one form, given its number from 1.
     """
     ending, notes = Ending("done"), dict[str, None]()
     for number, form in enumerate(forms, 1):
@@ -31,15 +31,15 @@ async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaita
 
 
 class Evaluations(TaskSet):
-    """The evaluations of one adapter that run in tasks of their own: each gets its end once, whatever happens."""
+    """The evaluations of one adapter that run as tasks. Each reports its end exactly once."""
 
     def start_reporting(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
-        """Run the function that gives an evaluation's ending, and tell it; or an error, or that we closed the REPL."""
+        """Start a task that runs an evaluation and reports its ending, or the error that ended it."""
         self.start(report_end(on_end, act))
 
 
 async def report_end(on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
-    """Run an evaluation, and report how it ended, whatever happens."""
+    """Run an evaluation and report how it ended: its ending, its error, or that the REPL was closed."""
     how: Ending | Exception = ReplDisconnectedError("it was closed by us")
     try:
         how = await act

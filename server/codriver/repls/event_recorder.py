@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from codriver.repls.app_event_recorder import AppEventRecorder
 
 MAX_OTHERS: Final = 1000
-"""The number of others' evaluations that can still have output: an older one's output belongs to none."""
+"""Maximum number of other clients' evaluations whose output is still attributed to them."""
 
 LATE: Final = "a value came when this was over, and is in no result: "
 
 
 class EventRecorder:
-    """Records the events of all REPLs of one server, for its life."""
+    """Records the events of all REPLs of one server in transcripts and the log."""
 
     def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts, app_events: AppEventRecorder) -> None:
         self._core = core
@@ -58,7 +58,7 @@ class EventRecorder:
         the server listens."""
 
     def receive(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
-        """Take an event from a REPL: into the transcript of its evaluation, and into the log."""
+        """Record an event of a REPL in the transcript of its evaluation and in the log."""
         event_id = evaluation_id
         if self._others and (repl_id, event_id) in self._others:
             evaluation_id = self._others[repl_id, str(event_id)]
@@ -97,7 +97,7 @@ class EventRecorder:
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
     def cleared(self, failure: Failure) -> Failure:
-        """Return a failure without secrets: it is kept longer than an application's secrets are known."""
+        """Return a failure without secrets, because it is stored for longer than an application's secrets are known."""
 
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -107,7 +107,7 @@ class EventRecorder:
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 
     def _receive_from_app(self, repl_id: str, event: SeamFound | AppEvents | SensitiveSeen) -> None:
-        """Take news of the application in a REPL, which belong to no evaluation."""
+        """Record an event of the application in a REPL, which belongs to no evaluation."""
         if isinstance(event, SensitiveSeen):
             self._logbook.learn_sensitive(repl_id, event.values)
             return
@@ -121,7 +121,7 @@ class EventRecorder:
             self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def _start_others(self, repl_id: str, event_id: str, code: str) -> None:
-        """Note an evaluation in the REPL by somebody else, past this server; it is then treated like ours."""
+        """Record an evaluation that another client started; from now on it is treated like Codriver's own."""
         evaluation = next_id(self._core.state)
         self._others[repl_id, event_id] = evaluation
         self._transcripts.open(evaluation, code=code)
@@ -153,7 +153,7 @@ class EventRecorder:
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
-        """Take display data as a value; of an updated display, such as a progress bar, only the last state."""
+        """Record display data as a value; of a display that is updated, such as a progress bar, only the last state."""
         if evaluation is not None and evaluation.kind == "run-tests":
             text = self._transcripts.cleared(text_of(event.bundle))
             self._record("evaluationResults", str(text), repl, evaluation)
@@ -163,12 +163,12 @@ class EventRecorder:
             self._value(Value(text_of(event.bundle)), repl, evaluation)
 
     def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
-        """Note that the REPL keeps the last value."""
+        """Note that the REPL has stored the last value."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
             transcript.retain_cut(cut, is_stored=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
-        """Put output into the log, and note it if no one waits for its evaluation any more."""
+        """Record output in the log, and note it if nobody waits for its evaluation any longer."""
         line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
         if repl.phase == "connected" and (evaluation is None or evaluation.over):
             source = evaluation.id if evaluation else repl.key
@@ -177,7 +177,7 @@ class EventRecorder:
     def _record(
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
     ) -> int:
-        """Put a REPL's text into the log; its line there."""
+        """Add a REPL's text to the log, and return its line number."""
         now = self._core.now()
         if evaluation is None:
             return self._logbook.record(Entry(NO_LINE, category, text, now, namespace=namespace, session_key=repl.key))
@@ -185,18 +185,18 @@ class EventRecorder:
         return self._logbook.record(Entry(NO_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id))
 
     def end(self, repl_id: str) -> None:
-        """Record the held-back output of a REPL that is gone."""
+        """Record the buffered output of a REPL whose connection has ended."""
         repl = self._core.state.repls.get(repl_id)
         for stream, rest in self._logbook.flush_chunks(repl_id):
             if rest and repl is not None:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
     def forget(self, repl_id: str) -> None:
-        """Forget an application's sensitive texts: its REPL is gone, and its evaluations have finished."""
+        """Forget an application's sensitive values after its REPL and evaluations have ended."""
         self._logbook.forget_sensitive(repl_id)
 
     def wake_waiters(self, effect: WakeWaiters) -> None:
-        """Wake all who wait for a changed evaluation; after its end, record its held-back output."""
+        """Wake all tasks that wait for a changed evaluation. After its end, record its buffered output."""
         transcript = self._transcripts.get(effect.evaluation)
         if transcript is None:
             return
@@ -215,7 +215,7 @@ class EventRecorder:
         transcript.signal()
 
     def receive_process_output(self, repl_id: str, stream: str, text: str) -> None:
-        """Take output of a REPL's process that came past its connection."""
+        """Record output of a REPL's process that was not received through its connection."""
         repl = self._core.state.repls.get(repl_id)
         text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():

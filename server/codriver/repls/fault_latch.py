@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 
 class ErrorLatch:
-    """Latches the faults met in one server, for its life."""
+    """Reports the internal errors of one server, each once."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def latch(self, what: str, error: Exception) -> str:
-        """Remember that codriver itself failed in `what`; the fault in words, for those concerned."""
+        """Log an internal error that occurred in `what`, and return its description."""
         text = f"codriver itself failed in {what}: {_words(error)}"
         logger.error("%s", text, exc_info=error)
         try:
@@ -31,7 +31,7 @@ class ErrorLatch:
 
 
 def _words(error: BaseException) -> str:
-    """Return the fault in words: of a group of faults, the first."""
+    """Return the type and message of an error; of a group, those of its first error."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

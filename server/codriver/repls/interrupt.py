@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 RETRY_S = 0.1
 ANSWER_S = 3.0
-"""The time for an answer to an interrupt."""
+"""Maximum time to wait for the answer to an interrupt."""
 
 STACKS_S = 1.5
-"""The time that an interrupt waits for stacks before it: a stuck REPL may never tell them."""
+"""Maximum time to wait for stacks before an interrupt: a stuck REPL may never send them."""
 STACKS_AT_INPUT_S = 0.5
-"""The wait if code reads input: its place matters less, and a person who gives up wants the end."""
+"""The same while code waits for input: its position matters less, and the user wants it to end."""
 
 
 INTERRUPTED: Final = "the REPL interrupted it"
 
 
 class Interrupter:
-    """Ends evaluations in the REPLs of one server, for its life. `adapters` are the connected ones at any moment."""
+    """Interrupts evaluations in the REPLs of one server. `adapters` contains the connected ones."""
 
     def __init__(self, core: Core, adapters: Mapping[str, Adapter], transcripts: Transcripts) -> None:
         self._core = core
@@ -40,9 +40,9 @@ class Interrupter:
         self._transcripts = transcripts
 
     async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
-        """End a running evaluation by the REPL's own interrupt, else by a restart, if that is allowed.
+        """Stop a running evaluation with the REPL's interrupt or, if allowed, by a restart.
 
-        Gives the action and the present state of the session, in words.
+        Return sentences about what was done and the state of the session.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         repl = self._core.state.repls.get(evaluation.repl)
@@ -74,14 +74,14 @@ class Interrupter:
         return (*reports, "the REPL process is being restarted: everything defined in it is gone")
 
     async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
-        """The stacks of the REPL's threads now, while an evaluation runs; None if the REPL does not tell in time."""
+        """Return the stacks of the REPL's threads during an evaluation; None if they are not received in time."""
         adapter = self._adapters.get(evaluation.repl)
         with anyio.move_on_after(STACKS_S):
             return await adapter.stacks(evaluation.execution_session) if adapter is not None else None
         return None
 
     async def store_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
-        """Keep the present stacks of a REPL's threads with an evaluation: after the interrupt nobody can tell them."""
+        """Store the current stacks of a REPL's threads with an evaluation: they are gone after the interrupt."""
         transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
         if transcript is None or adapter is None:
             return
@@ -93,9 +93,9 @@ class Interrupter:
                 transcript.retain_stacks(dump.whole, dump.user)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
-        """Ask the REPL to interrupt; its answer in words, and whether the evaluation has finished.
+        """Interrupt an evaluation, and return the REPL's report and whether the evaluation has finished.
 
-        A REPL that claims to be idle may not have started with the code just sent, so it is asked again for a while.
+        A REPL that claims to be idle may not have started the code yet, so the interrupt is repeated for a while.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s
@@ -107,7 +107,7 @@ class Interrupter:
                 return [report], over
 
     async def _interrupt(self, evaluation: Evaluation) -> tuple[str, bool]:
-        """Ask the REPL once; its answer in words, and whether it claims to be idle."""
+        """Send one interrupt, and return the REPL's report and whether it claims to be idle."""
         adapter = self._adapters.get(evaluation.repl)
         if adapter is None:
             return str(ReplDisconnectedError(NOT_CONNECTED)), False

@@ -26,9 +26,9 @@ MAX_VALUE_BYTES: Final = 32 * 2**20
 
 
 class Runner:
-    """Runs the evaluations of one server, for its life. `adapters` are the connected ones at any moment.
+    """Runs the evaluations of one server. `adapters` contains the connected ones.
 
-    `spawn` runs a function in a task of its own; its faults end only that task. `clear` takes secrets out.
+    `spawn` runs a function in its own task. `clear` removes secrets.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Runner:
         """The reason in words for each evaluation being ended for its time."""
 
     def begin(self, effect: dispatch.RunEvaluation) -> None:
-        """Run an evaluation. Its end is always reported; by the life of the connection if that ends first."""
+        """Start an evaluation. Its end is always reported, at the latest when the connection ends."""
         evaluation = effect.request.id
         adapter = self._adapters.get(effect.repl)
         if adapter is None:
@@ -108,7 +108,7 @@ class Runner:
         self._spawn(f"ending the evaluation {effect.request.id}", self._end_overlong, effect)
 
     async def _end_overlong(self, effect: dispatch.RunEvaluation) -> None:
-        """Interrupt an evaluation that ran too long, and say so, whatever the outcome."""
+        """Interrupt an evaluation that exceeded its time limit, and report the outcome."""
         evaluation = effect.request.id
         session = self._core.state.evaluations[evaluation].execution_session
         why = f"it ran longer than the run limit of {effect.max_run_ms / 1000:g} s"

@@ -57,13 +57,14 @@ E = TypeVar("E")
 logger = logging.getLogger(__name__)
 
 SILENT_S = 4.0
-"""The time after which a silent connection is said to lead, perhaps, to something other than a REPL."""
+"""Time after which a connection without an answer is reported."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 EXIT_S = 5.0
-"""The time after the end of a connection for the exit of its process to be reported. On a busy machine, the watchdog
-gets its turn seconds after the process closed its socket."""
+"""Time to wait for the exit of a process after its connection has ended. On a busy machine the watchdog may run only
+seconds after the process closed its socket.
+"""
 LEFT_S = 2.0
-"""The time for code left in a client's own session to end after an interrupt."""
+"""Time for code in a disconnected client's session to end after an interrupt."""
 
 
 def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
@@ -87,7 +88,7 @@ class _Connection:
 
 
 class Repls:
-    """All REPL connections of one server, for its life."""
+    """All REPL connections of one server."""
 
     def __init__(
         self,
@@ -133,11 +134,11 @@ class Repls:
         self.stacks = self._interrupter.stacks
 
     def listen(self, listeners: Mapping[str, Callable[[str, str], None]]) -> None:
-        """Have the reports of evaluations taken by these functions, by the names of the reports."""
+        """Set the functions that receive the reports of evaluations, by the name of the report."""
         self._events.listeners = listeners
 
     def connect_by(self, protocol: str, connector: Connector) -> None:
-        """Connect to the REPLs of a protocol, the part of an address before `://`, by this connector."""
+        """Set the connector for a protocol, which is the part of an address before `://`."""
         self._connectors[protocol] = connector
 
     def adapter(self, repl: str) -> Adapter:
@@ -180,7 +181,7 @@ class Repls:
             connection.scope.cancel()
 
     def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
-        """Do `what` in a task of its own; its faults end only that task. `what` may name the effect."""
+        """Run `act` in its own task. An error ends only that task. `what` describes it, and may refer to the effect."""
 
         async def guarded() -> None:
             try:
@@ -191,7 +192,7 @@ class Repls:
         self._tasks.start_soon(guarded)
 
     async def end_all(self) -> None:
-        """End every connection and every process of ours, and wait until they are gone."""
+        """End all connections and all processes that Codriver started, and wait until they have ended."""
         for connection in list(self._connections.values()):
             connection.scope.cancel()
         for connection in list(self._connections.values()):
@@ -343,7 +344,7 @@ class Repls:
         return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _report_silence(self, until: anyio.CancelScope, repl_id: str, address: str) -> None:
-        """Tell what may listen when a connection takes long: those who wait for it learn that first."""
+        """Report what may be listening when a connection takes long, for the callers that wait for it."""
         with until:
             await anyio.sleep(SILENT_S)
             words = (
@@ -359,7 +360,7 @@ class Repls:
             self._log_once(repl, words)
 
     def _log_once(self, repl: Repl, words: str) -> None:
-        """Have the log tell the reason why there is no REPL, unless that was its last word on the REPL."""
+        """Log why there is no REPL, unless the last line about this REPL said the same."""
         if self._logged.get(repl.id) != words:
             self._logged[repl.id] = words
             self._core.report(actions.AddServerLine(f"{repl.key}: {words}", error=True, repl=repl.key))

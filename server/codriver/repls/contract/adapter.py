@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class ReplUnreachableError(RefusedError):
-    """A REPL could not be reached: nobody listens at its address."""
+    """Raised when nothing listens at the address of a REPL."""
 
     reason = "repl-unreachable"
 
@@ -102,7 +102,7 @@ class NotAnReplError(RefusedError):
 
 
 class PackageMissingError(StartError):
-    """A REPL needs packages that are missing beside Codriver. Trying again changes nothing."""
+    """Raised when Codriver's environment lacks packages that a REPL needs. Trying again does not help."""
 
     def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
@@ -118,7 +118,7 @@ def request_unsafe(cause: str, *, hint: str) -> RefusedError:
 
 
 class OpTimedOutError(RefusedError):
-    """A REPL did not answer an op in time. The connection lives on."""
+    """Raised when a REPL does not answer an op in time. The connection stays open."""
 
     reason = "repl-not-answering"
 
@@ -176,18 +176,18 @@ class CapabilityMissingError(RefusedError):
 
 
 class KernelOperations(Protocol):
-    """The operations that only kernels have: on others' evaluations, notebooks, the kernel's own reader, its restart.
+    """The operations that only kernels have: others' evaluations, notebook cells, syntax checks and restarts.
 
-    Each refuses, or has nothing to tell.
+    Each default implementation refuses or returns nothing.
     """
 
     @property
     def profile(self) -> Profile:
-        """Return the dialect and capabilities of the REPL. Constant for the life of the connection."""
+        """Return the dialect and capabilities of the REPL. They do not change while the connection is open."""
         ...
 
     async def interrupt_others(self) -> Interruption:
-        """Ask the server to stop an evaluation that somebody began past us; `interrupt` never touches such ones.
+        """Interrupt an evaluation that another client started. `interrupt` never affects such evaluations.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
@@ -195,33 +195,33 @@ class KernelOperations(Protocol):
         _refuse(self.profile, "interrupt")
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """Why the REPL cannot read `code` to its end; None if it can, or does not tell. Nothing of it is run."""
+        """Return the syntax error in `code`; None if it is valid, or the REPL cannot check it. Nothing is run."""
         del code  # other REPLs read code only to run it
         return None
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """Return the outputs so far of an evaluation whose request named a notebook's cell. Given once."""
+        """Return and forget the outputs so far of an evaluation that was requested for a notebook cell."""
         del evaluation  # no outputs are kept
         return None
 
     async def restart(self) -> None:
-        """Have the REPL's owner restart it in its place: the connection ends, and comes back with a new REPL.
+        """Ask the REPL's owner to restart it. The connection ends and is re-established to the new REPL.
 
         Raises:
-            CapabilityMissingError: this REPL is not ours to restart, or no one can.
+            CapabilityMissingError: Codriver may not restart this REPL, or nobody can.
         """
         _refuse(self.profile, "restart")
 
 
 class Adapter(KernelOperations, Protocol):
-    """Our side of one REPL connection. The module's docstring tells the guarantees of all operations.
+    """One connection to a REPL. The module's docstring lists what every operation guarantees.
 
-    A subclass has to give `profile`, `start_evaluation` and `wait_closed`. Each other operation refuses, as without its
-    capability in the profile, or has nothing to tell.
+    A subclass must implement `profile`, `start_evaluation` and `wait_closed`. By default every other operation refuses
+    because its capability is missing, or returns nothing.
     """
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
-        """Send code to be run, and return at once; events reach the listener, and `ended` gets the end, once.
+        """Send code to be run, and return at once; events reach the listener, and `on_end` gets the end, once.
 
         With `forms` one is run after the other, with the values told in order; the first failing form ends the rest,
         and the failure names the form. In the kind `load-file`, the code is the text of a file, and is loaded as that
@@ -229,7 +229,7 @@ class Adapter(KernelOperations, Protocol):
         both, the session stays in its namespace. Code for a missing namespace does not run: the failure's type is then
         `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
 
-        `ended` gets an error instead of an ending if the end is unknown: `ReplDisconnectedError`, or a `RefusedError`
+        `on_end` gets an error instead of an ending if the end is unknown: `ReplDisconnectedError`, or a `RefusedError`
         when the session's own connection broke and the REPL continues.
 
         Raises:
@@ -237,16 +237,16 @@ class Adapter(KernelOperations, Protocol):
             SessionNotOpenError: the session is not open.
             RefusedError: this server is known to break on it.
             CapabilityMissingError: the code is a file, and the REPL loads none. After each of these errors nothing was
-                sent, and `ended` is not called.
+                sent, and `on_end` is not called.
         """
         ...
 
     async def wait_closed(self) -> str:
-        """Wait until the connection is over and give the cause in words. Never raises; after the end at once."""
+        """Wait until the connection is closed and return a description of the cause. Never raises."""
         ...
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop the evaluation in `session`; whatever the answer, none of its further forms is sent.
+        """Ask the server to stop the evaluation in `session`, and send none of its remaining forms.
 
         If nothing runs, the outcome is `idle`, and no later evaluation is stopped.
 
@@ -256,7 +256,9 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "interrupt")
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Give `text` to code that reads from stdin in `session`; the caller adds the newline. Empty: the input's end.
+        """Send `text` to code that reads from stdin in `session`. An empty text means end of input.
+
+        The caller adds the newline.
 
         Raises:
             CapabilityMissingError: code cannot read input in this REPL.
@@ -264,11 +266,11 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "stdin")
 
     async def query(self, query: Query[Answer]) -> Answer:
-        """Return the answer to a question of `codriver.repls.contract.questions`.
+        """Return the answer to a query of `codriver.repls.contract.questions`.
 
         Raises:
-            CapabilityMissingError: this REPL lacks the question's capability.
-            EvaluationFailedError: the REPL failed in answering.
+            CapabilityMissingError: this REPL lacks the capability that the query needs.
+            EvaluationFailedError: the REPL failed to answer.
         """
         if query.capability:
             _refuse(self.profile, query.capability)
@@ -286,20 +288,22 @@ class Adapter(KernelOperations, Protocol):
         return None
 
     async def call_seam(self, accessor: str, arguments: str) -> str:
-        """The answer of the seam of the application in this REPL, as JSON; also while code runs. It only reads.
+        """Call an accessor of the application's seam, and return its answer as JSON.
+
+        It only reads, and works while code runs.
 
         Raises:
-            CapabilityMissingError: no application in the REPL shows itself.
-            EvaluationFailedError: the REPL failed in answering.
+            CapabilityMissingError: no application in the REPL has installed the seam.
+            EvaluationFailedError: the REPL failed to answer.
         """
         _refuse(self.profile, "seam")
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """The expansion of the form `code`, by one step; with `full`, until the form is no macro call any more.
+        """Return the expansion of the form `code`: one step, or with `full` until it is no longer a macro call.
 
-        With `full`, the forms inside are expanded too if the dialect has a function for that.
+        With `full`, inner forms are expanded too if the dialect has a function for that.
 
         Raises:
             CapabilityMissingError: this REPL has no macros, or cannot expand them.
@@ -324,19 +328,19 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "test")
 
     async def tests_so_far(self, evaluation: str) -> TestRun | None:
-        """Return the ended tests of a run under way; `results` has only those that did not pass.
+        """Return the finished tests of a run in progress, with only the `results` that did not pass.
 
-        None if the REPL tells nothing before the end, or no test has ended yet. Never raises.
+        None if the REPL reports no progress, or if no test has finished yet. Never raises.
         """
         del evaluation
         return None
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """Return the stacks of the threads of `session` at this moment; None if the REPL cannot tell. Never raises."""
+        """Return the current stacks of the threads of `session`; None if the REPL cannot report them. Never raises."""
         return None
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """Return a part of the value of `evaluation` that printing cut; without one, the reason in words.
+        """Return a part of a value that was cut when it was printed, or the reason why it is not available.
 
         Raises:
             EvaluationFailedError: the value cannot be printed.
@@ -369,47 +373,47 @@ class Connector(Protocol):
     def __call__(
         self, address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
-        """Return a context with the connected adapter of the REPL at `place`, with a known profile.
+        """Return a context manager for the adapter of the REPL at `address`, connected and with a known profile.
 
-        `place` is the address without the protocol: `host:port`, or the protocol's own way to name one. Stack frames in
-        files under `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel, whose other end may
-        disappear without a sign, so the REPL is asked now and then whether it is alive. `found_by`: the file that led
-        to a REPL which no one named.
+        `address` has no protocol: it is `host:port`, or what the protocol uses instead. Stack frames in files under
+        `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel whose other end may disappear
+        unnoticed, so the connection is checked regularly. `found_by`: the file that led to a REPL that the user did not
+        name.
 
         Raises:
-            StrangeListenerError: the file led to another user's port, or no one can tell. Nothing was sent.
-            ReplUnreachableError: no one listens there.
-            NotAnReplError: the server there does not speak the protocol.
+            StrangeListenerError: the port belongs to another user, or its owner cannot be determined. Nothing was sent.
+            ReplUnreachableError: nothing listens there.
+            NotAnReplError: the server does not speak the protocol.
         """
         ...
 
 
 class SeamChecks(Protocol):
-    """Looks at the application in a REPL before and after evaluations. No look raises."""
+    """Checks of the application in a REPL that run before and after evaluations. No check raises."""
 
     @property
     def accepts_origin(self) -> bool:
-        """Return true if the application's events name an evaluation by the origin in its request."""
+        """Return true if the application's events identify an evaluation by the origin in its request."""
 
     @property
     def is_first(self) -> bool:
-        """Return true if a look has to come before code runs; the code is then not sent at once."""
+        """Return true if a check must run before the code, which is then not sent immediately."""
 
     async def before(self) -> None:
-        """Look before a request is evaluated."""
+        """Run the check before a request is evaluated."""
 
     def is_last(self, request: Request) -> bool:
-        """Return true if a look has to come after this request's evaluation, before the end is told."""
+        """Return true if a check must run after the evaluation of this request, before its end is reported."""
 
     async def after(self) -> None:
-        """Look after the evaluation of a request, if `is_last` says so."""
+        """Run the check after the evaluation of a request, if `is_last` requires it."""
 
 
 async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
-    """Make sure that a connection to an endpoint found by a file leads to a process of this user's.
+    """Make sure that a connection to an endpoint found through a file leads to a process of the current user.
 
     Raises:
-        StrangeListenerError: the connection leads to somebody else's process, or no one can tell.
+        StrangeListenerError: the process belongs to another user, or its owner cannot be determined.
     """
     file = endpoint.found_by
     if file is None:

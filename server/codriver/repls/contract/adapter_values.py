@@ -29,10 +29,10 @@ Bundle = Mapping[str, object]
 
 
 IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Types whose data is base64 and that models can look at, the best first."""
+"""Media types of images that models can view, in order of preference. Their data is base64."""
 
 TEXT_TYPES: Final = ("text/plain", "text/markdown", "text/latex")
-"""Types that need no decoding for a reader, the best first."""
+"""Media types that can be read without decoding, in order of preference."""
 
 HTML: Final = "text/html"
 JSON: Final = "application/json"
@@ -42,9 +42,11 @@ BARE: Final = re.compile(r"<(?P<name>[\w.<>]+)(?: object(?: at 0x[0-9A-Fa-f]+)?|
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """Display data: something that the program shows, in one or more media types.
+    """Display data: something that the program displays, in one or more media types.
 
-    `display_id`: the display's own name, if it has one. `is_update`: the data replaces the display's former content.
+    `display_id` identifies the display, if it has an id. With `is_update` the data replaces the display's previous
+    content.
+
     Source: Jupyter's messaging protocol, "Display data".
     """
 
@@ -64,14 +66,14 @@ class CellRun:
 
     @property
     def has_started(self) -> bool:
-        """Return whether the kernel started to run the cell, by its own word."""
+        """Return whether the kernel has reported that the cell started."""
         return self.execution_count is not None or bool(self.outputs)
 
 
 def text_of(bundle: Bundle) -> str:
-    """Return the text that stands for a bundle: its image, else its readable text, else its type.
+    """Return the text that represents a bundle: its image, else its readable text, else its type.
 
-    For any other type the text has the type's name and size, and the way to read the data.
+    Any other type is represented by its name and size, and how to read the data.
     """
     image_type = next((name for name in IMAGE_TYPES if isinstance(bundle.get(name), str)), None)
     if image_type is not None:
@@ -160,7 +162,7 @@ class Endpoint:
     host: str
     port: int
     found_by: Path | None = field(default=None, compare=False)
-    """The file that led to an endpoint which nobody named: at each connection its listener has to be this user's."""
+    """The file that led to this endpoint, if the user did not name it. Its listener must belong to the user."""
 
     @classmethod
     def parse(cls, text: str, found_by: Path | None = None) -> Endpoint:
@@ -174,13 +176,13 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedStream:
-    """A connected stream to a REPL that connected to us. Whoever accepted it has checked its peer.
+    """A stream from a REPL that connected to Codriver. Its peer was checked when it was accepted.
 
-    It serves one adapter, which closes it, and cannot be connected again.
+    It serves one adapter, which closes it, and cannot be reconnected.
     """
 
     name: str
-    """What connected, for people."""
+    """A description of what connected, for people."""
     socket: socket
 
     def __str__(self) -> str:
@@ -189,7 +191,7 @@ class AcceptedStream:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Output: text that the program printed. `evaluation` events carry it as it comes; it may hold part of a line."""
+    """Text that the program printed, as it was received: possibly only a part of a line."""
 
     stream: Literal["out", "err"]
     text: str
@@ -197,10 +199,11 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A form's printed value, as opaque text. `truncated`: the server itself cut it. `is_late`: the form was over.
+    """The printed value of a form, as opaque text.
 
-    `cut` says in words what print limits left out, if the REPL tells; the REPL keeps the value if `is_kept`. `bundle`:
-    the value in all its media types, if it has more than text.
+    `truncated`: the server cut the text. `is_late`: the form had already finished. `cut` describes what print limits
+    left out, if the REPL reports that, and with `is_stored` the REPL retains the value. `bundle` has the value in all
+    its media types if it is more than text.
     """
 
     text: str
@@ -214,18 +217,18 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueStored:
-    """The REPL keeps the last told value, which printing cut; `cut` says in words what is left out."""
+    """The REPL has stored the last reported value, which was cut when printed. `cut` describes what was left out."""
 
     cut: str
 
 
 @dataclass(frozen=True, slots=True)
 class SeamFound:
-    """The application in the REPL shows itself by its seam. The session id stays for the life of the process."""
+    """The application in the REPL has installed the seam. The session id is the same until the process ends."""
 
     session_id: str
     provider: str | None = None
-    """The name of the provider of a seam that is asked by evaluation."""
+    """The name of the provider, for a seam that is called by evaluating code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +245,9 @@ class AppEvents:
 
 @dataclass(frozen=True, slots=True)
 class SensitiveSeen:
-    """The application tells the texts at sensitive paths of its state, before anything that may hold such a text.
+    """The values at sensitive paths of the application's state, sent before any output that may contain them.
 
-    Each text has a name that may be shown in its place. The texts are for the redactor alone.
+    Each value has a name that may be displayed in its place. The values are for the redactor only.
     """
 
     values: tuple[tuple[str, str], ...] = field(repr=False)
@@ -257,9 +260,9 @@ class InputNeeded:
 
 @dataclass(frozen=True, slots=True)
 class OthersCode:
-    """The beginning of code that somebody evaluates in the same REPL past this server, such as a human in a notebook.
+    """The start of an evaluation by another client of the same REPL, such as a person in a notebook.
 
-    This event and all that follow, `OthersEnding` last, have an id that the adapter makes.
+    The adapter makes the id of this event and of all that follow it, up to `OthersEnding`.
     """
 
     code: str
@@ -267,7 +270,7 @@ class OthersCode:
 
 @dataclass(frozen=True, slots=True)
 class OthersEnding:
-    """The end of code that somebody evaluated past this server."""
+    """The end of an evaluation by another client."""
 
     status: Literal["done", "failed", "interrupted"]
     failure: Failure | None = None
@@ -275,7 +278,7 @@ class OthersEnding:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What came of an extra of an evaluation: see `codriver.repls.contract.extras`. `text` is JSON."""
+    """The result of an extra of an evaluation, as JSON: see `codriver.repls.contract.extras`."""
 
     name: str
     text: str = field(repr=False)
@@ -352,7 +355,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class SyntaxIssue:
-    """The reason why a REPL cannot read code, and the place, as far as it tells; lines and columns count from 1."""
+    """The reason why a REPL cannot read code, and its position if known. Lines and columns count from 1."""
 
     message: str
     type: str = "SyntaxError"
@@ -409,11 +412,11 @@ class StackFrame:
     function: str | None = None
     tooling: bool = False
     repeated: str = ""
-    """The number of repetitions of the frame in a row, in words, for a series that is told once."""
+    """How often the frame repeats in a row, as text, for a series that is reported once."""
     number: int | None = None
     """The frame's number, from 0 for the innermost, if code can be evaluated in the frame."""
     locals: Mapping[str, str] = field(default_factory=dict)
-    """The printed values of the frame's variables by name, if asked for and known to the REPL."""
+    """The printed values of the frame's variables by name, if requested and available."""
 
 
 AROUND = "thrown around it"
@@ -440,7 +443,7 @@ class StackTrace:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The stacks of a REPL's threads at one moment. `own`: only the frames in the user's code, empty without any."""
+    """The stacks of a REPL's threads at one moment. `user` has only the frames in the user's code."""
 
     whole: str
     user: str
@@ -499,9 +502,9 @@ class TestRun:
     stopped: TestResult | None = None
     """The test that ran at the interrupt; no other count has it."""
     times: tuple[TestTime, ...] = ()
-    """The time of each ended test, also of one without assertions and so without results; as far as the REPL tells."""
+    """The duration of each finished test, including tests without assertions, if the REPL reports it."""
     of: int | None = None
-    """The number of all tests of a run under way, if the REPL tells."""
+    """The number of tests in a run that is in progress, if the REPL reports it."""
     skipped: int = 0
     xfailed: int = 0
     xpassed: int = 0

@@ -52,11 +52,11 @@ class Difference:
     """Whether the live definition comes from evaluated code."""
     of: str = ""
     by: str = ""
-    """The caller who evaluated the live definition, the evaluation and the time, as far as known already."""
+    """Who evaluated the live definition, in which evaluation and when, as far as known."""
     path: str = ""
     """The file whose text differs from the loaded text, in Python."""
     holders: str = ""
-    """The names that lead to the instances, or to the removed function or class, in Python."""
+    """The names through which the instances, or the removed function or class, are still referenced, in Python."""
     joint: str = "."
     """The text between the names of the module and of its definition."""
 
@@ -68,9 +68,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LoadedVar:
-    """A loaded var: the file and line of its definition, as far as its namespace's files have them.
+    """A loaded var with the file and line of its definition, if its namespace's files contain it.
 
-    A blank `file` means an evaluated definition. Another `root` means another value, another `stamp` a new definition.
+    An empty `file` means that the definition was evaluated. `root` changes with the value, and `stamp` with the
+    definition.
     """
 
     name: str
@@ -82,9 +83,9 @@ class LoadedVar:
 
 @dataclass(frozen=True, slots=True)
 class LoadedNamespace:
-    """A loaded namespace; without `files` it is outside of the folder asked about.
+    """A loaded namespace. It has no `files` if it is outside of the requested directory.
 
-    `mark` stands for the whole namespace: an equal mark means no change.
+    `mark` identifies the state of the whole namespace: the same mark means that nothing has changed.
     """
 
     name: str
@@ -95,7 +96,7 @@ class LoadedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class LivesOn:
-    """A survivor of a former load: see the kinds of `Difference`."""
+    """An object of a previous load that still exists: see the kinds of `Difference`."""
 
     module: str
     name: str
@@ -105,7 +106,7 @@ class LivesOn:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The loaded code of a Lisp: its start, all namespaces, namespaces with a new mark, survivors of former loads."""
+    """The loaded code of a Lisp process: its start, its namespaces, and objects of previous loads."""
 
     started_ms: int
     names: frozenset[str]
@@ -123,26 +124,26 @@ _SYMBOL_KEYS: Final = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query(Generic[Answer]):
-    """A question to a REPL, which any number of REPLs may be asked."""
+    """A query that can be sent to any REPL."""
 
     name: ClassVar[str]
-    """The question's word in ops, programs and kernels."""
+    """The name of the query in ops, programs and kernels."""
     capability: ClassVar[str] = ""
-    """The capability without which the question is refused; empty if other REPLs simply tell nothing."""
+    """The capability that the query needs. If empty, other REPLs answer with nothing instead of refusing."""
     is_for_server: ClassVar[bool] = False
-    """Whether the operation of the server that gives the capability is asked, instead of Codriver's own."""
+    """Whether to use the operation of the server that provides the capability, instead of Codriver's own."""
     timeout_s: ClassVar[float] = 0.0
-    """The time that an answer may take, if it is longer than the usual one."""
+    """How long an answer may take in seconds, if longer than usual."""
     namespace: str | None = None
-    """The namespace in which names are read; None for the session's."""
+    """The namespace in which names are resolved; None for the session's."""
     session: str = MAIN_SESSION
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the question in words, with its names read in that namespace."""
+        """Return the fields of the request, with names resolved in `namespace`."""
         raise NotImplementedError
 
     def read(self, answer: Mapping[str, object]) -> Answer:
-        """Return the answer, read from a REPL's words; an empty map means that the REPL knows nothing."""
+        """Return the answer from the REPL's reply. An empty mapping means that the REPL knows nothing."""
         raise NotImplementedError
 
 
@@ -170,7 +171,7 @@ class Complete(Query[tuple[Completion, ...]]):
 
 
 def candidate_of(item: object) -> str:
-    """Return the text of a completion, told as a map or as a text; empty for anything else."""
+    """Return the text of a completion, which is a mapping or a string; empty for anything else."""
     return as_text(item) or as_text(as_map(item).get("candidate")) or ""
 
 
@@ -217,7 +218,7 @@ def _arities(printed: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ListNames(Query[Names | None]):
-    """The public names in the namespace or module `wanted`; for a pattern, all matching names anywhere.
+    """The public names in the namespace or module `pattern`; for a pattern, all matching names anywhere.
 
     A pattern has a `*`, which stands for any characters, also none; case does not count. Namespaces match, and names in
     them, qualified unless the session's namespace uses them unqualified. At most 50 are given, the nearest to the
@@ -228,7 +229,7 @@ class ListNames(Query[Names | None]):
     pattern: str
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the namespace or pattern, and the namespace from which it is seen."""
+        """Return the namespace or pattern, and the namespace in which it is resolved."""
         return {"name": self.pattern, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> Names | None:
@@ -323,9 +324,10 @@ class Dependents(Query[tuple[tuple[str, str], ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Restore(Query[tuple[str, ...]]):
-    """Put back the definitions that loads under the id `hold` changed, each as the former object; or `keep` them.
+    """Undo the changes that loads made under `undo_id`, or discard the record of them with `is_final`.
 
-    Names defined anew since then stay, and are the answer. No code of the user's is run again.
+    The previous objects are restored, and no user code is run. Names that were redefined since then stay, and are
+    returned.
     """
 
     name: ClassVar[str] = "restore"
@@ -334,7 +336,7 @@ class Restore(Query[tuple[str, ...]]):
     is_final: bool = False
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the hold, and whether its changes are kept."""
+        """Return the id of the record, and whether to discard it."""
         del namespace
         return {"hold": self.undo_id, "keep": int(self.is_final)}
 
@@ -347,8 +349,8 @@ class Restore(Query[tuple[str, ...]]):
 class LastError(Query[StackTrace | None]):
     """The last error of a session; None without one.
 
-    With `local_characters` the user's frames have their locals, if the REPL has them, each printed to so many
-    characters. Locals are plain values, or told by their type: no code of the user's runs.
+    With `local_characters`, the user's frames include their locals if the REPL has them, each printed up to that
+    length. Only plain values are printed; others are described by their type, so no user code runs.
     """
 
     name: ClassVar[str] = "error"
@@ -361,7 +363,7 @@ class LastError(Query[StackTrace | None]):
         return {"characters": self.local_characters}
 
     def read(self, answer: Mapping[str, object]) -> StackTrace | None:
-        """Return the error in `trace`, as the adapter reads it: REPLs tell errors in many ways."""
+        """Return the error in `trace`, which the adapter has already parsed."""
         trace = answer.get("trace")
         return trace if isinstance(trace, StackTrace) else None
 

@@ -109,7 +109,7 @@ MOST_RECORD: Final = 2**20
 
 
 class TestProgress:
-    """The records of one run, taken out of the output as it comes, in pieces of any length."""
+    """The records of one test run, extracted from its output, which may be split anywhere."""
 
     __test__ = False  # for pytest, which would take it for a test
 
@@ -123,11 +123,11 @@ class TestProgress:
         self._failures: list[TestResult] = []
 
     def feed(self, text: str) -> str:
-        """Return the text without records. A possible beginning of a record is held back until more comes."""
+        """Return the text without records. A possible start of a record is buffered until more is received."""
         return "".join(self._parts(self._pending + text))
 
     def rest(self) -> str:
-        """Return the text held back, when no more comes."""
+        """Return the buffered text at the end of the output."""
         pending, self._pending = self._pending, ""
         return pending
 
@@ -182,7 +182,7 @@ def _result(row: Mapping[str, object]) -> TestResult:
 MOST_IN_CYCLE: Final = 8
 """The most functions that call one another in turn and still count as recursion."""
 FEWEST_TIMES: Final = 3
-"""Calls with fewer repetitions in a row are told one by one."""
+"""Minimum number of repetitions in a row that are folded."""
 FRAME: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
 """A frame in a line, in the form of codriver's worker and of `text_of`."""
 OF_ONE_CALL: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
@@ -207,7 +207,7 @@ def text_of(frame: StackFrame) -> str:
 
 
 def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """The frames, with only the first of a repeated series; its last frame has the number of repetitions."""
+    """Return the frames with only the first of each repeated series, whose last frame has the number of repetitions."""
     lines = [frame.text for frame in frames]
     shortened: list[StackFrame] = []
     start = 0
@@ -235,9 +235,10 @@ def _run_at(lines: Sequence[str], start: int) -> tuple[int, int]:
 
 
 def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
-    """The places of the frames that begin a call; frames are a class and a method, innermost first.
+    """Return the indexes of the frames that begin a call; frames are a class and a method, innermost first.
 
-    A call's innermost frame is kept, as it has the running line; other frames have the function's first line.
+    The innermost frame of a call is included because it has the running line; other frames have the function's first
+    line.
     """
     starts: list[int] = []
     owner, passed = "", [""]

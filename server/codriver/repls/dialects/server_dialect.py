@@ -137,7 +137,7 @@ class Dialect:
         """The fields of an `eval` that limit its printing. Source: nREPL documentation, "Pretty Printing".
 
         In a REPL that `knows_defaults` the user's settings win over limits that nobody asked for. `for_session`: our
-        printer has the session keep the limits from then on. `keeps_loaders`: our printer leaves the session's class
+        printer has the session keep the limits from then on. `preserves_loaders`: our printer leaves a session's
         loaders alone.
         """
         if self.print_limits is None:

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 def connect_jupyter(
     address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
-    """The connector of the protocol `jupyter`: `place` is the path of a connection file."""
+    """The connector of the protocol `jupyter`: `address` is the path of a connection file."""
     del is_remote  # the connection file tells the kernel's place
     return connect(partial(open_zmq, address, found_by=found_by), listener=listener, workspace=workspace)
 

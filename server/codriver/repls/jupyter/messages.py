@@ -240,7 +240,7 @@ no other backslash. The second half of a surrogate pair does not count.
 
 
 class UnreadableError(Exception):
-    """A content is no JSON object, or too heavy to be read; `problem` says in which way."""
+    """A content is no JSON object, or too heavy to be read; `cause` says in which way."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)

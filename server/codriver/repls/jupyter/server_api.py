@@ -92,7 +92,7 @@ class ServerApi:
         timeout_s: float = CALL_S,
         add_secret: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`timeout_s`: for calls that start no process. `keep_secret` gets the token before the token is shown."""
+        """`timeout_s`: for calls that start no process. `add_secret` gets the token before the token is shown."""
         self.base = base
         self._timeout_s = timeout_s
         self._token = token

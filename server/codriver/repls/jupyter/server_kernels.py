@@ -53,9 +53,9 @@ class ServerKernels:
     """The kernels of Jupyter Servers that our server may use. Lives as long as that."""
 
     def __init__(self, environ: Mapping[str, str], add_secret: Callable[[str, str], None], catch_up: CatchUp) -> None:
-        """`keep_secret` gets each token, with a name for it, before a server sees the token.
+        """`add_secret` gets each token, with a name for it, before a server sees the token.
 
-        `keep_up` waits until a kernel's messages are kept, if they come faster than they are kept.
+        `catch_up` waits until a kernel's messages are kept, if they come faster than they are kept.
         """
         self._environ = environ
         self._catch_up = catch_up

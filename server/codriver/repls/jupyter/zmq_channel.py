@@ -87,9 +87,9 @@ WRONG_KEY: Final = (
 async def open_zmq(
     address: str, on_message: OnMessage, *, found_by: Path | None = None, catch_up: CatchUp = anyio.lowlevel.checkpoint
 ) -> AsyncIterator[ZmqChannel]:
-    """A channel to the kernel of the connection file at `place`. See `codriver.repls.jupyter.messages.Carrier`.
+    """A channel to the kernel of the connection file at `address`. See `codriver.repls.jupyter.messages.Carrier`.
 
-    `found_by`: the same file, if nobody named it: the listeners at its ports then have to be this user's. `keep_up` is
+    `found_by`: the same file, if nobody named it: the listeners at its ports then have to be this user's. `catch_up` is
     awaited before each message is told; further messages wait meanwhile, within bounds.
 
     Raises:

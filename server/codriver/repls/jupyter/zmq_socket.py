@@ -5,7 +5,7 @@ drops messages for a slow reader: beyond 1,000 messages of libzmq's and the syst
 evaluation too. So published bytes are taken at once, and wait here until there is time to take them apart: bytes are
 cheap, while a message as objects is three times as large. Messages beyond both bounds are dropped in the inbox: the
 middle of output and displays, counted by their parent, while the oldest and the newest stay. No other messages are ever
-dropped: when they alone are too many, `has_room` is false, and the socket is not read on.
+dropped: when they alone are too many, `has_space` is false, and the socket is not read on.
 
 A message's identities, header, parent and metadata are small, and its buffers are not held. A content up to
 `WHOLE_BYTES`, enough for nearly all messages, is held whole. Of a longer one the beginning and the end are held, in

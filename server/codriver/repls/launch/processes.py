@@ -408,7 +408,7 @@ PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A port file: its port, or in `problem` the reason why it has none."""
+    """A port file: its port, or in `error` the reason why it has none."""
 
     path: Path
     port: int | None

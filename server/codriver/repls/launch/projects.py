@@ -334,7 +334,7 @@ class Acceptance:
     lapsed: str | None = None
 
     def lapse_for(self, program: str, directory: Path) -> str | None:
-        """Return why a given acceptance of `folder` does not cover a program in it; None if it does."""
+        """Return why a given acceptance of `directory` does not cover a program in it; None if it does."""
         if self.directories is None or any(is_inside(program, directory / one, directory) for one in self.directories):
             return None
         return f"{program} is in none of the accepted environments ({', '.join(self.directories)})"

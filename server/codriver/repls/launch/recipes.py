@@ -164,7 +164,7 @@ def recipe(
 ) -> Recipe:
     """The recipe for `words`: a known REPL, or any command line. `python`: the setting of that name.
 
-    `is_asked`: the user starts the REPL here and now, so that any REPL is allowed. In a workspace that nobody has
+    `is_requested`: the user starts the REPL here and now, so that any REPL is allowed. In a workspace that nobody has
     accepted, our own worker still runs nothing of the workspace before the first evaluation.
 
     In a workspace that the user has not accepted, according to `acceptance_of`, no program from the workspace or the

@@ -115,7 +115,7 @@ class Evaluation:
     )  # fmt: skip
 
     def __init__(self, shared: Shared, request: Request, on_end: OnEnd, limits: PrintLimits) -> None:
-        """Prepare the evaluation of `request`, whose end goes to `ended`.
+        """Prepare the evaluation of `request`, whose end goes to `on_end`.
 
         Raises:
             RefusedError: the server would break on this code.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Evaluator:
     """Starts the evaluations of one adapter, for its life. The caller sees to it that each session has one at a time.
 
-    Each method raises what the initializer of `Evaluation` raises; every later error goes to `ended`.
+    Each method raises what the initializer of `Evaluation` raises; every later error goes to `on_end`.
     """
 
     def __init__(

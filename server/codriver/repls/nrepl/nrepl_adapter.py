@@ -65,7 +65,7 @@ def connect_nrepl(
     record: SessionRecord | None = None,
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AbstractAsyncContextManager[Adapter]:
-    """The connector of the protocol nREPL: `place` is `host:port`. See `codriver.repls.contract.adapter.Connector`.
+    """The connector of the protocol nREPL: `address` is `host:port`. See `codriver.repls.contract.adapter.Connector`.
 
     `record`: the record of open sessions; sessions recorded before are closed.
     """
@@ -85,7 +85,7 @@ async def connect_accepted(
     accept: Callable[[str], Awaitable[AcceptedStream]],
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AsyncIterator[Adapter]:
-    """Return the adapter of a REPL that connects to us. `accept` asks the REPL at `place` to, and checks who did.
+    """Return the adapter of a REPL that connects to us. `accept` asks the REPL at `address` to, and checks who did.
 
     See `codriver.repls.contract.adapter.Connector`.
     """

@@ -40,7 +40,7 @@ class OpenedSessions:
         """The id of a new session on `connection`; None if the server gives none. `fields` are the request's.
 
         Raises:
-            OpTimedOutError, ReplDisconnectedError: as `NreplConnection.ask`.
+            OpTimedOutError, ReplDisconnectedError: as `NreplConnection.request`.
         """
         identity = _new_session(await connection.request("clone", timeout_s=timeout_s, **fields))
         if identity:

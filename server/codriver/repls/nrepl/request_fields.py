@@ -38,7 +38,7 @@ def preserve_loaders(session: NreplSession, code: str) -> None:
 class RequestFields:
     """The fields for one server. Lives as long as its adapter.
 
-    `takes_origin`: whether the application's events there name an evaluation by the origin in its request.
+    `accepts_origin`: whether the application's events there name an evaluation by the origin in its request.
     """
 
     def __init__(self, probed: ProbeResult, undo_records: UndoRecords, *, accepts_origin: Callable[[], bool]) -> None:

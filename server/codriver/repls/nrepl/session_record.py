@@ -36,7 +36,7 @@ UNIQUE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{
 class SessionRecord:
     """The record of one workspace, for the life of one server. After a kill, unrecorded sessions stay open.
 
-    `is_ours` says whether the process at an address is ours, and ends with us. Blocking work is done in a thread.
+    `is_used` says whether the process at an address is ours, and ends with us. Blocking work is done in a thread.
     """
 
     def __init__(self, path: Path, *, is_used: Callable[[str], bool] = lambda _: False) -> None:

@@ -38,7 +38,7 @@ def size(data: bytearray) -> int:
 
 
 class OneByOne:
-    """A connection that gives one whole request a read. `began`: bytes left from an earlier read."""
+    """A connection that gives one whole request a read. `started`: bytes left from an earlier read."""
 
     def __init__(self, connection: socket.socket, started: bytearray) -> None:
         self.socket, self.started, self.pending, self.lock = connection, started, bytearray(), Lock()

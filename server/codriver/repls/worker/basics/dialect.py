@@ -188,7 +188,7 @@ class Dialect:
         raise NotImplementedError
 
     def names(self, pattern: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
-        """The public names of the namespace `wanted` or, for a pattern with `*`, matching names and namespaces.
+        """The public names of the namespace `pattern` or, for a pattern with `*`, matching names and namespaces.
 
         Each has a row, up to `LISTED`, with `name`, `type`, and if present `args` and the `doc`'s first line; then
         comes the number left out. A `*` stands for any characters, also none; case does not count. None: no such

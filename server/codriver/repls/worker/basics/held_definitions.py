@@ -88,7 +88,7 @@ def all_classes() -> Iterator[type]:
 class UndoRecord:
     """The definitions from before the loads of one batch. Lives until they are put back, or kept.
 
-    Without `holds` it serves loads that will not be put back.
+    Without `is_recording` it serves loads that will not be put back.
     """
 
     def __init__(self, roots: list[str], *, undo_records: bool = True) -> None:
@@ -116,7 +116,7 @@ class UndoRecord:
             self._before = {}, {}
 
     def note(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
-        """Keep one change: a test whether it still stands, and its undoing. `shown`: its name, or empty."""
+        """Keep one change: a test whether it still stands, and its undoing. `label`: its name, or empty."""
         if self._is_recording:
             self._steps.append((label, is_current, undo))
 
@@ -204,7 +204,7 @@ class Snapshot:
         ]
 
     def note_changes(self, undo: UndoRecord) -> None:
-        """Keep in `held` each name whose value changed since the hold began, with its former value."""
+        """Keep in `undo` each name whose value changed since the hold began, with its former value."""
         home, space = self._module.__name__, self._module.__dict__
         for name in [*self.names, *(one for one in list(space) if one not in self.names)]:
             old = self.names.get(name, ABSENT)

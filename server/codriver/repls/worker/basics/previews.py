@@ -65,7 +65,7 @@ def title_of(value: Any) -> str:
 def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str, str] | None:
     """A value with a shape in its library's print, and the omissions in words; None for any other value.
 
-    If so many elements are `asked` for, or elements from a place `start` on, all of these are told.
+    If so many elements are `requested_rows` for, or elements from a place `start` on, all of these are told.
     """
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None

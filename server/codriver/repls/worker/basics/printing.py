@@ -91,7 +91,7 @@ class Cuts:
 class Printer:
     """Prints Python's values as `repr` does, to at most `length` elements and `depth` levels; None bounds nothing.
 
-    `asked`: the requested length, else None: tables and arrays are then cut as their library does.
+    `requested`: the requested length, else None: tables and arrays are then cut as their library does.
     """
 
     def __init__(self, length: int | None, depth: int | None, requested: int | None = None) -> None:

@@ -158,7 +158,7 @@ if sys.platform == "linux":
     """The user of a socket without a process, for which the kernel shows 0."""
 
     def user_behind(remote: Address, local: Address) -> int | None:
-        """The user of the process at the other end, `there`, of a connection; None if unknown.
+        """The user of the process at the other end, `remote`, of a connection; None if unknown.
 
         Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
         """

@@ -51,7 +51,7 @@ class LispUndoRecords(UndoRecords):
         self._multi = multi
 
     def make(self) -> UndoRecord:
-        """See `Holds`."""
+        """See `UndoRecords`."""
         return LispUndoRecord(self._roots, self._namespaces)
 
     @contextlib.contextmanager
@@ -105,7 +105,7 @@ class LispSnapshot:
         self._tables = [(one, table, dict(table)) for one in roots if (table := _table_of(one)) is not None]
 
     def note_changes(self, undo: UndoRecord) -> None:
-        """Keep the changed definitions in `held`."""
+        """Keep the changed definitions in `undo`."""
         for var, was in self._vars:
             _note_fields(undo, str(var.ns.name) + "/" + str(var.name), var, was)
         for space, interns, names, was in self._spaces:

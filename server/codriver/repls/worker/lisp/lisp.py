@@ -315,7 +315,7 @@ class Lisp(Dialect):
         return sorted((str(name.name), var) for name, var in home.interns.items())
 
     def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
-        """Each matching namespace and var, those of `here` first and Basilisp's own last."""
+        """Each matching namespace and var, those of `namespace` first and Basilisp's own last."""
         is_match, is_qualified = matcher(pattern), "/" in pattern
         all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
         for name, home in sorted(

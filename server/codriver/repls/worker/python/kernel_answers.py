@@ -129,7 +129,7 @@ class KernelAnswers:
         """Run a file: of a loaded module the changes, in that module; any other file in the home namespace.
 
         `how`: `whole` runs the whole module again. With `lines`, a
-        module of unknown former text runs only the statements that begin there. Changes are kept under the id `hold`.
+        module of unknown former text runs only the statements that begin there. Changes are recorded under `undo_id`.
         The result is the value of the last statement, if that ran and is an expression.
         """
         __tracebackhide__ = True  # IPython shows this frame to nobody

@@ -161,7 +161,7 @@ MAX_PREVIOUS_BYTES = 2**20
 
 
 class LoadedSources:
-    """The loads of this process' own modules, for its life. `tells_main`: whether `__main__` is the project's too."""
+    """The loads of this process' own modules, for its life. `reports_main`: whether `__main__` is the project's too."""
 
     def __init__(self, *, reports_main: bool = False) -> None:
         self.loads: dict[str, Load] = {}

@@ -76,7 +76,7 @@ class Step:
 class MinimalLoad:
     """The load of one text in place of another, in a module that lives.
 
-    `anew`: the dotted names of definitions that somebody bound anew, and that get the file's definition.
+    `again`: the dotted names of definitions that somebody bound anew, and that get the file's definition.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ MOST_EACH = 200
 MOST_REST = 8
 """The most arguments behind the named ones of a Lisp function."""
 FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
-"""The places in a record. `PARENT` is the record of the caller, `ENDED_NS` is 0 while the call goes on."""
+"""The places in a record. `PARENT` is the record of the caller, `END_NS` is 0 while the call goes on."""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
 """Flags of codes: of a function, with `*args`, with `**kwargs`. Source: `inspect`."""
 ENTERED = ("<eval ", "<ipython-input-", "<cell ")

@@ -46,8 +46,8 @@ def renew(
     """Renew the held objects of a module's names from `before` its new load.
 
     The rows, in the form of `Drift.rows` and of the kind `renewed`, are one for each name in another module, each class
-    with renewed instances and each function with renewed closures. No user code is run. Changes are kept in `held`,
-    closures that cannot be renewed in `former`.
+    with renewed instances and each function with renewed closures. No user code is run. Changes are kept in `undo`,
+    closures that cannot be renewed in `closures`.
     """
     undo, closures = undo or UndoRecord([], undo_records=False), closures or PreviousClosures()
     pairs = {

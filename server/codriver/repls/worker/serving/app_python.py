@@ -238,7 +238,7 @@ class WokenIn(In):
 
 
 class Router:
-    """`sys.stdout`, `sys.stderr` or `sys.stdin`: `ours` within an evaluation, elsewhere the former stream."""
+    """`sys.stdout`, `sys.stderr` or `sys.stdin`: `captured` within an evaluation, elsewhere the former stream."""
 
     def __init__(self, before: Any, captured: Any, current_job: Callable[[], Job | None]) -> None:
         self.before = before

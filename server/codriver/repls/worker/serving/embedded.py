@@ -40,7 +40,7 @@ EVALUATING = "codriver evaluations"
 
 
 class EmbeddedRepl(Server):
-    """A REPL in this process. `folder`: the project's. `loop`: the program's own, on which `await` is run."""
+    """A REPL in this process. `directory`: the project's. `loop`: the program's own, on which `await` is run."""
 
     _output: RoutedOutput
 
