@@ -438,7 +438,7 @@ OPENERS = {
     "testing/programs/start.py": "runs in the project's Python, without Codriver: what the server wrote",
     "testing/programs/replaced_files.py": "runs in the project's own Python, without ours: what the server wrote",
     "testing/programs/lines_recorder.py": "runs in the project's own Python, without ours: the project's source files",
-    "testing/programs/kept_process.py": "runs in the project's Python, without Codriver: /proc",
+    "testing/programs/retained_process.py": "runs in the project's Python, without Codriver: /proc",
     "testing/programs/secret_values.py": "runs in the project's Python, without Codriver: the project's .env",
     "testing/programs/process.py": "runs in the project's own Python, without ours: the project's manage.py",
 }

@@ -190,15 +190,15 @@ def test_to_the_tests_it_is_the_runner_started_by_a_shell(project, tmp_path_fact
 
 def test_a_missing_interpreter_is_reported(project):
     report = run(project(), python="/no/such/python").report
-    assert (report.exit_status, report.problem.kind) == (None, "no-python")
+    assert (report.exit_status, report.error.kind) == (None, "no-python")
 
 
 def test_a_missing_pytest_is_reported_with_what_to_install(project, tmp_path_factory):
     bare = tmp_path_factory.mktemp("bare")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", bare], check=True)
     report = run(project(), python=str(bare / "bin" / "python")).report
-    assert report.problem.kind == "no-pytest"
-    assert f"uv pip install --python {bare}/bin/python pytest" in report.problem.hint
+    assert report.error.kind == "no-pytest"
+    assert f"uv pip install --python {bare}/bin/python pytest" in report.error.hint
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_a_missing_pytest_is_reported_with_what_to_install(project, tmp_path_fac
 )
 def test_arguments_that_pytest_refuses_are_a_problem_of_usage(project, arguments, words):
     report = run(project("def test_it(): pass\n"), *arguments).report
-    assert (report.exit_status, report.problem.kind) == (4, "usage")
-    assert words in report.problem.message
+    assert (report.exit_status, report.error.kind) == (4, "usage")
+    assert words in report.error.message
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,9 @@ def test_a_run_that_ends_before_its_tests_prints_what_it_prints_in_a_shell(tmp_p
 
 def test_a_conftest_that_cannot_be_imported_is_reported_with_its_place(project):
     report = run(project("def test_it(): pass\n", conftest="\n1 / 0\n")).report
-    assert (report.exit_status, report.problem.kind) == (4, "usage")
-    assert "ZeroDivisionError: division by zero" in report.problem.message
-    assert report.problem.failure.frames[0].line == 2
+    assert (report.exit_status, report.error.kind) == (4, "usage")
+    assert "ZeroDivisionError: division by zero" in report.error.message
+    assert report.error.failure.frames[0].line == 2
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_a_conftest_that_cannot_be_imported_is_reported_with_its_place(project):
 def test_what_pytest_prints_without_running_is_output(project, arguments, words):
     ran = run(project("def test_it(): assert 0\n"), *arguments)
     assert words in ran.output
-    assert (ran.report.exit_status, ran.report.results, ran.report.problem) == (0, (), None)
+    assert (ran.report.exit_status, ran.report.results, ran.report.error) == (0, (), None)
 
 
 def test_no_tests_are_reported_by_the_exit_status_of_pytest(project):
@@ -263,9 +263,9 @@ def test_a_process_that_dies_is_reported_with_the_test_that_ran(project):
         "import os, signal\n\ndef test_one(): pass\n\ndef test_two(): os.kill(os.getpid(), signal.SIGSEGV)\n"
     )
     report = run(folder).report
-    assert (report.problem.kind, report.exit_status) == ("died", -11)
+    assert (report.error.kind, report.exit_status) == ("died", -11)
     assert report.running == ("test_it.py::test_two",)
-    assert "SIGSEGV" in report.problem.message
+    assert "SIGSEGV" in report.error.message
 
 
 def test_a_process_left_by_a_test_holds_nothing_open(project):
@@ -399,4 +399,4 @@ def test_a_process_that_does_not_end_is_ended(project, monkeypatch):
         "import threading, time\n\ndef test_it():\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"
     )
     report = run(folder).report
-    assert (report.exit_status, report.counts.passed, report.problem.kind) == (0, 1, "lingers")
+    assert (report.exit_status, report.counts.passed, report.error.kind) == (0, 1, "lingers")

@@ -95,5 +95,5 @@ def test_an_older_python_says_why_nothing_is_recorded(project):
     if sys.version_info >= (3, 12):
         pytest.skip("this Python can record")
     ran = run(project, recorders={"functions": {}})
-    assert "3.12" in executed_functions(ran.report.recorded).problem
+    assert "3.12" in executed_functions(ran.report.recorded).error
     assert ran.report.passed

@@ -51,7 +51,7 @@ def test_unittest_gives_the_same_events(tmp_path):
     assert (failure.message, failure.frames[0].locals["price"]) == ("AssertionError: 1 != 2", "1")
     assert [one.part for one in ran.result("test_parts").failures] == ["(number=0)", "(number=2)"]
     assert "remove breakpoint()" in ran.failure("test_debugger").message
-    assert (ran.report.exit_status, ran.report.counts.collected, ran.report.problem) == (1, 9, None)
+    assert (ran.report.exit_status, ran.report.counts.collected, ran.report.error) == (1, 9, None)
 
 
 def test_ids_of_unittest_can_be_passed_back(tmp_path):
@@ -76,7 +76,7 @@ def test_a_test_of_test_results_is_no_test_of_the_run(tmp_path):
 def test_django_is_reported_as_missing(tmp_path):
     lay(tmp_path, {"manage.py": ""})
     report = run(tmp_path, runner="django").report
-    assert report.problem.kind == "no-django"
+    assert report.error.kind == "no-django"
 
 
 @pytest.mark.slow
@@ -155,7 +155,7 @@ def test_plugins_behave_as_from_a_shell(tmp_path, environment, addopts):
         "test_it.py::test_flaky": 1,
         "test_it.py::test_never": 2,
     }
-    assert (ran.report.counts.reruns, ran.report.problem) == (3, None)
+    assert (ran.report.counts.reruns, ran.report.error) == (3, None)
     assert bool(addopts) == ("codriver" not in ran.output and "test_it.py" in ran.output.partition("Cover")[2])
 
 
@@ -199,6 +199,6 @@ def test_every_python_and_pytest_gives_the_same_events(tmp_path, environment, ve
     }
     assert ran.report.counts == runs.Counts(passed=2, failed=2, errors=2, xfailed=1, collected=5)
     assert ran.failure("test_fails[a::b]").frames[0].locals == {"text": "'a::b'"}
-    assert (ran.report.exit_status, ran.report.problem) == (1, None)
+    assert (ran.report.exit_status, ran.report.error) == (1, None)
     lay(tmp_path, {"test_shop.py": UNITTEST})
     assert run(tmp_path, "test_shop", runner="unittest", python=python).report.counts.failed == 2

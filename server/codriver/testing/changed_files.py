@@ -1,4 +1,4 @@
-"""Source files of a workspace that changed since a run of its tests began."""
+"""Find source files of a workspace that have changed since a test run started."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIXES: Final = (".py", ".pyi", ".toml", ".cfg", ".ini")
-"""Files that decide how tests end, and that few tests write."""
+"""Suffixes of files that affect the outcome of tests, and that few tests write."""
 MAX_ENTRIES: Final = 20_000
 
 
@@ -24,12 +24,12 @@ def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = SU
 
 
 def newest_change(workspace: Path) -> int:
-    """Return the time of the newest change, in epoch milliseconds; 0 without any file. Blocks."""
+    """Return the time of the newest change in epoch milliseconds, or 0 if there are no files. Blocks."""
     return max((changed_ms for _, changed_ms in _sources(workspace, SUFFIXES)), default=0)
 
 
 def _sources(workspace: Path, suffixes: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-    """Find the source files, each with the time of its last change."""
+    """Yield the source files with the times of their last change."""
     for _, _, entries in walk(workspace, max_entries=MAX_ENTRIES):
         for entry in entries:
             if entry.name.endswith(suffixes):

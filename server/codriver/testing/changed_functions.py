@@ -1,7 +1,7 @@
-"""The functions and classes of a Python file that an edit changes, by their lines alone.
+"""Find the functions and classes of a Python file that an edit changes, by their lines.
 
 The project may be written for a newer Python than the server's, so nothing is parsed. A line belongs to the definitions
-above it that it is indented below. The result orders tests, and decides nothing by itself.
+above it that are less indented. The result is only used to order tests.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_LINES: Final = 3000
-"""The most lines between the first and the last change of which the equal ones are found."""
+"""Maximum number of lines between the first and the last change that are compared."""
 _DEFINITION: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
 
 
 def changed_functions(before: str, after: str) -> frozenset[str]:
-    """Return the qualified names of the innermost definitions that have a changed line, in either text.
+    """Return the qualified names of the innermost definitions with a changed line in either text.
 
-    A changed line outside of all definitions has no name.
+    Changed lines outside of definitions have no name.
     """
     old, new = before.splitlines(), after.splitlines()
     found: set[str] = set()
@@ -32,7 +32,7 @@ def changed_functions(before: str, after: str) -> frozenset[str]:
 
 
 def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[int]]:
-    """Return the numbers of the lines that are in one text only, from 0 on."""
+    """Return the indexes of the lines that occur in only one of the texts."""
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     most = shorter - start
@@ -50,7 +50,7 @@ def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[in
 
 
 def _owners(lines: Sequence[str]) -> list[str]:
-    """Return the innermost definition of each line; a decorator belongs to what it decorates."""
+    """Return the innermost definition for each line. A decorator belongs to the definition below it."""
     owners: list[str] = []
     chain: list[tuple[int, str, bool]] = []
     decorators: list[int] = []
@@ -74,6 +74,6 @@ def _owners(lines: Sequence[str]) -> list[str]:
 
 
 def _qualified(chain: Sequence[tuple[int, str, bool]]) -> str:
-    """Return the qualified name of the last of these definitions, as Python has it."""
+    """Return the qualified name of the last of these definitions."""
     names = [name + ("." if is_class else ".<locals>.") for _, name, is_class in chain[:-1]]
     return "".join([*names, *[name for _, name, _ in chain[-1:]]])

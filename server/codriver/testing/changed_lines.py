@@ -1,4 +1,4 @@
-"""What differs from the last commit of a git repository: lines of Python files, and files with their committed text."""
+"""Find what differs from the last commit of a git repository: lines of Python files, and files with their old text."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ DIFF_NAMES: Final = (
 )
 OTHERS: Final = ("ls-files", "--others", "--exclude-standard")
 NO_PROGRAMS: Final = ("-c", "core.fsmonitor=false")
-"""Settings by which git starts no program that the repository names."""
+"""Options that keep git from starting programs that the repository configures."""
 
 
 def _no_repository(why: str) -> RefusedError:
     return refused(
         "bad-arguments",
-        f"changed lines are those of a git repository, and this directory is in none: {why}",
-        hint='leave coverage out, or give args: ["--cov"]',
+        f"changed lines need a git repository, and this directory is not in one: {why}",
+        hint='Omit coverage, or pass args: ["--cov"].',
     )
 
 
 def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
-    """Return the changed lines by the absolute path of a Python file; None for a file that is not committed. Blocks.
+    """Return the changed lines of Python files by absolute path, or None for uncommitted files. Blocks.
 
     Raises:
         RefusedError: git or the repository is missing.
@@ -61,7 +61,7 @@ def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
 
 
 def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes | None]:
-    """Return the files that differ from the last commit, each with its committed content, None for a new file. Blocks.
+    """Return the files that differ from the last commit, with their committed content or None for new ones. Blocks.
 
     Raises:
         RefusedError: git or the repository is missing, or there is no commit.
@@ -73,7 +73,7 @@ def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes |
     for name in list(filter(None, changed))[:MOST_FILES]:
         try:
             found[root / name] = _run(root, ["cat-file", "blob", f"HEAD:./{name}"])
-        except (OSError, subprocess.SubprocessError):  # it is in the index and in no commit
+        except (OSError, subprocess.SubprocessError):  # staged, but not committed yet
             found[root / name] = None
     return found | {root / name: None for name in filter(None, added)}
 

@@ -1,6 +1,6 @@
-"""The events of a test process, read from the file that it writes.
+"""Read the events of a test process from the file that it writes.
 
-The process runs the project's code, so nothing is taken on trust: lines that are no events are passed over.
+The process runs the project's code and is not trusted: lines that are not events are skipped.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from codriver.testing.runs import (
     LinkedError,
     Outcome,
     Phase,
-    ProblemKind,
     Recorded,
-    RunProblem,
+    RunError,
+    RunErrorKind,
     SecretsSeen,
     TestFailure,
     TestFinished,
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MOST_LINE_BYTES: Final = 2**26
-"""The longest event. A record of all functions that twenty thousand tests executed is shorter."""
+"""Maximum size of an event. A record of all functions executed by twenty thousand tests is smaller."""
 _OUTCOMES: Final[Mapping[str, Outcome]] = {one: one for one in get_args(Outcome)}
 _PHASES: Final[Mapping[str, Phase]] = {one: one for one in get_args(Phase)}
-_PROBLEMS: Final[Mapping[str, ProblemKind]] = {one: one for one in get_args(ProblemKind)}
+_ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {one: one for one in get_args(RunErrorKind)}
 _COUNTS: Final = tuple(one.name for one in fields(Counts))
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What the process itself reported at the end of its run."""
+    """What the process reported when its run finished."""
 
     status: int | None
     counts: Counts
@@ -49,18 +49,18 @@ class End:
 
 @dataclass(slots=True)
 class EventStream:
-    """Reads the events of one run, and keeps what belongs to its end."""
+    """Reads the events of one run, and stores those about its end."""
 
     end: End | None = None
     interruption: Interruption | None = None
-    problem: RunProblem | None = None
+    error: RunError | None = None
     _rest: bytes = b""
     _is_skipping: bool = False
     status: int | None = None
-    """The exit status of a process that is kept, and does not exit."""
-    kept: Mapping[str, Any] | None = None
-    """What a process that is kept reports of the failure: see `read_kept`."""
-    not_kept: str = ""
+    """Exit status of a process that was retained instead of exiting."""
+    retained: Mapping[str, Any] | None = None
+    """What a retained process reports about the failure. See `read_retained`."""
+    why_not_retained: str = ""
 
     def feed(self, data: bytes) -> list[Event]:
         """Return the events in the next bytes of the file."""
@@ -102,14 +102,14 @@ class EventStream:
         return None
 
     def _note(self, found: Mapping[str, Any]) -> None:
-        """Keep what belongs to the end of the run."""
+        """Store an event about the end of the run."""
         match found.get("event"):
             case "interrupted":
                 frames = _frames(found.get("frames"))
                 self.interruption = Interruption(_text(found.get("nodeid")), frames, _text(found.get("reason")))
             case "problem":
-                if self.problem is None:
-                    self.problem = _problem(found)
+                if self.error is None:
+                    self.error = _run_error(found)
             case "finished":
                 warnings = tuple(_text(one) for one in _list(found.get("warnings")))
                 status = found.get("status")
@@ -118,13 +118,13 @@ class EventStream:
                 status = found.get("status")
                 self.status = status if isinstance(status, int) else None
             case "kept":
-                self.kept = found
+                self.retained = found
             case "not-kept":
-                self.not_kept = _text(found.get("reason"))
+                self.why_not_retained = _text(found.get("reason"))
 
 
-def read_kept(found: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
-    """Return the test whose failure a process keeps, and its frames."""
+def read_retained(found: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
+    """Return the test whose failure a process retains, and its frames."""
     return _text(found.get("nodeid")), _frames(found.get("frames"))
 
 
@@ -171,17 +171,17 @@ def _linked(found: Mapping[str, Any]) -> LinkedError:
 def _frames(found: object) -> tuple[FailureFrame, ...]:
     return tuple(
         FailureFrame(
-            _text(one.get("file")), _number(one.get("line")), _text(one.get("function")), _texts(one.get("locals"))
+            _text(one.get("file")), _number(one.get("line")), _text(one.get("function")), _strings(one.get("locals"))
         )
         for one in _list(found)
         if isinstance(one, dict)
     )
 
 
-def _problem(found: Mapping[str, Any]) -> RunProblem:
-    kind = _PROBLEMS.get(_text(found.get("kind")), "internal")
+def _run_error(found: Mapping[str, Any]) -> RunError:
+    kind = _ERROR_KINDS.get(_text(found.get("kind")), "internal")
     failure = found.get("failure")
-    return RunProblem(
+    return RunError(
         kind,
         _text(found.get("message")),
         _text(found.get("hint")),
@@ -194,7 +194,7 @@ def _counts(found: object) -> Counts:
     return Counts(**{name: _number(known.get(name)) for name in _COUNTS})
 
 
-def _texts(found: object) -> dict[str, str]:
+def _strings(found: object) -> dict[str, str]:
     return {str(key): _text(one) for key, one in found.items()} if isinstance(found, dict) else {}
 
 

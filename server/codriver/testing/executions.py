@@ -1,6 +1,6 @@
 """The functions that the tests of a project executed when they last ran.
 
-Tests are known by their functions: all parametrisations of one together.
+Tests are identified by their functions, without parameters.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
     from codriver.testing.runs import Recorded
 
-    Place = tuple[str, str]
-    """The absolute path of a file, and a qualified name in it."""
+    Function = tuple[str, str]
+    """Absolute path of a file, and a qualified name in it."""
 
 MOST_ENTRIES: Final = 2_000_000
-"""The functions of all tests together; 100 MB at the most. Tests beyond it are forgotten, the oldest first."""
+"""Maximum number of functions of all tests together, at most 100 MB. The oldest tests are discarded first."""
 
 
 def function_of(nodeid: str) -> str:
@@ -30,34 +30,34 @@ class Executions:
     """What the tests of one workspace executed, for the life of a server."""
 
     def __init__(self) -> None:
-        self._by_test: dict[Place, frozenset[Place]] = {}
-        """By test: its file, and the rest of its id without parameters."""
+        self._by_test: dict[Function, frozenset[Function]] = {}
+        """Executed functions by test: its file, and the rest of its id without parameters."""
         self._entries = 0
-        self._known: dict[Place, Place] = {}
+        self._known: dict[Function, Function] = {}
 
     def add(self, recorded: Iterable[Recorded]) -> None:
-        """Add what a run recorded, in place of what its tests executed before."""
+        """Add what a run recorded, replacing earlier records of its tests."""
         found = executed_functions(recorded)
-        fresh: dict[Place, frozenset[Place]] = {}
+        fresh: dict[Function, frozenset[Function]] = {}
         for nodeid, functions in found.by_test.items():
             test = found.file_of[nodeid], function_of(nodeid).partition("::")[2]
-            places = [(one.file, one.name) for one in functions]
-            fresh[test] = fresh.get(test, frozenset()) | {self._known.setdefault(one, one) for one in places}
+            pairs = [(one.file, one.name) for one in functions]
+            fresh[test] = fresh.get(test, frozenset()) | {self._known.setdefault(one, one) for one in pairs}
         for test, executed in fresh.items():
             self._entries += len(executed) - len(self._by_test.pop(test, ()))
             self._by_test[test] = executed
         while self._entries > MOST_ENTRIES:
             self._entries -= len(self._by_test.pop(next(iter(self._by_test))))
 
-    def tests_of(self, changed: Collection[Place]) -> list[Place]:
-        """Return the tests that executed one of these functions or classes, or what is defined in one.
+    def tests_of(self, changed: Collection[Function]) -> list[Function]:
+        """Return the tests that executed one of these functions or classes, or a definition inside of one.
 
-        Those of the fewest functions come first: they are the nearest to what changed.
+        Tests that executed the fewest functions come first, because they are the most specific.
         """
-        meant = {
+        matching = {
             known
             for known in self._known
             if any(known[0] == file and f"{known[1]}.".startswith(f"{name}.") for file, name in changed)
         }
-        found = [test for test, executed in self._by_test.items() if not meant.isdisjoint(executed)]
+        found = [test for test, executed in self._by_test.items() if not matching.isdisjoint(executed)]
         return sorted(found, key=lambda test: len(self._by_test[test]))

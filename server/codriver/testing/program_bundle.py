@@ -1,7 +1,7 @@
-"""The programs that run in a test process, as one file of sources for each kind of run.
+"""Bundle the programs that run in a test process into one file of sources for each kind of run.
 
-One file is opened and read faster than ten, and the process keeps it compiled next to it. The sources are those of
-`programs`, and of the embedded REPL's modules that they use.
+One file is opened and read faster than ten, and the process stores the compiled code next to it. The sources are those
+of `programs`, and of the embedded REPL's modules that they use.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 BOOT: Final = Path(__file__).with_name("programs") / "boot.py"
 REPLACED_FILES: Final = BOOT.with_name("replaced_files.py")
-"""The program that runs as `sitecustomize`, and shows a process other contents of files."""
+"""Program that runs as `sitecustomize` and substitutes the content of files."""
 _PACKAGE: Final = Path(__file__).parents[1]
 _ROOT: Final = "_codriver"
-"""The name of Codriver's package in a test process, while its programs are loaded."""
+"""Name of Codriver's package in a test process while its programs are loaded."""
 _START: Final = ("testing.programs.start",)
 """Runs first, and loads the others."""
 _ALWAYS: Final = ("testing.programs.event_file", "testing.programs.bytecode", "testing.programs.process")
@@ -40,13 +40,13 @@ _EVENTS: Final = {
     "django": "testing.programs.unittest_events",
 }
 _EXTRAS: Final = {
-    "functions": ("testing.programs.own_code", "testing.programs.functions_recorder"),
-    "lines": ("testing.programs.own_code", "testing.programs.lines_recorder"),
+    "functions": ("testing.programs.project_code", "testing.programs.functions_recorder"),
+    "lines": ("testing.programs.project_code", "testing.programs.lines_recorder"),
     "kept process": (
         "repls.worker.basics.connections",
         "repls.worker.basics.error_report",
         "repls.worker.basics.frame_spaces",
-        "testing.programs.kept_process",
+        "testing.programs.retained_process",
     ),
     "calls": (
         "repls.worker.basics.connections",
@@ -56,7 +56,7 @@ _EXTRAS: Final = {
         "testing.programs.calls_recorder",
     ),
 }
-"""The programs of each recorder, the last of which has the function `recorder`; and those that keep a process."""
+"""Programs of each recorder, the last of which has the function `recorder`, and those that retain a process."""
 _FUTURE: Final = "from __future__ import annotations\n"
 
 
@@ -71,29 +71,29 @@ def recorder_program(recorder: str) -> str:
 
 
 def without_runner() -> list[str]:
-    """Return the names of the programs that need no runner, nor what it imports."""
+    """Return the names of the programs that need neither the runner nor what it imports."""
     return [f"{_ROOT}.{name}" for name in _ALWAYS]
 
 
 def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
-    """Return the file of sources, which is written if it is missing. Blocks.
+    """Return the file of sources, writing it if it is missing. Blocks.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     added = dict.fromkeys(name for extra in extras for name in _EXTRAS[extra])
     data = _sources((*_START, *_ALWAYS, *_FOR_EVENTS, *_FOR_FAILURES, *added, _EVENTS[runner]))
-    folder = cache_directory() / "test-programs"
-    file = folder / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
+    directory = cache_directory() / "test-programs"
+    file = directory / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
     if not file.exists():
-        make_private_directory(folder)
+        make_private_directory(directory)
         files.replace(file, data, links=Links.OF_USER, is_durable=False)
     return file
 
 
 @cache
 def _sources(names: tuple[str, ...]) -> bytes:
-    """The name and the source of each program, after those that it imports."""
+    """Return the name and the source of each program, after those that it imports."""
     return ascii([(f"{_ROOT}.{name}", _read(name)) for name in names]).encode()
 
 

@@ -1,4 +1,4 @@
-"""What recorders recorded in the processes of a run, as values: functions by test, and lines that did not run."""
+"""What recorders recorded in the processes of a run: functions by test, and lines that did not run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ class Function:
 
     file: str
     line: int
-    """The first line, of the first decorator if there is one."""
+    """First line, including decorators."""
     name: str
-    """The qualified name."""
+    """Qualified name."""
 
 
 @dataclass(slots=True)
 class ExecutedFunctions:
-    """The functions that each test executed, also in the import of its file and in fixtures that it shares."""
+    """Functions that each test executed, including those in the import of its file and in shared fixtures."""
 
     by_test: dict[str, frozenset[Function]] = field(default_factory=dict)
     file_of: dict[str, str] = field(default_factory=dict)
-    """The file of each test."""
+    """File of each test."""
     files: frozenset[str] = frozenset()
-    """The project's files that were loaded as modules."""
-    problem: str = ""
+    """Files of the project that were loaded as modules."""
+    error: str = ""
     """Why nothing was recorded."""
 
     def tests_of(self, functions: Iterable[tuple[str, str]]) -> list[str]:
-        """Return the tests that executed one of these functions, each a file and a qualified name, or an inner one."""
+        """Return the tests that executed one of these functions, given by file and qualified name, or an inner one."""
         named = list(functions)
         return [
             test
@@ -47,15 +47,15 @@ class ExecutedFunctions:
 
 
 def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
-    """Return the functions by test from the events of a run: several processes may have recorded, as under xdist."""
+    """Return the functions by test from the events of a run, in which several processes may have recorded."""
     found = ExecutedFunctions()
     for one in recorded:
         if one.recorder == "functions":
-            found.problem = found.problem or one.problem
+            found.error = found.error or one.error
             try:
                 _add(found, _map(one.data))
-            except (IndexError, TypeError, ValueError):  # the project's process may write anything
-                found.problem = "the record of executed functions cannot be read"
+            except (IndexError, TypeError, ValueError):  # data from the project's process is not trusted
+                found.error = "the record of executed functions cannot be read"
     return found
 
 
@@ -64,15 +64,15 @@ def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     functions = [Function(str(file), int(line), str(name)) for file, line, name in _list(data.get("functions"))]
     shared = {(kind, name): _of(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):
-        places = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
-        executed = _of(functions, numbers).union(*[shared.get(place, ()) for place in places])
+        origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
+        executed = _of(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
         found.by_test[nodeid] = found.by_test.get(nodeid, frozenset()) | executed
         found.file_of[nodeid] = file
     found.files |= frozenset(_list(data.get("files")))
 
 
 def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:
-    """Return the lines of interest that no process of a run executed, by file."""
+    """Return the requested lines that no process of a run executed, by file."""
     left: dict[str, set[int]] = {}
     ran: dict[str, set[int]] = {}
     for one in recorded:

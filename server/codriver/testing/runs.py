@@ -1,7 +1,7 @@
-"""The values of a test run: what to run, the events while it runs, and the report about it.
+"""Values of a test run: what to run, the events during the run, and the report.
 
-A run is started by a `StartRun`, of which there may be several: a plain new process, or a copy of a process that has
-already imported what the tests need. They differ in how long a start takes, and in nothing else.
+A `StartRun` starts a run, either as a new process or as a copy of a process that has already imported what the tests
+need. The two differ only in how long the start takes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Runner = Literal["pytest", "unittest", "django"]
 """What runs the tests: `python -m pytest`, `python -m unittest`, or `python manage.py test`."""
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
-"""The outcome of a test, in pytest's words. A test whose setup or teardown failed is an `error`."""
+"""Outcome of a test in pytest's terms. A test whose setup or teardown failed is an `error`."""
 Phase = Literal["collect", "setup", "call", "teardown"]
 
 BAD_OUTCOMES: Final = frozenset({"failed", "error"})
@@ -30,10 +30,10 @@ NO_TESTS_STATUS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class ChosenTests:
-    """Tests chosen among those that the arguments of a run collect, by ids as pytest prints them."""
+    """Tests to run among those collected, by ids as pytest prints them."""
 
     functions: tuple[str, ...] = ()
-    """Test functions, without parameters, in the order in which they run first."""
+    """Test functions without parameters, in the order in which they run first."""
     files: tuple[str, ...] = ()
     """Files whose other tests run after them."""
 
@@ -43,26 +43,29 @@ class RunSpec:
     """A test run to start."""
 
     python: str
-    """The absolute path of the interpreter."""
+    """Absolute path of the interpreter."""
     directory: Path
-    """The working directory."""
+    """Working directory."""
     arguments: tuple[str, ...] = ()
-    """The runner's own arguments, as after `python -m pytest`."""
+    """Arguments of the runner, as after `python -m pytest`."""
     environment: Mapping[str, str]
     """All environment variables of the process."""
     runner: Runner = "pytest"
     chosen: ChosenTests | None = None
-    """The tests to run, each once, if not all that are collected. pytest alone understands it."""
+    """Tests to run, each once, instead of all that are collected. Only supported by pytest."""
     sources: Mapping[str, bytes | None] = field(default_factory=dict)
-    """Contents that the tests and their child processes see in place of files, by absolute path; None for no file."""
+    """Content that the tests and their child processes see instead of files, by absolute path. None for no file."""
     recorders: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Recorders by name, each with its options: a `Recorded` event of each. `functions` records the project's functions
-    that each test executes. `calls` records the calls of the functions in `names`, of all of the project's if it is
-    empty. `lines` records those of `lines`, by absolute path, that do not run; None stands for all of a file's."""
+    """Options of recorders by name. Each recorder results in a `Recorded` event.
+
+    `functions` records the project's functions that each test executes. `calls` records the calls of the functions in
+    `names`, or of all functions of the project if it is empty. `lines` records which of `lines`, by absolute path, do
+    not run, where None stands for all lines of a file.
+    """
     roots: tuple[str, ...] = ()
-    """The directories whose functions are recorded; the working directory if empty."""
-    keeps_failed_process: bool = False
-    """Keep the process after a failed run, so that code can be evaluated in the frames of the first failure."""
+    """Directories whose functions are recorded. Default: the working directory."""
+    retains_failed_process: bool = False
+    """Whether to retain the process of a failed run, for evaluating code in the frames of its first failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,10 @@ class FailureFrame:
     line: int
     function: str
     locals: Mapping[str, str] = field(default_factory=dict)
-    """Short texts of the variables at the failure, of the project's frames only. No code of the project made them."""
+    """Short representations of variables at the failure, only in frames of the project.
+
+    Created without running its code.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,31 +94,31 @@ class LinkedError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestFailure:
-    """Why a test failed, in one of its phases."""
+    """Why a test failed in one of its phases."""
 
     __test__ = False
 
     phase: Phase
     type: str
-    """The exception's class; empty if there was none."""
+    """Class of the exception, or empty if there was none."""
     message: str
-    """The exception as pytest prints it: for an assertion with the values that it compared."""
+    """The exception as pytest prints it, including the values that an assertion compared."""
     text: str = ""
     """The whole failure as pytest prints it."""
     frames: tuple[FailureFrame, ...] = ()
-    """Innermost first, without those of the test runner. The last line of each is where it failed."""
+    """Frames, innermost first, without those of the test runner. The line of each is where it failed."""
     sections: tuple[tuple[str, str], ...] = ()
-    """The captured output, each with its title."""
+    """Captured output, each with its title."""
     chain: tuple[LinkedError, ...] = ()
     part: str = ""
-    """The description of the subtest that failed; empty for the test itself."""
+    """Description of the subtest that failed, or empty for the test itself."""
     called: tuple[FailureFrame, ...] = ()
-    """The project's functions that the innermost statement called, the last called first; their first lines."""
+    """The project's functions that the innermost statement called, last call first, with their first lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Text that the process printed, to either stream."""
+    """Text that the process printed to stdout or stderr."""
 
     text: str
 
@@ -122,14 +128,14 @@ class Collected:
     """The end of the collection. `nodeids` are the tests that will run, in order."""
 
     count: int
-    """The tests found, including the deselected ones."""
+    """Number of tests found, including deselected ones."""
     deselected: int
     nodeids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TestStarted:
-    """A test starts."""
+    """A test has started."""
 
     __test__ = False
 
@@ -138,44 +144,44 @@ class TestStarted:
 
 @dataclass(frozen=True, slots=True)
 class TestFinished:
-    """A test finished, or a file could not be collected or was skipped as a whole (`is_collector`)."""
+    """A test has finished. With `is_collector`, a file could not be collected or was skipped."""
 
     __test__ = False
 
     nodeid: str
-    """As pytest prints it, relative to the working directory: it can be passed back as an argument."""
+    """Id as pytest prints it, relative to the working directory. It can be passed as an argument."""
     outcome: Outcome
     seconds: float = 0.0
     failures: tuple[TestFailure, ...] = ()
-    """One for each phase and subtest that failed."""
+    """One failure for each phase and subtest that failed."""
     reason: str = ""
-    """Why it was skipped or expected to fail."""
+    """Why the test was skipped or expected to fail."""
     file: str | None = None
     line: int | None = None
-    """The place of its definition. Lines start at 1."""
+    """Line of its definition, from 1."""
     is_collector: bool = False
     worker: str = ""
-    """The worker process of pytest-xdist that ran it."""
+    """Worker process of pytest-xdist that ran the test."""
     reruns: int = 0
 
     @property
     def failure(self) -> TestFailure | None:
-        """The first failure."""
+        """Return the first failure."""
         return self.failures[0] if self.failures else None
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a recorder recorded: `functions`, `calls` or `lines`. `problem` says why it could not record."""
+    """Data of a recorder: `functions`, `calls` or `lines`. `problem` explains why it could not record."""
 
     recorder: str
     data: Any
-    problem: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class SecretsSeen:
-    """Values that the run's environment and settings have under the names of secrets."""
+    """Values in the run's environment and settings whose names are those of secrets."""
 
     named: tuple[tuple[str, str], ...]
     """Names and values."""
@@ -183,7 +189,7 @@ class SecretsSeen:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of a run, as in pytest's own summary: a test that passed and whose teardown failed is in both."""
+    """Counts of a run as in pytest's summary. A test that passed and whose teardown failed counts twice."""
 
     passed: int = 0
     failed: int = 0
@@ -206,10 +212,10 @@ class Interruption:
     nodeid: str
     frames: tuple[FailureFrame, ...] = ()
     reason: str = ""
-    """The text that a test gave to `pytest.exit`; empty for an interrupt."""
+    """Text that a test passed to `pytest.exit`, or empty for an interrupt."""
 
 
-ProblemKind = Literal[
+RunErrorKind = Literal[
     "no-python",
     "no-pytest",
     "old-pytest",
@@ -224,63 +230,66 @@ ProblemKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class RunProblem:
-    """Why a run did not run its tests as requested, or not to its end, and what to do about it."""
+class RunError:
+    """Why a run could not run its tests as requested, or did not finish, and what to do about it."""
 
-    kind: ProblemKind
+    kind: RunErrorKind
     message: str
     hint: str = ""
     failure: TestFailure | None = None
-    """The exception, if there was one: in a conftest that cannot be imported, or in a plugin."""
+    """The exception, if there was one, such as in a plugin or a conftest that cannot be imported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """The end of a run: always the last event."""
+    """The end of a run. Always the last event."""
 
     exit_status: int | None
-    """The runner's exit status; negative for the signal that ended the process; None if it did not end by itself."""
+    """Exit status of the runner, negative for the signal that ended it, or None if it did not end by itself."""
     counts: Counts = field(default_factory=Counts)
     seconds: float = 0.0
     interruption: Interruption | None = None
-    problem: RunProblem | None = None
+    error: RunError | None = None
     warnings: tuple[str, ...] = ()
-    """The first warnings of pytest's summary."""
-    is_kept: bool = False
-    """Whether the process waits for code to evaluate in the frames of the first failure: see `TestProcess.keep`."""
-    not_kept: str = ""
-    """Why the process was not kept, if it was to be."""
+    """First warnings of pytest's summary."""
+    is_retained: bool = False
+    """Whether the process was retained for evaluating code in the frames of the first failure.
+
+    See `TestProcess.detach`.
+    """
+    why_not_retained: str = ""
+    """Why the process was not retained although requested."""
     hash_seed: int | None = None
-    """The hash seed of a process that was copied from another; a plain process draws its own, which nobody knows."""
+    """Hash seed of a process that was copied from another one. That of a new process is unknown."""
 
 
 Event = Output | Collected | TestStarted | TestFinished | Recorded | SecretsSeen | RunFinished
 
 
-class KeptProcess(Protocol):
-    """The process of a failed run, which is stopped while nobody evaluates code in it."""
+class RetainedProcess(Protocol):
+    """The process of a failed run, which is stopped except while it evaluates code."""
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         ...
 
     @property
     def nodeid(self) -> str:
-        """The test that failed first."""
+        """Return the test that failed first."""
         ...
 
     @property
     def frames(self) -> tuple[FailureFrame, ...]:
-        """The frames of that failure, innermost first."""
+        """Return the frames of that failure, innermost first."""
         ...
 
     async def evaluate(self, code: str, frame: int, *, timeout_s: float) -> Mapping[str, Any]:
-        """Evaluate code in a frame, 0 being the innermost; `value` or `error`, and `output`, as texts."""
+        """Evaluate code in a frame, 0 being the innermost, and return `value` or `error`, and `output`, as strings."""
         ...
 
     async def interrupt(self) -> None:
-        """Interrupt the code that is evaluated; the process is ended if that takes too long."""
+        """Interrupt the code that is being evaluated, and end the process if that takes too long."""
         ...
 
     async def aclose(self) -> None:
@@ -289,53 +298,53 @@ class KeptProcess(Protocol):
 
 
 class TestProcess(Protocol):
-    """A test run under way."""
+    """A running test run."""
 
     @property
     def pid(self) -> int:
-        """The process id of the runner."""
+        """Return the process id of the runner."""
         ...
 
     def events(self) -> AsyncIterator[Event]:
-        """The events, once; the last one is `RunFinished`."""
+        """Yield the events, once. The last one is `RunFinished`."""
         ...
 
     async def interrupt(self) -> None:
-        """Interrupt the run as Ctrl-C does, so that fixtures are torn down; kill it 5 s later if it still runs."""
+        """Interrupt the run like Ctrl-C, so that fixtures are torn down, and kill it 5 s later if necessary."""
         ...
 
     async def kill(self) -> None:
-        """Kill the process group, and wait for the end."""
+        """Kill the process group, and wait for its end."""
         ...
 
-    def keep(self) -> KeptProcess | None:
-        """The process of a failed run, which from now on belongs to the caller; None if it is not kept."""
+    def detach(self) -> RetainedProcess | None:
+        """Return the process of a failed run, which the caller then owns, or None if it is not retained."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartState:
-    """How the runs of an interpreter in a directory start."""
+    """How runs of an interpreter in a directory start."""
 
     is_warm: bool
-    """Whether they are copies of a process that has imported what the tests need."""
+    """Whether runs are copies of a process that has imported what the tests need."""
     python: str = ""
     directory: str = ""
     reason: str = ""
-    """Why runs are plain new processes, or why the last one was."""
+    """Why runs, or the last run, are plain new processes."""
     pid: int | None = None
-    """That process, with what it takes and has imported."""
+    """Id of the process that is copied. The following fields describe it."""
     memory_mb: int = 0
     hash_seed: int | None = None
     modules: int = 0
     runs: int = 0
-    """The runs that it has served."""
+    """Number of runs that were copied from the process."""
     differences: tuple[str, ...] = ()
     """Tests whose outcome differs between copies and plain new processes."""
 
 
 class StartRun(Protocol):
-    """A way to start runs. Leaving the context ends the run, and removes its files."""
+    """Starts runs. Leaving the context ends the run and removes its files."""
 
     def __call__(self, spec: RunSpec) -> AbstractAsyncContextManager[TestProcess]:
         """Start a run."""
@@ -344,34 +353,34 @@ class StartRun(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestReport:
-    """A finished run, or one under way."""
+    """The report of a finished or running test run."""
 
     __test__ = False
 
     counts: Counts
     results: tuple[TestFinished, ...]
-    """In the order in which the tests finished."""
+    """Results in the order in which the tests finished."""
     exit_status: int | None = None
     seconds: float = 0.0
     running: tuple[str, ...] = ()
-    """Tests that have started and not finished."""
+    """Tests that have started but not finished."""
     not_started: tuple[str, ...] = ()
-    """Selected tests that have not started, or never did."""
+    """Selected tests that have not started."""
     interruption: Interruption | None = None
-    problem: RunProblem | None = None
+    error: RunError | None = None
     warnings: tuple[str, ...] = ()
     recorded: tuple[Recorded, ...] = ()
-    """Of each process that recorded: see `codriver.testing.recordings`."""
+    """Data of each process that recorded. See `codriver.testing.recordings`."""
     finished: RunFinished | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether the runner itself calls the run a success."""
-        return self.exit_status == 0 and self.problem is None
+        """Return whether the runner considers the run a success."""
+        return self.exit_status == 0 and self.error is None
 
     @property
     def failures(self) -> tuple[TestFinished, ...]:
-        """The tests that failed or have errors."""
+        """Return the tests that failed or have errors."""
         return tuple(one for one in self.results if one.outcome in BAD_OUTCOMES)
 
 
@@ -387,7 +396,7 @@ class ReportBuilder:
         self._finished: RunFinished | None = None
 
     def add(self, event: Event) -> None:
-        """Add an event. Output and secrets are not kept."""
+        """Add an event. Output and secrets are not stored."""
         match event:
             case Collected():
                 self._collected = event
@@ -406,7 +415,7 @@ class ReportBuilder:
                 pass
 
     def report(self) -> TestReport:
-        """The report so far."""
+        """Return the report so far."""
         finished, collected = self._finished, self._collected
         nodeids = collected.nodeids if collected is not None else ()
         counts = finished.counts if finished is not None else self._counts()
@@ -418,14 +427,14 @@ class ReportBuilder:
             running=tuple(self._running),
             not_started=tuple(one for one in nodeids if one not in self._started),
             interruption=finished.interruption if finished is not None else None,
-            problem=finished.problem if finished is not None else None,
+            error=finished.error if finished is not None else None,
             warnings=finished.warnings if finished is not None else (),
             recorded=tuple(self._recorded),
             finished=finished,
         )
 
     def _counts(self) -> Counts:
-        """The counts of a run under way, by the outcomes of its tests."""
+        """Return the counts of an unfinished run, from the outcomes of its tests."""
         outcomes = Counter(one.outcome for one in self._results)
         return Counts(
             passed=outcomes["passed"],

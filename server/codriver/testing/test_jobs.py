@@ -1,7 +1,7 @@
-"""Test runs as jobs of a server: started when their turn comes, recorded, interrupted, and kept as reports.
+"""Test runs as jobs of a server: started in turn, recorded, interrupted, and stored as reports.
 
-The core decides when a job runs. Here its process is started and its events go into its transcript and the log. The
-report of a run can be read at any time, and is kept with the newest of others.
+The core decides when a job runs. This module starts its process, and copies its events to its transcript and the log.
+The report of a run can be read at any time, until newer reports replace it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from codriver.errors import CodriverError, few
 from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.testing.executions import Executions
-from codriver.testing.kept_failure import FrameCode, KeptFailure
+from codriver.testing.retained_failure import FrameCode, RetainedFailure
 from codriver.testing.runs import (
     NO_TESTS_STATUS,
     Output,
@@ -44,81 +44,81 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcripts
     from codriver.testing.runs import Event, StartRun, TestProcess
 
-    OnEnd = Literal["done", "failed", "interrupted", "lost"]
+    FinalStatus = Literal["done", "failed", "interrupted", "lost"]
     ChangedSince = Callable[[int], Coroutine[object, object, Sequence[str]]]
 
 logger = logging.getLogger(__name__)
 
-KEPT_REPORTS: Final = 200
-"""The newest runs whose reports are kept."""
-KEPT_RESULTS: Final = 200_000
-"""The results of all kept reports together; a report with 10,000 results has some 3 MB."""
+MOST_REPORTS: Final = 200
+"""Maximum number of runs whose reports are stored."""
+MOST_RESULTS: Final = 200_000
+"""Maximum number of results in all stored reports. A report with 10,000 results has about 3 MB."""
 FUNCTIONS: Final = "functions"
-"""The recorder of what `affected` needs."""
+"""Recorder that choosing affected tests depends on."""
 PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
 NAMED: Final = 10
-"""Failures that the line in the log names."""
+"""Maximum number of failures that a log line names."""
 MOST_FAILED: Final = 1000
-"""Maximum number of tests that are remembered to have failed."""
+"""Maximum number of failed tests that are remembered."""
 KILL_S: Final = 6.0
-"""The time for an interrupted run to end: its fixtures have 5 s, then it is killed."""
+"""Time for an interrupted run to end: 5 s for its fixtures, then it is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestJob:
-    """A test run to do in its turn."""
+    """A test run to do in turn."""
 
     __test__ = False
 
     spec: RunSpec
     without_pytest: RunSpec | None = None
-    """The run to do instead where the interpreter has no pytest."""
+    """Run to start instead if the interpreter has no pytest."""
     limit_s: float | None = None
-    """The time after which the run is interrupted; None for no limit but the server's."""
+    """Time after which the run is interrupted. None for the server's limit."""
     is_plain: bool = False
-    """Whether it has to be a plain new process."""
+    """Whether the run has to be a plain new process."""
     session_key: str = ""
-    """The key of the session whose interpreter and directory are used; empty for the project's own."""
+    """Key of the session whose interpreter and directory are used, or empty for those of the project."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """The variables that the caller set for this run."""
+    """Environment variables that the caller set for this run."""
     purpose: Literal["tests", "check", "comparison"] = "tests"
-    """`check` and `comparison` are no runs of their caller's: with other sources, for a second time, or unasked."""
+    """`check` repeats tests or uses other sources, and `comparison` records calls. No caller requested these."""
     paths: tuple[str, ...] | None = ()
-    """The files, directories and tests that are selected; all if empty, None if options of pytest select too."""
+    """Selected files, directories and tests. Empty for all, None if options of pytest select as well."""
     is_complete: bool = False
-    """Whether these are all tests that changes of files can break: all of the project's, or all affected ones."""
+    """Whether these are all tests that changes can break: all of the project's, or all affected ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The report of a job that has started, and what belongs to it."""
+    """The report of a job that has started, and related facts."""
 
     job: TestJob
     report: TestReport
     changed_files: tuple[str, ...] = ()
-    """Files of the workspace that changed while it ran."""
+    """Files of the workspace that changed during the run."""
     limit_passed: str = ""
-    """The time limit that ended the run, in words."""
+    """The time limit that ended the run, as text."""
     is_undone: bool = False
-    """Whether the files that it tested were taken back since."""
+    """Whether the tested files have been reverted since."""
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run had all tests that changes of files can break, went to its end, and found its files as is."""
+        """Return whether the run had all tests that changes can break, finished, and its files did not change."""
         report = self.report
-        is_whole = report.problem is None and report.interruption is None and not (report.running or report.not_started)
+        is_whole = report.error is None and report.interruption is None and not (report.running or report.not_started)
         return self.job.is_complete and is_whole and not self.limit_passed and not self.changed_files
 
     @property
     def has_all_tests(self) -> bool:
-        """Whether all tests of its paths ran to their end."""
+        """Return whether all tests of its paths finished."""
         report, counts = self.report, self.report.counts
         is_cut_short = report.interruption is not None or report.running or report.not_started or self.limit_passed
-        return not (self.job.spec.chosen or counts.deselected or report.problem or is_cut_short)
+        return not (self.job.spec.chosen or counts.deselected or report.error or is_cut_short)
 
     @property
     def counts(self) -> bool:
-        """Whether the run tells something about the workspace: it was requested, and its files are still there."""
+        """Return whether the run is relevant for the workspace: it was requested, and its files are still the same."""
         return self.job.purpose == "tests" and not self.is_undone
 
 
@@ -134,7 +134,7 @@ class _Running:
 
 
 class TestJobs:
-    """The test runs of one server, for its life."""
+    """Test runs of one server, for its life."""
 
     __test__ = False
 
@@ -148,9 +148,10 @@ class TestJobs:
         start_plain: StartRun,
         changed_since: ChangedSince,
     ) -> None:
-        """`start_plain` starts plain new processes.
+        """Create the jobs of a server.
 
-        `changed_since` gives the files of the workspace that changed since a time in epoch milliseconds.
+        `start_plain` starts plain new processes. `changed_since` returns the files of the workspace that have changed
+        since a time in epoch milliseconds.
         """
         self._core = core
         self._tasks = tasks
@@ -158,48 +159,48 @@ class TestJobs:
         self._logbook = logbook
         self._start_plain = start_plain
         self.start = start_plain
-        """Starts the runs that need not be plain. A feature may put a faster start here before the server listens."""
+        """Starts the runs that need not be plain. A feature may install a faster start before the server listens."""
         self.start_states: Callable[[], Sequence[StartState]] = lambda: PLAIN_STARTS
-        """How runs start now, by interpreter and directory. Whoever replaces `start` replaces this, too."""
+        """Returns how runs start now, by interpreter and directory. Replaced together with `start`."""
         self.changed_since = changed_since
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
-        """Take what the recorders of a run recorded. Set once, before the server listens."""
+        """Called with what the recorders of a run recorded. Set once, before the server listens."""
         self.executions = Executions()
-        self._began_ms = core.now()
-        self.failure = KeptFailure(core, tasks, transcripts, logbook)
+        self._started_ms = core.now()
+        self.failure = RetainedFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _Running] = {}
-        self._reports: Recent[str, JobReport] = Recent(KEPT_REPORTS)
+        self._reports: Recent[str, JobReport] = Recent(MOST_REPORTS)
         self._once_failed: Recent[str, None] = Recent(MOST_FAILED)
-        """The names of tests that failed in some run."""
+        """Names of tests that failed in some run."""
 
     def report(self, job: str) -> JobReport | None:
-        """Return the report of a job, so far or whole; None for one that has not started or is forgotten."""
+        """Return the report of a job, so far or complete, or None if it has not started or is no longer stored."""
         running = self._running.get(job)
         if running is not None:
             return JobReport(running.job, running.builder.report(), limit_passed=running.limit_passed)
         return self._reports.get(job)
 
     def finished(self) -> list[tuple[str, JobReport]]:
-        """Return the finished runs that count, by id, the newest first."""
-        return [(name, kept) for name, kept in reversed(list(self._reports.items())) if kept.counts]
+        """Return the finished runs that count, by id, newest first."""
+        return [(name, job_report) for name, job_report in reversed(list(self._reports.items())) if job_report.counts]
 
     def tested_until_ms(self) -> int:
         """Return the time up to which changes of files were tested, in epoch milliseconds.
 
-        That is the start of the last run of all tests, or of all affected ones, which went to its end; without one, the
-        start of this server.
+        That is the start of the last finished run of all tests, or of all affected ones, or else the start of this
+        server.
         """
-        for name, kept in self.finished():
+        for name, job_report in self.finished():
             started_ms = self._core.state.evaluations[name].started_at if name in self._core.state.evaluations else None
-            if kept.is_complete and started_ms is not None:
+            if job_report.is_complete and started_ms is not None:
                 return started_ms
-        return self._began_ms
+        return self._started_ms
 
     def note_undone(self, job: str) -> None:
-        """Note that the files that a run tested were taken back."""
-        kept = self._reports.get(job)
-        if kept is not None:
-            self._reports[job] = replace(kept, is_undone=True)
+        """Record that the files that a run tested were reverted."""
+        job_report = self._reports.get(job)
+        if job_report is not None:
+            self._reports[job] = replace(job_report, is_undone=True)
 
     def begin(self, effect: RunJob) -> None:
         """Start a job. Its end is always reported."""
@@ -225,20 +226,20 @@ class TestJobs:
                     logger.exception("the test run %s failed", job_id)
                     failure = Failure("internal-error", f"codriver itself failed in this test run: {error!r}")
             if running.scope.cancelled_caught:
-                failure = Failure("server-stopped", "the server stops, and the run was ended")
+                failure = Failure("server-stopped", "the run was stopped because the server is stopping")
         finally:
             with anyio.CancelScope(shield=True):
                 await self._end(job_id, running, failure)
 
     async def _follow(self, job_id: str, running: _Running, most_s: float) -> None:
-        """Start the process, and record its events to the last."""
+        """Start the process, and record its events until the last."""
         job = running.job
         limit_s = min(most_s, job.limit_s or most_s)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_overlong, running, limit_s)
             await self._run_process(job_id, running, job.spec)
-            problem = running.builder.report().problem
-            if problem is not None and problem.kind == "no-pytest" and job.without_pytest is not None:
+            error = running.builder.report().error
+            if error is not None and error.kind == "no-pytest" and job.without_pytest is not None:
                 running.builder, running.job = ReportBuilder(), replace(job, spec=job.without_pytest)
                 await self._run_process(job_id, running, job.without_pytest)
             tasks.cancel_scope.cancel()
@@ -251,9 +252,9 @@ class TestJobs:
             if running.is_interrupted:
                 await process.interrupt()
             async for event in process.events():
-                self._heard(job_id, running, event)
-            if running.job.purpose == "tests" and (kept := process.keep()) is not None:
-                self.failure.keep(job_id, kept)
+                self._handle_event(job_id, running, event)
+            if running.job.purpose == "tests" and (process_of_run := process.detach()) is not None:
+                self.failure.retain(job_id, process_of_run)
 
     async def _end_overlong(self, running: _Running, limit_s: float) -> None:
         await anyio.sleep(limit_s)
@@ -261,7 +262,7 @@ class TestJobs:
         if running.process is not None:
             await running.process.interrupt()
 
-    def _heard(self, job_id: str, running: _Running, event: Event) -> None:
+    def _handle_event(self, job_id: str, running: _Running, event: Event) -> None:
         running.builder.add(event)
         if isinstance(event, SecretsSeen):
             self._logbook.learn_secrets(TEST_JOBS, event.named)
@@ -282,7 +283,7 @@ class TestJobs:
         self._logbook.record(Entry(NO_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS, job_id))
 
     async def _end(self, job_id: str, running: _Running, failure: Failure | None) -> None:
-        """Keep the report of a run, and report its end to the core."""
+        """Store the report of a run, and report its end to the core."""
         evaluation = self._core.state.evaluations[job_id]
         report = running.builder.report()
         changed: Sequence[str] = ()
@@ -290,39 +291,41 @@ class TestJobs:
             changed = await self.changed_since(evaluation.started_at or 0)
         except OSError as error:
             logger.info("looking for changed files: %s", error)
-        kept = JobReport(running.job, report, tuple(changed), running.limit_passed)
+        job_report = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._forget_surplus()
         if FUNCTIONS in running.job.spec.recorders and not changed:
             await to_thread.run_sync(self.executions.add, report.recorded)
-            kept = replace(kept, report=replace(report, recorded=()))
-        self._reports[job_id] = kept
+            job_report = replace(job_report, report=replace(report, recorded=()))
+        self._reports[job_id] = job_report
         if running.job.purpose != "comparison":
-            for take in self.recorded:
-                take(job_id, running.job, report)
+            for handle in self.recorded:
+                handle(job_id, running.job, report)
         del self._running[job_id]
         running.over.set()
-        status, failure = _outcome(kept, failure, is_interrupted=running.is_interrupted)
+        status, failure = _outcome(job_report, failure, is_interrupted=running.is_interrupted)
         words = failure.message if failure is not None and not report.results else words_of(report)
         why = {"tests": "", "check": "to check an edit", "comparison": "to compare its calls"}[running.job.purpose]
-        said = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
+        log_summary = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
         failures = dict.fromkeys(one.nodeid for one in report.failures)
-        told = facts.TestFacts(
+        test_facts = facts.TestFacts(
             job=job_id,
             tests=evaluation.head,
             counts=asdict(report.counts),
             failures=list(failures),
             passed_again=self._passed_again(report) if running.job.purpose == "tests" else (),
             paths=running.job.paths or (),
-            is_partial=running.job.paths is None or not kept.has_all_tests,
+            is_partial=running.job.paths is None or not job_report.has_all_tests,
             purpose=why,
         )
-        self._core.report(EvaluationFinished(job_id, status, failure=failure, summary=said, data=told.to_data()))
+        self._core.report(
+            EvaluationFinished(job_id, status, failure=failure, summary=log_summary, data=test_facts.to_data())
+        )
 
     def _passed_again(self, report: TestReport) -> list[str]:
-        """Return the tests that failed in an earlier run and pass in this one; note those that fail."""
+        """Return the tests that failed in an earlier run and pass in this one, and remember those that fail."""
         failures = {one.nodeid for one in report.failures}
         passed = {one.nodeid for one in report.results} - failures
         found = [name for name in self._once_failed if name in passed]
@@ -331,19 +334,19 @@ class TestJobs:
         return found
 
     def _forget_surplus(self) -> None:
-        held = 0
+        result_count = 0
         for name in reversed(list(self._reports)):
-            held += len(self._reports[name].report.results)
-            if held > KEPT_RESULTS and name != next(reversed(self._reports)):
+            result_count += len(self._reports[name].report.results)
+            if result_count > MOST_RESULTS and name != next(reversed(self._reports)):
                 del self._reports[name]
 
     async def stop(self, job: Evaluation, why: str, *, settle_s: float = KILL_S) -> tuple[str, ...]:
-        """Interrupt a run as Ctrl-C does, or code in a frame, and wait for its end; what was done, in words."""
+        """Interrupt a run like Ctrl-C, or code in a frame, wait for its end, and describe what was done."""
         if not job.is_test_job:
             return await self.failure.stop(job, why)
         running = self._running.get(job.id)
         if running is None:
-            return ("it was over already",)
+            return ("it had already finished",)
         self._core.report(StopRequested(job.id, why))
         running.is_interrupted = True
         if running.process is not None:
@@ -351,21 +354,21 @@ class TestJobs:
         with anyio.move_on_after(max(settle_s, KILL_S)):
             await running.over.wait()
         if running.over.is_set():
-            return ("the test run is over",)
-        return ("the test run was interrupted, and is still ending",)
+            return ("the test run has finished",)
+        return ("the test run was interrupted, and is still stopping",)
 
     def end_comparisons(self) -> None:
-        """End the runs that nobody waits for: another one is requested."""
+        """Stop comparison runs, because a caller requests another run."""
         for running in self._running.values():
             if running.job.purpose == "comparison" and running.process is not None:
                 self._tasks.start_soon(running.process.kill)
 
     def interrupt(self, job: Evaluation, why: str) -> None:
-        """Interrupt a job for which nobody waits."""
+        """Interrupt a job without waiting for its end."""
         self._tasks.start_soon(self.stop, job, why)
 
     async def end_all(self) -> None:
-        """End every run, and wait until their processes are gone."""
+        """Stop all runs, and wait until their processes have ended."""
         await self.failure.drop()
         runs = list(self._running.values())
         for running in runs:
@@ -374,17 +377,19 @@ class TestJobs:
             await running.over.wait()
 
 
-def _outcome(kept: JobReport, failure: Failure | None, *, is_interrupted: bool) -> tuple[OnEnd, Failure | None]:
-    """Return the status of a run, and its failure, if it has one."""
-    report, problem = kept.report, kept.report.problem
+def _outcome(
+    job_report: JobReport, failure: Failure | None, *, is_interrupted: bool
+) -> tuple[FinalStatus, Failure | None]:
+    """Return the status of a run, and its failure, if any."""
+    report, error = job_report.report, job_report.report.error
     if failure is not None:
         return ("lost" if failure.type == "server-stopped" else "failed"), failure
-    if is_interrupted or kept.limit_passed or (report.interruption is not None and not report.failures):
+    if is_interrupted or job_report.limit_passed or (report.interruption is not None and not report.failures):
         return "interrupted", None
-    if report.exit_status == 0 and problem is None:
+    if report.exit_status == 0 and error is None:
         return "done", None
-    if problem is not None and not report.failures:
-        return "failed", Failure(problem.kind, problem.message)
+    if error is not None and not report.failures:
+        return "failed", Failure(error.kind, error.message)
     if report.exit_status == NO_TESTS_STATUS:
         return "failed", Failure("no-tests", "no test was found")
     return "failed", Failure("tests-failed", words_of(report))

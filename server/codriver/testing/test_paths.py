@@ -1,4 +1,4 @@
-"""The paths in which a project's tests are, as pytest is configured."""
+"""Find the paths of a project's tests in its pytest configuration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ INI_FILES: Final = (
     ("tox.ini", "pytest"),
     ("setup.cfg", "tool:pytest"),
 )
-"""Files of settings, and the section for pytest."""
+"""Configuration files, and the section for pytest."""
 
 
 def test_paths(directory: Path) -> tuple[Path, ...]:
-    """Return the paths of the setting `testpaths`; none without one. Blocks."""
+    """Return the paths of the setting `testpaths`, or none. Blocks."""
     found = _of_toml(directory) or _of_ini(directory)
     return tuple(path for one in found for path in sorted(directory.glob(one)))
 

@@ -211,7 +211,7 @@ class FreshRuns:
         if file is None or file.suffix != ".py":
             file = (file.parent if file is not None else self.workspace) / TEST_FILE
         report = await self._report(self._pytest_spec(file, page.text, tests), len(tests))
-        if report.problem is not None and report.problem.kind == "no-pytest":
+        if report.error is not None and report.error.kind == "no-pytest":
             report = await self._report(self._unittest_spec(file, page.text, tests), len(tests))
         return tuple(replace(one, error=self.clean(one.error)) for one in _failures(report, file))
 
@@ -438,7 +438,7 @@ def _failures(report: TestReport, file: Path) -> list[Failed]:
         lines = tuple(frame.line for frame in frames if frame.file == str(file))
         found.append(Failed("" if test.is_collector else _name_of(test.nodeid), lines, _words_of(failure)))
     running = _name_of(next(iter(report.running), ""))
-    stopped, problem = report.interruption, report.problem
+    stopped, problem = report.interruption, report.error
     if found or (problem is None and report.exit_status in (0, NO_TESTS_STATUS)):
         return found
     if stopped is not None:

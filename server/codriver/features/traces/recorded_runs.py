@@ -209,8 +209,8 @@ class RecordedRuns:
         for one in report.recorded:
             if one.recorder not in RECORDERS:
                 continue
-            if one.problem:
-                found["refused"] = one.problem
+            if one.error:
+                found["refused"] = one.error
             elif one.recorder == "calls" and not found:
                 found |= one.data
         if "lines" in job.spec.recorders and "refused" not in found:

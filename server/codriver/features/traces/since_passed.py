@@ -77,7 +77,7 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
         kept.job.spec,
         arguments=(test.nodeid,),
         recorders={"calls": {"names": []}},
-        keeps_failed_process=False,
+        retains_failed_process=False,
     )
     comparison = replace(kept.job, spec=spec, purpose="comparison", limit_s=MOST_S, without_pytest=None)
     before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
@@ -129,7 +129,7 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     kept = call.services.tests.report(name)
     outcome = next((one.outcome for one in kept.report.results), None) if kept is not None else None
     recorded = [one for one in kept.report.recorded if one.recorder == "calls"] if kept is not None else []
-    if outcome is None or not recorded or recorded[0].problem:
+    if outcome is None or not recorded or recorded[0].error:
         return None
     return outcome, call.services.part(RecordedRuns).read(job, json.dumps(recorded[0].data))
 

@@ -99,7 +99,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
         raise CapabilityMissingError("test", message=f"{place.repl.key} runs its tests elsewhere: nothing was tried")
     job = await make_job(call, given, place)
     chosen = chosen_tests(runs, call.services.workspace, job.spec.directory)
-    spec = replace(job.spec, chosen=chosen, keeps_failed_process=False, recorders={})
+    spec = replace(job.spec, chosen=chosen, retains_failed_process=False, recorders={})
     return replace(job, spec=spec, purpose="check", limit_s=trial.limit_s)
 
 
@@ -148,8 +148,8 @@ def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
             "notFinished": list(unfinished[:MOST_NAMED]),
         }
         return Tried(label, "undecided", ended, fields)
-    if report.problem is not None:
-        return Tried(label, "failed", ended, {"error": cut(report.problem.message, MESSAGE_CHARACTERS)})
+    if report.error is not None:
+        return Tried(label, "failed", ended, {"error": cut(report.error.message, MESSAGE_CHARACTERS)})
     if report.exit_status == NO_TESTS_STATUS or not ended:
         return Tried(label, "failed", ended, {"error": "no test was found"})
     return Tried(label, "passed", ended, {})

@@ -22,7 +22,7 @@ from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, e
 from codriver.features.warm_tests.stamps import own_modules, package_stamp, start_stamp, workspace_stamp
 from codriver.features.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
 from codriver.testing.plain_process import open_plain, start_with
-from codriver.testing.runs import Collected, ReportBuilder, RunFinished, RunProblem, StartState, TestStarted
+from codriver.testing.runs import Collected, ReportBuilder, RunError, RunFinished, StartState, TestStarted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from codriver.features.warm_tests.saved_plans import SavedPlans
     from codriver.testing.plain_process import RunningProcess
-    from codriver.testing.runs import Event, KeptProcess, RunSpec, TestProcess, TestReport
+    from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess, TestReport
 
 MOST_PROJECTS: Final = 16
 """Interpreters and directories about which something is kept. The one used longest ago is forgotten first."""
@@ -275,7 +275,7 @@ class WarmTests:
     async def _compare(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, *, is_warm: bool) -> None:
         """Compare the outcomes of runs of the same tests over the same files."""
         files_stamp = await to_thread.run_sync(workspace_stamp, spec.directory, seen.began_ns)
-        if not files_stamp or report.problem is not None or report.interruption is not None:
+        if not files_stamp or report.error is not None or report.interruption is not None:
             return
         stamp = f"{files_stamp} {spec.arguments} {sorted(spec.environment.items())}"
         comparison = entry.project.comparison
@@ -493,8 +493,8 @@ class _Run:
     def _finished(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
         """Add the hash seed to the end of a warm run, and why it was not finished."""
         seed = self._process.seed if self._process is not None else None
-        problem = _problem(obstacle) if obstacle is not None else event.problem
-        return replace(event, hash_seed=seed, problem=problem)
+        problem = _problem(obstacle) if obstacle is not None else event.error
+        return replace(event, hash_seed=seed, error=problem)
 
     async def _plain_events(self) -> AsyncIterator[Event]:
         builder, seen = ReportBuilder(), Seen.start()
@@ -515,17 +515,17 @@ class _Run:
         self._is_ended = True
         await self._run.kill()
 
-    def keep(self) -> KeptProcess | None:
-        """The process of a failed run: see `TestProcess`."""
-        return self._run.keep()
+    def detach(self) -> RetainedProcess | None:
+        """Detach the process of a failed run. See `TestProcess`."""
+        return self._run.detach()
 
     async def _remove_files(self) -> None:
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(_remove, (self._record, self._answer))
 
 
-def _problem(obstacle: Obstacle) -> RunProblem:
-    return RunProblem(
+def _problem(obstacle: Obstacle) -> RunError:
+    return RunError(
         "preloaded",
         f"the run was not finished: {obstacle.reason}",
         "run the tests again: the next run is a plain process",

@@ -1,7 +1,7 @@
-"""The script that a test process starts with: it loads the other programs, which make it `python -m pytest`.
+"""The script with which a test process starts: it loads the other programs, which make the process `python -m pytest`.
 
 Its arguments are the file with the sources of the programs, and a request. The programs are compiled once for each
-version of Python. This one is compiled at each start, and is kept short.
+version of Python. This script is compiled at each start, so it is short.
 """
 
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def compiled(sources: str) -> "list[tuple[str, CodeType]]":
-    """Return the name and the code of each program, from a file next to the sources if it has them."""
+    """Return the names and code of the programs, from a file next to the sources if that has them."""
     loaded: dict[str, Any] = sys.modules
     marshal, external = loaded["marshal"], loaded["_frozen_importlib_external"]
     version = (sys.implementation.cache_tag, str(sys.flags.optimize), external.MAGIC_NUMBER.hex())
@@ -27,11 +27,11 @@ def compiled(sources: str) -> "list[tuple[str, CodeType]]":
     except (OSError, EOFError, ValueError, TypeError):
         pass
     with open(sources, encoding="utf-8") as file:
-        texts = eval(file.read(), {})
-    flags = 0x1000000  # `from __future__ import annotations`, which as a statement would import a module
-    # Names in angle brackets are no files: coverage does not measure them.
+        programs = eval(file.read(), {})
+    flags = 0x1000000  # `from __future__ import annotations`, without importing a module as the statement does
+    # Coverage does not measure names in angle brackets.
     codes = [
-        (name, compile(text, "<" + name + ">", "exec", flags, dont_inherit=True, optimize=2)) for name, text in texts
+        (name, compile(text, "<" + name + ">", "exec", flags, dont_inherit=True, optimize=2)) for name, text in programs
     ]
     new = cache + "." + str(os.getpid())
     try:
@@ -44,7 +44,7 @@ def compiled(sources: str) -> "list[tuple[str, CodeType]]":
 
 
 def first(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
-    """Return the names of the first program, which loads the others, and the code of those."""
+    """Return the namespace of the first program, which loads the others, and the code of those."""
     codes = compiled(sources)
     space: dict[str, Any] = {"__name__": codes[0][0]}
     exec(codes[0][1], space)
@@ -59,13 +59,13 @@ def started() -> "Callable[[], object]":
 
 
 def attach(sources: str, request: str) -> None:
-    """Attach the programs to a worker process of pytest-xdist, before pytest is configured there."""
+    """Attach the programs to a worker process of pytest-xdist, before pytest is configured in it."""
     space, codes = first(sources)
     space["attach"](codes, request)
 
 
-def hide_own_frames(error: BaseException) -> None:
-    """Let the traceback that Python prints of an error begin where `python -m` has its first frame."""
+def hide_program_frames(error: BaseException) -> None:
+    """Let the printed traceback of an error start where that of `python -m` would start."""
     hook, trace = sys.excepthook, error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith((__file__, "<_codriver")):
         trace = trace.tb_next
@@ -77,5 +77,5 @@ if __name__ == "__main__":
     try:
         started()()
     except BaseException as _error:
-        hide_own_frames(_error)
+        hide_program_frames(_error)
         raise

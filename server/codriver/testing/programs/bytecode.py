@@ -1,8 +1,8 @@
-"""Compiled code is believed only if it was written well after its source.
+"""Ignore compiled code unless it was written well after its source.
 
-Python recognises the source of compiled code by its second and its size alone, and a quick edit may change neither. An
-empty directory for compiled code (`-X pycache_prefix`) would take four times the processor time, as all installed
-packages would be compiled too.
+Python recognises the source of compiled code only by modification second and size, and a quick edit may change neither.
+An empty directory for compiled code (`-X pycache_prefix`) would take four times the processor time, because all
+installed packages would be compiled as well.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 SETTLED_NS = 10 * 10**9
-"""The longest compilation: code compiled this long after its source was written is not of an earlier text."""
+"""Maximum duration of a compilation. Code compiled this long after its source was written belongs to it."""
 _stat, _dirname = os.stat, os.path.dirname
 
 
 def ignore_unsettled_code() -> None:
-    """Let imports compile the project's files whose compiled code may be of an earlier text."""
+    """Make imports compile the project's files whose compiled code may be outdated."""
     external: Any = sys.modules["_frozen_importlib_external"]
     loader, cache_from_source = external.SourceFileLoader, external.cache_from_source
     standard, plain_path_stats = _dirname(os.__file__) + os.sep, loader.path_stats
@@ -34,14 +34,14 @@ def ignore_unsettled_code() -> None:
         except (OSError, NotImplementedError):
             return stats
         if not is_settled:
-            stats["size"] = -1  # no file has this size, and compiled code of another size is ignored
+            stats["size"] = -1  # compiled code for another size is ignored, and no file has this one
         return stats
 
     loader.path_stats = path_stats
 
 
 def ignore_unsettled_rewrites(rewrite: Any) -> None:
-    """Let pytest rewrite the test files whose rewritten code may be of an earlier text."""
+    """Make pytest rewrite the test files whose rewritten code may be outdated."""
     plain_read = getattr(rewrite, "_read_pyc", None)
     if plain_read is None:
         return

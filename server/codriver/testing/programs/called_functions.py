@@ -1,7 +1,7 @@
-"""The project's functions that a failed statement called: a wrong value was made in one of them.
+"""Find the project's functions that a failed statement called, one of which may have returned a wrong value.
 
-They are found by their names, in the statement and in those that assigned its variables. Nothing is called, and no code
-of the project runs: attributes are looked up as they are stored.
+Functions are found by name, in the statement and in those that assigned its variables. No code of the project runs:
+attributes are read as they are stored.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 MOST = 4
-"""The most functions that are reported."""
+"""Maximum number of functions that are reported."""
 MOST_CHARACTERS = 2**19
-"""The longest file that is parsed."""
+"""Maximum size of a file that is parsed."""
 MISSING = object()
 
 
-def called_by(frame: FrameType, line: int, is_own: Callable[[str], bool]) -> list[Values]:
-    """Return the place of each function that the statement at a line of a frame called, the last called first.
+def called_by(frame: FrameType, line: int, is_project_file: Callable[[str], bool]) -> list[Values]:
+    """Return the location of each function that a statement of a frame called, last call first.
 
-    The functions that these call in turn follow. `is_own`: whether a file is the project's, and no test's.
+    The functions that these call in turn follow. `is_own` returns whether a file belongs to the project and is not a
+    test file.
     """
     found: dict[CodeType, types.FunctionType] = {}
     for path in _names_called(frame, line):
-        _add(_resolved(path, {**frame.f_globals, **frame.f_locals}), found, is_own)
+        _add(_resolved(path, {**frame.f_globals, **frame.f_locals}), found, is_project_file)
     for function in list(found.values()):
         for name in _names_in(function.__code__):
-            _add(_resolved([name], function.__globals__), found, is_own)
+            _add(_resolved([name], function.__globals__), found, is_project_file)
     return [
         {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name} for code in list(found)[:MOST]
     ]
 
 
 def _names_called(frame: FrameType, line: int) -> list[list[str]]:
-    """Return the dotted names of what a statement called, then of what made its variables."""
+    """Return the dotted names that a statement called, and then those in assignments of its variables."""
     import ast
     import linecache
 
@@ -68,7 +69,7 @@ def _names_called(frame: FrameType, line: int) -> list[list[str]]:
     names: list[list[str]] = []
     for statement in (failed[-1], *reversed(made)):
         calls = [one for one in ast.walk(statement) if isinstance(one, ast.Call)]
-        # Arguments are evaluated before the call, so the innermost returned first.
+        # Arguments are evaluated before the call, so the innermost call returned first.
         for call in calls:
             path = _dotted(call.func)
             if path and path not in names:
@@ -77,7 +78,7 @@ def _names_called(frame: FrameType, line: int) -> list[list[str]]:
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """Return the names of `a.b.c`; empty for any other expression."""
+    """Return the names in `a.b.c`, or an empty list for any other expression."""
     import ast
 
     names: list[str] = []
@@ -88,7 +89,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _resolved(path: list[str], space: Values) -> object:
-    """Return the value of a dotted name as it is stored, `MISSING` without one."""
+    """Return the stored value of a dotted name, or `MISSING`."""
     import inspect
 
     value: Any = space.get(path[0], MISSING)
@@ -97,12 +98,12 @@ def _resolved(path: list[str], space: Values) -> object:
             break
         try:
             value = inspect.getattr_static(value, name, MISSING)
-        except Exception:  # a class may have a broken order of bases
+        except Exception:  # a class may have a broken method resolution order
             return MISSING
     return value
 
 
-def _add(value: object, found: dict[CodeType, types.FunctionType], is_own: Callable[[str], bool]) -> None:
+def _add(value: object, found: dict[CodeType, types.FunctionType], is_project_file: Callable[[str], bool]) -> None:
     for _ in range(10):
         if type(value) in (staticmethod, classmethod, types.MethodType):
             value = value.__func__  # type: ignore[attr-defined]
@@ -114,12 +115,12 @@ def _add(value: object, found: dict[CodeType, types.FunctionType], is_own: Calla
             value = value.__dict__["__wrapped__"]
         else:
             break
-    if type(value) is types.FunctionType and is_own(value.__code__.co_filename):
+    if type(value) is types.FunctionType and is_project_file(value.__code__.co_filename):
         found.setdefault(value.__code__, value)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Return the global names that a function uses, those in its inner functions too, the last used first."""
+    """Yield the global names that a function uses, including its inner functions, last use first."""
     for constant in reversed(code.co_consts):
         if isinstance(constant, types.CodeType):
             yield from _names_in(constant)

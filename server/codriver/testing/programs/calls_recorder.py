@@ -1,4 +1,4 @@
-"""Records the calls of the project's functions, with their arguments and results as short texts."""
+"""Record calls of the project's functions, with short representations of their arguments and results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def recorder(options: Mapping[str, Any]) -> CallsRecorder:
 
 
 class CallsRecorder:
-    """The calls of the named functions, or of all functions below `roots`."""
+    """Records calls of the named functions, or of all functions below `roots`."""
 
     name = "calls"
 
@@ -27,19 +27,19 @@ class CallsRecorder:
         self._recording = Recording(Selection(roots, names))
         kind: Any = CallMonitor if hasattr(sys, "monitoring") else CallProfiler
         self._recorder = kind(self._recording)
-        self._problem = ""
+        self._error = ""
 
     def start(self) -> None:
-        """Record from now on."""
-        self._problem = self._recorder.begin()
+        """Start recording."""
+        self._error = self._recorder.begin()
 
-    def enter(self, *place: str) -> None:
-        """Nothing to do: the calls of all tests are one record."""
+    def enter(self, *context: str) -> None:
+        """Do nothing, because the calls of all tests are one record."""
 
     def uses(self, nodeid: str, file: str, fixtures: object) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def finish(self) -> dict[str, Any]:
         """Stop recording, and return the calls."""
         self._recorder.end()
-        return {"data": {} if self._problem else self._recording.report(), "problem": self._problem}
+        return {"data": {} if self._error else self._recording.report(), "problem": self._error}

@@ -1,7 +1,7 @@
-"""The file of events that a test process writes and the server reads: a line of JSON each.
+"""The file of events that a test process writes and the server reads, one line of JSON each.
 
-No descriptor is held open, as the tests may close it, count it or pass it to a child. The functions are those of the
-start of the process, as a test may replace them. `json` is not imported, as a runner may not import it either.
+The file is not kept open, because tests may close or count descriptors, or pass them to a child. Functions are saved at
+the start of the process, because a test may replace them. `json` is not imported, because the runner may not import it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | g
 
 
 def encoded(value: Any) -> str:
-    """Return plain values as JSON: maps with names as keys, lists, texts, numbers, booleans and None."""
+    """Encode plain values as JSON: maps with names as keys, lists, strings, numbers, booleans and None."""
     kind = type(value)
     if kind is str:
         return encode_basestring_ascii(value)
@@ -38,7 +38,7 @@ def encoded(value: Any) -> str:
 
 
 class EventFile:
-    """Appends events to a file. Copies of the process that tests fork write none."""
+    """Appends events to a file. Forked copies of the process write none."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -46,20 +46,20 @@ class EventFile:
         self._lines: list[str] = []
 
     def add(self, event: str, **fields: Any) -> None:
-        """Add an event, to be written with the next one that cannot wait."""
+        """Add an event, which is written with the next one that is written."""
         self.add_encoded(encoded(dict(fields, event=event)))
 
     def add_encoded(self, text: str) -> None:
-        """Add an event that is JSON already: those of tests that passed are most of all."""
+        """Add an event that is encoded already, since most events are about passed tests."""
         self._lines.append(text + "\n")
 
     def write(self, event: str, **fields: Any) -> None:
-        """Write an event, and those that wait."""
+        """Write an event, and those that were added before."""
         self.add(event, **fields)
         self.flush()
 
     def flush(self) -> None:
-        """Write the events that wait. A full disk, or no free descriptor, leaves them for the next time."""
+        """Write the added events. They remain if the disk is full or no descriptor is free."""
         if _getpid() != self._pid:
             self._lines = []
         if not self._lines:

@@ -1,7 +1,7 @@
-"""Failures of tests as plain values: class, frames, variables at the failure, and the errors behind it.
+"""Describe failures of tests as plain values: class, frames, variables at the failure, and the errors behind it.
 
-The variables become short texts at once, as fixtures and later tests change them. No code of the project makes these
-texts, and names like those of secrets are left out.
+Variables are converted to short strings at once, because fixtures and later tests change them. That does not run code
+of the project, and variables with names of secrets are omitted.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 FRAMES = 40
-"""The most frames of a failure: half of them innermost, half outermost."""
+"""Maximum number of frames of a failure: half of them innermost, half outermost."""
 FRAMES_WITH_LOCALS = 20
 NAMES = 20
-"""The most variables of a frame: its arguments come first."""
+"""Maximum number of variables of a frame. Its arguments come first."""
 LOCAL_CHARACTERS = 200
-"""The longest text of a variable."""
+"""Maximum characters of a variable's value."""
 LINKS = 10
-"""The most errors behind a failure, or in its group."""
+"""Maximum number of errors behind a failure, or in its group."""
 TEXT_CHARACTERS = 20_000
-"""The longest text of a failure."""
+"""Maximum characters of a failure."""
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 RUNNERS = tuple(os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest", "pytest", "xdist", "execnet"))
 NOT_FILES = ("<_codriver", "<frozen ")
@@ -43,18 +43,18 @@ def cut(text: str, most: int = TEXT_CHARACTERS) -> str:
 
 
 def class_name(kind: type) -> str:
-    """Return the full name of a class, of a built-in class the short one."""
+    """Return the full name of a class, or the short name of a built-in class."""
     module = getattr(kind, "__module__", None)
     name = str(getattr(kind, "__qualname__", kind.__name__))
     return name if module in ("builtins", "__main__", None) else str(module) + "." + name
 
 
 def message_of(error: BaseException) -> str:
-    """Return the text of an error."""
+    """Return the message of an error."""
     try:
         return cut(str(error))
     except BaseException as failure:
-        return "its message cannot be shown: " + type(failure).__name__
+        return "its message cannot be displayed: " + type(failure).__name__
 
 
 def described(error: BaseException, trace: TracebackType | None) -> Values:
@@ -64,9 +64,9 @@ def described(error: BaseException, trace: TracebackType | None) -> Values:
         frames.insert(0, {"file": error.filename, "line": error.lineno or 1, "function": "<module>"})
     chain = []
     for relation, other in _linked(error):
-        shown = frames_of(other.__traceback__)
+        inner = frames_of(other.__traceback__)
         chain.append(
-            {"relation": relation, "type": class_name(type(other)), "message": message_of(other), "frames": shown}
+            {"relation": relation, "type": class_name(type(other)), "message": message_of(other), "frames": inner}
         )
         if len(chain) == LINKS:
             break
@@ -74,20 +74,20 @@ def described(error: BaseException, trace: TracebackType | None) -> Values:
 
 
 def _called(trace: TracebackType | None) -> list[Values]:
-    """Return the project's functions that the innermost statement called, if that stands in the project's code."""
+    """Return the project's functions that the innermost statement called, if it is in the project's code."""
     innermost = entries(trace)[:1]
     if not innermost or is_library(innermost[0][0].f_code.co_filename):
         return []
     frame, line = innermost[0]
-    own = frame.f_code.co_filename
+    test_file = frame.f_code.co_filename
     try:
-        return called_by(frame, line, lambda file: file != own and not is_library(file) and not is_runner(file))
-    except Exception:  # a failure is reported whatever its module looks like
+        return called_by(frame, line, lambda file: file != test_file and not is_library(file) and not is_runner(file))
+    except Exception:  # a failure is reported even if its module cannot be inspected
         return []
 
 
 def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """The errors behind an error, nearest first, and those in its group; each once."""
+    """Yield the errors behind an error, nearest first, and those in its group, without duplicates."""
     seen, waiting = {id(error)}, [error]
     while waiting:
         one = waiting.pop(0)
@@ -107,24 +107,24 @@ def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
 
 
 def is_runner(file: str) -> bool:
-    """Whether a file is a test runner's, or Codriver's."""
+    """Return whether a file belongs to a test runner or to Codriver."""
     return file.startswith(NOT_FILES) or any(name in file for name in RUNNERS)
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is of the standard library or of an installed package."""
+    """Return whether a file belongs to the standard library or an installed package."""
     return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
 
 
 def entries(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """Return the frames of a traceback and their lines, innermost first, without those of the test runner."""
+    """Return the frames of a traceback with their lines, innermost first, without those of the test runner."""
     found: list[tuple[FrameType, int]] = []
     while trace is not None:
         frame = trace.tb_frame
         if not is_runner(frame.f_code.co_filename) and frame.f_locals.get("__tracebackhide__") is not True:
             found.append((frame, trace.tb_lineno))
         trace = trace.tb_next
-    # What calls the project's code is no part of the failure: an event loop, the import system.
+    # Callers of the project's code, such as an event loop or the import system, do not belong to the failure.
     while (
         found
         and is_library(found[0][0].f_code.co_filename)
@@ -137,28 +137,28 @@ def entries(trace: TracebackType | None) -> list[tuple[FrameType, int]]:
 
 def frames_of(trace: TracebackType | None) -> list[Values]:
     """Return the frames of a traceback as values, innermost first."""
-    shown: list[Values] = []
-    for place, (frame, line) in enumerate(entries(trace)):
+    values: list[Values] = []
+    for index, (frame, line) in enumerate(entries(trace)):
         file = frame.f_code.co_filename
         one: Values = {"file": file, "line": line or 1, "function": frame.f_code.co_name}
-        if place < FRAMES_WITH_LOCALS and not is_library(file) and frame.f_locals is not frame.f_globals:
+        if index < FRAMES_WITH_LOCALS and not is_library(file) and frame.f_locals is not frame.f_globals:
             one["locals"] = locals_of(frame)
-        shown.append(one)
-    return shown
+        values.append(one)
+    return values
 
 
 def locals_of(frame: FrameType) -> dict[str, str]:
-    """Return short texts of the variables of a frame."""
-    shown: dict[str, str] = {}
+    """Return short representations of the variables of a frame."""
+    found: dict[str, str] = {}
     values = frame.f_locals
     for name in list(values):
-        # What pytest adds for assertions begins with an at sign.
+        # Names that pytest adds for assertions begin with an at sign.
         if name[:1] in ("@", ".") or name[:2] == "__" or SECRET.search(name):
             continue
         try:
-            shown[name] = PYTHON.text(values[name], LOCAL_CHARACTERS)
+            found[name] = PYTHON.text(values[name], LOCAL_CHARACTERS)
         except BaseException as failure:
-            shown[name] = "<not shown: " + type(failure).__name__ + ">"
-        if len(shown) == NAMES:
+            found[name] = "<not displayed: " + type(failure).__name__ + ">"
+        if len(found) == NAMES:
             break
-    return shown
+    return found

@@ -1,7 +1,7 @@
-"""Records the project's functions that each test executed, by `sys.monitoring`, which Python has from 3.12 on.
+"""Record the project's functions that each test executes, by `sys.monitoring` of Python 3.12 and later.
 
-An event of the whole interpreter finds the codes, and is disabled for each at once. The rest are events of the
-project's own codes. A function that is called often in a test has its events disabled until another test starts.
+An event of the whole interpreter finds code objects, and is disabled for each at once. All other events are local to
+the project's code. A function that is called often in a test has its events disabled until another test starts.
 Functions that run while a file is imported count for all tests of the file, and those of a shared fixture for all tests
 that use it.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from .own_code import ALL_TAKEN, OwnCode, is_function, take_tool
+from .project_code import NO_FREE_TOOL, ProjectCode, claim_tool, is_function
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    Place = tuple[str, ...]
+    Context = tuple[str, ...]
 
 OFTEN = 16
-"""The calls after which a function is disabled in one test: enabling it for the next costs as much as ten calls."""
-TOO_OLD = "the functions that tests execute are recorded by sys.monitoring, which Python has from 3.12 on"
+"""Number of calls after which a function is disabled for one test. Enabling it again costs as much as ten calls."""
+TOO_OLD = "recording the functions that tests execute needs sys.monitoring, which exists from Python 3.12 on"
 OUTSIDE = ("", "")
 
 
@@ -32,48 +32,48 @@ def recorder(options: Mapping[str, Any]) -> FunctionsRecorder:
 
 
 class FunctionsRecorder:
-    """The functions by test. `roots`: the directories of the project."""
+    """Records functions by test. `roots` are the directories of the project."""
 
     name = "functions"
 
     def __init__(self, roots: Sequence[str]) -> None:
-        self._own = OwnCode(roots)
+        self._project_code = ProjectCode(roots)
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
-        self._problem = ""
+        self._error = ""
         self._numbers: dict[int, int] = {}
-        """The number of a code's function, by the id of the code."""
+        """Number of a code object's function, by the id of the code object."""
         self._codes: list[CodeType] = []
-        """The codes of the project: they are kept, so that no other code gets the id of one of them."""
+        """Code objects of the project, referenced so that no other one gets the id of one of them."""
         self._functions: dict[tuple[str, int, str], int] = {}
         self._current: dict[int, int] = {}
-        """The calls of each function since the last test started, by its number."""
+        """Calls of each function since the last test started, by its number."""
         self._often: list[CodeType] = []
-        self._place: Place = OUTSIDE
-        self._sets: dict[Place, set[int]] = {}
+        self._context: Context = OUTSIDE
+        self._sets: dict[Context, set[int]] = {}
         self._tests: dict[str, tuple[str, list[str]]] = {}
 
     def start(self) -> None:
-        """Record from now on."""
+        """Start recording."""
         monitoring = self._monitoring
         if monitoring is None:
-            self._problem = TOO_OLD
+            self._error = TOO_OLD
             return
-        self._tool = take_tool(monitoring)
+        self._tool = claim_tool(monitoring)
         if self._tool < 0:
-            self._problem = ALL_TAKEN
+            self._error = NO_FREE_TOOL
             return
         events = monitoring.events
         for event, callback in zip(self._events(), self._callbacks()):
             monitoring.register_callback(self._tool, event, callback)
         monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
 
-    def enter(self, *place: str) -> None:
-        """Record from now on for a test, the import of a file (`module`), a shared `fixture`, or nothing."""
+    def enter(self, *context: str) -> None:
+        """Record for a test, the import of a file (`module`), a shared `fixture`, or nothing from now on."""
         if self._tool < 0:
             return
-        self._keep()
-        self._place = place
+        self._store_calls()
+        self._context = context
         often, self._often = self._often, []
         events = self._monitoring.events
         for code in often:
@@ -81,14 +81,14 @@ class FunctionsRecorder:
             self._monitoring.set_local_events(self._tool, code, events.PY_RETURN | events.PY_YIELD)
 
     def uses(self, nodeid: str, file: str, fixtures: Iterable[str]) -> None:
-        """Note the file of a test, and the fixtures that it uses."""
+        """Record the file of a test, and the fixtures that it uses."""
         if self._tool >= 0:
             self._tests[nodeid] = file, list(fixtures)
 
     def finish(self) -> dict[str, Any]:
-        """Stop recording, and return what was recorded."""
+        """Stop recording, and return the record."""
         if self._tool >= 0:
-            self._keep()
+            self._store_calls()
             monitoring = self._monitoring
             monitoring.set_events(self._tool, 0)
             for code in self._codes:
@@ -98,35 +98,39 @@ class FunctionsRecorder:
             monitoring.free_tool_id(self._tool)
             self._tool = -1
         shared = [
-            [*place, sorted(numbers)] for place, numbers in self._sets.items() if place[0] in ("module", "fixture")
+            [*context, sorted(numbers)]
+            for context, numbers in self._sets.items()
+            if context[0] in ("module", "fixture")
         ]
         tests = [
             [nodeid, file, [one for one in fixtures if ("fixture", one) in self._sets],
              sorted(self._sets.get(("test", nodeid), ()))]
             for nodeid, (file, fixtures) in self._tests.items()
         ]  # fmt: skip
-        modules = {self._own.path(str(getattr(one, "__file__", None) or "")) for one in list(sys.modules.values())}
+        modules = {
+            self._project_code.path(str(getattr(one, "__file__", None) or "")) for one in list(sys.modules.values())
+        }
         data = {
             "functions": [list(one) for one in self._functions],
             "shared": shared,
             "tests": tests,
             "files": sorted(modules - {""}),
         }
-        return {"data": data, "problem": self._problem}
+        return {"data": data, "problem": self._error}
 
-    def _keep(self) -> None:
+    def _store_calls(self) -> None:
         if self._current:
-            self._sets.setdefault(self._place, set()).update(self._current)
-            # The callbacks have this very map.
+            self._sets.setdefault(self._context, set()).update(self._current)
+            # The callbacks use this same map.
             self._current.clear()
 
-    def _look(self, code: CodeType) -> int:
-        """Return the number of a function of the project that is seen for the first time; -1 for any other code."""
-        path = self._own.path(code.co_filename) if is_function(code) else ""
+    def _find_function(self, code: CodeType) -> int:
+        """Return the number of a function of the project on its first call, or -1 for any other code."""
+        path = self._project_code.path(code.co_filename) if is_function(code) else ""
         if not path:
             return -1
-        place = path, code.co_firstlineno, code.co_qualname
-        number = self._functions.setdefault(place, len(self._functions))
+        function = path, code.co_firstlineno, code.co_qualname
+        number = self._functions.setdefault(function, len(self._functions))
         self._numbers[id(code)] = number
         self._codes.append(code)
         events = self._monitoring.events
@@ -138,11 +142,16 @@ class FunctionsRecorder:
         return events.PY_START, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND
 
     def _callbacks(self) -> Sequence[Any]:
-        disable, numbers, current, look = self._monitoring.DISABLE, self._numbers, self._current, self._look
+        disable, numbers, current, find_function = (
+            self._monitoring.DISABLE,
+            self._numbers,
+            self._current,
+            self._find_function,
+        )
 
         def started(code: CodeType, _offset: int) -> Any:
             number = numbers.get(id(code))
-            number = look(code) if number is None else number
+            number = find_function(code) if number is None else number
             if number >= 0:
                 current.setdefault(number, 0)
             return disable

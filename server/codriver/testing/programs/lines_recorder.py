@@ -1,7 +1,7 @@
-"""Records which of the given lines ran, by `sys.monitoring`, which Python has from 3.12 on.
+"""Record which of the given lines run, by `sys.monitoring` of Python 3.12 and later.
 
-The lines belong to functions: those outside of functions run when a file is imported, not in a test, and are left out.
-Each line is noted once, as its event is then disabled.
+Only lines in functions count, because others run when a file is imported and not in a test. Each line is recorded once,
+since its event is then disabled.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from .own_code import ALL_TAKEN, OPTIMIZED, take_tool
+from .project_code import NO_FREE_TOOL, OPTIMIZED, claim_tool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-TOO_OLD = "the lines that tests execute are recorded by sys.monitoring, which Python has from 3.12 on"
+TOO_OLD = "recording the lines that tests execute needs sys.monitoring, which exists from Python 3.12 on"
 
 
 def recorder(options: Mapping[str, Any]) -> LinesRecorder:
@@ -26,7 +26,7 @@ def recorder(options: Mapping[str, Any]) -> LinesRecorder:
 
 
 class LinesRecorder:
-    """The lines that ran. `lines`: those of interest by absolute path, None for all of a file."""
+    """Records lines that run. `lines` are the requested ones by absolute path, or None for all of a file."""
 
     name = "lines"
 
@@ -34,31 +34,31 @@ class LinesRecorder:
         self._lines = {os.path.realpath(path): None if some is None else set(some) for path, some in lines.items()}
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
-        self._problem = ""
+        self._error = ""
         self._real: dict[str, str] = {}
         self._seen: dict[str, set[int]] = {}
         self._codes: list[CodeType] = []
 
     def start(self) -> None:
-        """Record from now on."""
+        """Start recording."""
         monitoring = self._monitoring
         if monitoring is None:
-            self._problem = TOO_OLD
+            self._error = TOO_OLD
             return
-        self._tool = take_tool(monitoring)
+        self._tool = claim_tool(monitoring)
         if self._tool < 0:
-            self._problem = ALL_TAKEN
+            self._error = NO_FREE_TOOL
             return
         events = monitoring.events
         monitoring.register_callback(self._tool, events.PY_START, self._started)
         monitoring.register_callback(self._tool, events.LINE, self._line)
         monitoring.set_events(self._tool, events.PY_START)
 
-    def enter(self, *place: str) -> None:
-        """Nothing to do: the test that runs a line does not matter."""
+    def enter(self, *context: str) -> None:
+        """Do nothing, because it does not matter which test runs a line."""
 
     def uses(self, nodeid: str, file: str, fixtures: object) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def finish(self) -> dict[str, Any]:
         """Stop recording, and return the lines of functions by file, and those of them that ran."""
@@ -74,10 +74,10 @@ class LinesRecorder:
             self._tool = -1
         data = {}
         for path, some in self._lines.items():
-            own = lines_of_functions(path)
-            own = own if some is None else own & some
-            data[path] = {"lines": sorted(own), "ran": sorted(own & self._seen.get(path, set()))}
-        return {"data": data, "problem": self._problem}
+            requested = lines_of_functions(path)
+            requested = requested if some is None else requested & some
+            data[path] = {"lines": sorted(requested), "ran": sorted(requested & self._seen.get(path, set()))}
+        return {"data": data, "problem": self._error}
 
     def _started(self, code: CodeType, _offset: int) -> Any:
         real = self._real.get(code.co_filename)
@@ -94,7 +94,7 @@ class LinesRecorder:
 
 
 def lines_of_functions(path: str) -> set[int]:
-    """Return the lines of a file's functions that a call may run; none for a file that cannot be read."""
+    """Return the lines of a file's functions that a call may run, or none if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             waiting: list[Any] = [compile(file.read(), path, "exec", dont_inherit=True)]

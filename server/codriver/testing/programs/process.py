@@ -1,4 +1,4 @@
-"""The start of a test process: signals, compiled code, and the runner with the plugin that writes events."""
+"""Prepare a test process: signals, compiled code, and the runner with the plugin that writes events."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 _signal: Any = sys.modules["_signal"]
-UNSEEN = "this Python does not run sitecustomize, which shows it the contents to test"
+UNSEEN = "this Python does not run sitecustomize, which provides the content to test"
 IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
 
 
 def use_default_signals() -> None:
-    """Handle signals as Python does when a shell starts it: a process in the background may ignore some."""
+    """Handle signals as Python does when a shell starts it, since a background process may ignore some."""
     for name in dir(_signal):
         if not name.startswith("SIG") or name.startswith("SIG_") or name in IGNORED_BY_PYTHON:
             continue
@@ -40,32 +40,32 @@ def _is_ignored(number: int) -> bool:
 
 
 def prepared(
-    request: Mapping[str, Any], problem: BaseException | None, modules: Mapping[str, Any]
+    request: Mapping[str, Any], import_error: BaseException | None, modules: Mapping[str, Any]
 ) -> Callable[[], object]:
     """Prepare the process, and return the function that runs the tests."""
     use_default_signals()
     ignore_unsettled_code()
     events = EventFile(request["events"])
     keeper = None
-    if "kept_process" in modules:
-        keeper = modules["kept_process"].Keeper(events, os.path.dirname(request["events"]))
+    if "retained_process" in modules:
+        keeper = modules["retained_process"].FailureKeeper(events, os.path.dirname(request["events"]))
         request = dict(request, keeper=keeper)
     if request["has_sources"] and not hasattr(os.stat, "__wrapped__"):
         events.write("problem", kind="no-sources", message=UNSEEN)
         return lambda: sys.exit(1)
-    if problem is None:
+    if import_error is None:
         refusal = modules[request["plugin"]].attach(events, request, modules)
         if refusal:
             events.write("problem", **refusal)
     else:
-        missing = isinstance(problem, ModuleNotFoundError) and problem.name == request["package"]
+        missing = isinstance(import_error, ModuleNotFoundError) and import_error.name == request["package"]
         kind = "no-" + request["package"] if missing else "internal"
-        message = type(problem).__name__ + ": " + str(problem)
+        message = type(import_error).__name__ + ": " + str(import_error)
         if missing:
             message = request["package"] + " is not installed in " + sys.prefix
         events.write("problem", kind=kind, message=message)
     run = runs(request)
-    if isinstance(problem, Exception) and hasattr(os, "fork") and not request["has_sources"]:
+    if isinstance(import_error, Exception) and hasattr(os, "fork") and not request["has_sources"]:
         # A second import would go another way than the first. To replace a process is safe where there is `fork`.
         command = request["orig_argv"]
         return lambda: os.execv(command[0], command)  # noqa: S606 - itself
@@ -86,13 +86,13 @@ def prepared(
 
 
 def attach_to_worker(request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
-    """Let a worker of pytest-xdist describe failures and record as the first process does."""
+    """Make a worker of pytest-xdist describe failures and record as the first process does."""
     ignore_unsettled_code()
     modules[request["plugin"]].attach(EventFile(request["events"]), request, modules, is_worker=True)
 
 
 def runs(request: Mapping[str, Any]) -> Callable[[], object]:
-    """Return the function that runs the tests as Python itself does with `-m`, or with a script."""
+    """Return the function that runs the tests as Python does with `-m`, or with a script."""
     script = request["script"]
     if not script:
         runpy: Any = __import__("runpy")

@@ -1,7 +1,7 @@
-"""The plugin of pytest that writes the events of a run. For pytest 7 and later.
+"""The pytest plugin that writes the events of a run. For pytest 7 and later.
 
-A failure is described in the process that runs the test, and travels with its report, which plugins such as xdist send
-to another process. Everything else is read from the reports.
+A failure is described in the process that runs the test, and transported with its report, which plugins such as xdist
+send to another process. Everything else is read from the reports.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 OLDEST = (7, 0)
 DESCRIPTION = "_codriver_failure"
-"""The attribute of a report that describes its failure."""
+"""Attribute of a report that describes its failure."""
 MOST_DESCRIBED = 200
-"""The failures with frames and variables; more are reported without."""
+"""Maximum number of failures with frames and variables. Others are reported without."""
 MOST_WARNINGS = 20
 RANKS = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
-"""The outcomes of the phases of a test: the first one of these is the outcome of the test."""
+"""Outcomes by priority. The first one among the phases of a test is the outcome of the test."""
 NO_DEBUGGER = (
-    "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace(), and "
+    "a debugger was started, but a test run has no terminal: remove breakpoint() or set_trace(), and "
     "evaluate code in a frame of the failure instead"
 )
 WORKER = """
@@ -51,9 +51,9 @@ try:
 except OSError:
     pass  # a worker on another machine
 """
-"""What a worker of xdist runs before it configures pytest."""
+"""Code that a worker of xdist runs before it configures pytest."""
 WORKER_START = 'if __name__ == "__channelexec__":\n'
-"""The line of the program of a worker behind which it starts. Source: xdist, `remote.py`."""
+"""Line in the program of a worker after which it starts. Source: xdist, `remote.py`."""
 CATEGORIES = {
     "passed": "passed",
     "failed": "failed",
@@ -66,7 +66,7 @@ CATEGORIES = {
     "subtests passed": "subtests_passed",
     "subtests failed": "subtests_failed",
 }
-"""The counts by the categories of pytest's terminal."""
+"""Counts by category of pytest's terminal."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True)
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True)
 early_wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -75,7 +75,7 @@ early_wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True, tryfirst=T
 def attach(
     events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any], *, is_worker: bool = False
 ) -> Values | None:
-    """Let the next configuration of pytest have the plugin; return why it cannot."""
+    """Add the plugin to the next configuration of pytest, or return why that is impossible."""
     version = getattr(pytest, "version_tuple", None) or (0, 0)
     if version[:2] < OLDEST:
         return {"kind": "old-pytest", "message": "pytest " + str(pytest.__version__) + " is installed"}
@@ -104,7 +104,7 @@ def attach(
 
 
 class FailurePlugin:
-    """Describes failures where they happen."""
+    """Describes failures in the process in which they happen."""
 
     def __init__(self, keeper: Any) -> None:
         self.keeper = keeper
@@ -113,14 +113,14 @@ class FailurePlugin:
 
     @early
     def pytest_sessionstart(self, session: Any) -> None:
-        """Note that there will be no frames where workers run the tests."""
+        """Record that no frames are available if workers run the tests."""
         self.config = session.config
         if self.keeper is not None and session.config.pluginmanager.has_plugin("dsession"):
             self.keeper.obstacle = "it ran in a worker of pytest-xdist"
 
     @early_wrapper
     def pytest_runtest_makereport(self, item: Item, call: Any) -> Iterator[None]:
-        """Describe the failure of a phase of a test, before its fixtures are torn down."""
+        """Describe the failure of a test's phase, before its fixtures are torn down."""
         outcome: Any = yield
         if call.excinfo is None or outcome.excinfo is not None:
             return
@@ -132,7 +132,7 @@ class FailurePlugin:
 
     @early
     def pytest_runtest_logreport(self, report: Report) -> None:
-        """Forget the failure of a test that runs once more."""
+        """Discard the failure of a test that runs again."""
         if self.keeper is not None and report.outcome == "rerun":
             self.keeper.forget(printed_id(self.config, report.nodeid))
 
@@ -149,7 +149,7 @@ class FailurePlugin:
 
     @early
     def pytest_enter_pdb(self, config: Any, pdb: Any) -> None:
-        """Fail a test that starts a debugger, which would read what nobody can type."""
+        """Fail a test that starts a debugger, which would wait for input."""
         capture = config.pluginmanager.get_plugin("capturemanager")
         if capture is not None:
             capture.resume()
@@ -178,7 +178,7 @@ def description_of(excinfo: Any) -> Values:
 
 
 class Test:
-    """What is known of a test that is running."""
+    """What is known about a running test."""
 
     __test__ = False
 
@@ -196,7 +196,7 @@ class Test:
 
 
 class EventsPlugin:
-    """Writes the events of a run. Under xdist it lives in the process that distributes the tests."""
+    """Writes the events of a run. With xdist, it runs in the process that distributes the tests."""
 
     def __init__(self, events: EventFile, request: Mapping[str, Any]) -> None:
         self.events = events
@@ -206,9 +206,9 @@ class EventsPlugin:
         self.tests: dict[str, Test] = {}
         self.printed: dict[str, str] = {}
         self.paths: dict[str, str] = {}
-        """The absolute paths of the files of tests, as JSON."""
+        """Absolute paths of test files, as JSON."""
         self.encoded: dict[str, str] = {}
-        """The ids of tests, as JSON."""
+        """Ids of tests, as JSON."""
         self.counts: dict[str, int] = {}
         self.deselected = 0
         self.status: int | None = None
@@ -221,13 +221,13 @@ class EventsPlugin:
 
     @early_wrapper
     def pytest_cmdline_parse(self) -> Iterator[None]:
-        """Note why pytest does not accept its arguments."""
+        """Report why pytest does not accept its arguments."""
         outcome: Any = yield
         self.note_usage(outcome)
 
     @early_wrapper
     def pytest_cmdline_main(self, config: Any) -> Iterator[None]:
-        """Note why pytest does not accept its arguments, and turn a request for the debugger into a kept process."""
+        """Report why pytest does not accept its arguments, and retain the process if a debugger was requested."""
         option = config.option
         if getattr(option, "usepdb", False):
             option.usepdb = False
@@ -235,7 +235,7 @@ class EventsPlugin:
         self.note_usage(outcome)
 
     def note_usage(self, outcome: Any) -> None:
-        """Write the problem of a run that ends before its tests."""
+        """Write the error of a run that ends before its tests."""
         if outcome.excinfo is None:
             return
         error = outcome.excinfo[1]
@@ -250,7 +250,7 @@ class EventsPlugin:
 
     @early
     def pytest_configure(self, config: Any) -> None:
-        """Keep the configuration."""
+        """Store the configuration."""
         self.config = config
 
     @early
@@ -271,16 +271,16 @@ class EventsPlugin:
 
     @early
     def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
-        """Count a warning, and keep the first ones."""
+        """Count a warning, and store the first ones."""
         self.warned += 1
         if len(self.warnings) < MOST_WARNINGS:
             text = class_name(warning_message.category) + ": " + str(warning_message.message)
-            place = str(warning_message.filename) + ":" + str(warning_message.lineno)
-            self.warnings.append(cut((nodeid + ": " if nodeid else "") + text + " (" + place + ")", 500))
+            warning_location = str(warning_message.filename) + ":" + str(warning_message.lineno)
+            self.warnings.append(cut((nodeid + ": " if nodeid else "") + text + " (" + warning_location + ")", 500))
 
     @early
     def pytest_sessionfinish(self, session: Any, exitstatus: Any) -> None:
-        """Write the tests whose end nobody reported."""
+        """Write the tests whose end was not reported."""
         self.status = int(exitstatus)
         for nodeid in list(self.tests):
             if self.tests[nodeid].outcomes - {"passed"}:
@@ -319,7 +319,7 @@ class EventsPlugin:
 
     @early
     def pytest_collection_finish(self, session: Any) -> None:
-        """Write the tests that will run. Under xdist the workers collect them."""
+        """Write the tests that will run. With xdist, the workers collect them."""
         self.secrets.report_all()
         if self.config.pluginmanager.has_plugin("dsession"):
             return
@@ -335,15 +335,15 @@ class EventsPlugin:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Let a worker of xdist, which has not started yet, describe failures and record."""
+        """Make a worker of xdist, which has not started yet, describe failures and record."""
         gateway = node.gateway
         plain_exec = gateway.remote_exec
 
         def remote_exec(source: Any, **named: Any) -> Any:
             del gateway.remote_exec
-            places = (self.request["boot"], self.request["programs"], self.request["path"])
-            # A second program beside that of xdist would be refused, and to wait for its end takes time.
-            return plain_exec(with_program(source, WORKER.format(*map(repr, places))), **named)
+            arguments = (self.request["boot"], self.request["programs"], self.request["path"])
+            # A second program next to that of xdist would be refused, and waiting for its end takes time.
+            return plain_exec(with_program(source, WORKER.format(*map(repr, arguments))), **named)
 
         gateway.remote_exec = remote_exec
 
@@ -385,7 +385,7 @@ class EventsPlugin:
 
     @early
     def pytest_runtest_logreport(self, report: Report) -> None:
-        """Note the outcome of a phase of a test, or of a part of it."""
+        """Record the outcome of a test's phase or subtest."""
         test = self.tests.get(report.nodeid)
         if test is None:
             test = self.tests[report.nodeid] = Test()
@@ -434,7 +434,7 @@ class EventsPlugin:
         self.finish(nodeid)
 
     def finish(self, nodeid: str) -> None:
-        """Write the outcome of a test; one that was interrupted has none."""
+        """Write the outcome of a test. An interrupted one has none."""
         test = self.tests.get(nodeid)
         if test is None or test.is_rerunning:
             return
@@ -476,14 +476,14 @@ class EventsPlugin:
         return found
 
     def failure(self, report: Report, phase: str, part: str = "") -> Values:
-        """Return a failure: its description, if it has one, and what pytest prints of it."""
+        """Return a failure: its description, if it has one, and the text that pytest prints."""
         found = dict(report.__dict__.pop(DESCRIPTION, None) or {"type": "", "frames": [], "chain": []})
         longrepr = report.longrepr
         crash = getattr(getattr(longrepr, "reprcrash", None), "message", None)
         try:
             text = report.longreprtext
         except Exception as failure:
-            text = "the failure cannot be shown: " + type(failure).__name__
+            text = "the failure cannot be displayed: " + type(failure).__name__
         plain = longrepr if isinstance(longrepr, str) else getattr(longrepr, "errorstring", None)
         message = found.get("message") or crash or plain or text
         sections = [[title, cut(content, 4000)] for title, content in getattr(report, "sections", ()) if content]
@@ -510,7 +510,7 @@ class EventsPlugin:
 
 
 class ChosenPlugin:
-    """Leaves out the tests that were not chosen, and lets the first of the chosen ones run first."""
+    """Deselects tests that were not chosen, and runs the first of the chosen ones first."""
 
     def __init__(self, functions: list[str], files: list[str]) -> None:
         self.ranks = {name: rank for rank, name in enumerate(functions)}
@@ -534,7 +534,7 @@ class ChosenPlugin:
 
 
 def with_program(source: Any, program: str) -> Any:
-    """Return the program of a worker of xdist with another one at its start; or as it is, if it is of another kind."""
+    """Return the program of an xdist worker with another one inserted at its start, or unchanged if it is unknown."""
     try:
         text = source if isinstance(source, str) else inspect.getsource(source)
     except (OSError, TypeError):
@@ -544,7 +544,7 @@ def with_program(source: Any, program: str) -> Any:
 
 
 def printed_id(config: Any, nodeid: str) -> str:
-    """Return a test's id as pytest prints it: its file is relative to where pytest was started, not to the root."""
+    """Return a test's id as pytest prints it, relative to where pytest was started and not to the root."""
     nodeid = str(nodeid)
     root, start = str(config.rootpath), str(config.invocation_params.dir)
     path, separator, rest = nodeid.partition("::")
@@ -564,23 +564,23 @@ def reason_of(report: Report) -> str:
 
 
 def part_of(report: Report) -> str | None:
-    """Return the description of a subtest; None for the report of a whole test."""
+    """Return the description of a subtest, or None for the report of a whole test."""
     describe = getattr(report, "_sub_test_description", getattr(report, "sub_test_description", None))
     return None if describe is None else str(describe()).strip()
 
 
 class RecorderPlugin:
-    """Runs recorders while tests run, and writes what they recorded."""
+    """Runs recorders during tests, and writes their records."""
 
     def __init__(self, events: EventFile, recorders: list[Any]) -> None:
         self.events, self.recorders = events, recorders
-        self.place: tuple[str, ...] = ("", "")
+        self.context: tuple[str, ...] = ("", "")
 
-    def enter(self, *place: str) -> None:
-        """Record from now on for a test, the import of a file, or a fixture."""
-        self.place = place
+    def enter(self, *context: str) -> None:
+        """Record for a test, the import of a file, or a fixture from now on."""
+        self.context = context
         for one in self.recorders:
-            one.enter(*place)
+            one.enter(*context)
 
     @early
     def pytest_sessionstart(self, session: Any) -> None:
@@ -611,7 +611,7 @@ class RecorderPlugin:
     @early_wrapper
     def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
         """Record a shared fixture for all tests that use it."""
-        before = self.place
+        before = self.context
         if fixturedef.scope != "function":
             self.enter("fixture", fixturedef.argname)
         yield
@@ -620,7 +620,7 @@ class RecorderPlugin:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Write what was recorded."""
+        """Write the records."""
         for one in self.recorders:
             self.events.write("recorded", recorder=one.name, **one.finish())
 

@@ -1,8 +1,8 @@
-"""Shows a Python process, and each Python that it starts, other contents of some files, while the disk stays as it is.
+"""Make a Python process, and each Python that it starts, see other content of some files, without changing the disk.
 
-It runs as `sitecustomize`, from a directory in PYTHONPATH, which has the contents and a table of them. Opening, stat,
-listings and imports see the contents; a path without contents is not there. Other programs than Python see the disk. No
-code is taken from a cache or put there.
+It runs as `sitecustomize`, from a directory in PYTHONPATH that has the content and a table. Opening, stat, listings and
+imports see the content. A path without content does not exist. Programs other than Python see the disk. Code is neither
+read from caches nor written to them.
 """
 
 from __future__ import annotations
@@ -20,69 +20,69 @@ if TYPE_CHECKING:
     from typing import Any
 
 TABLE = "table"
-"""The file in the directory with the place of each path's contents, None for a path that is not there."""
+"""File in the directory that maps each path to the file with its content, or to None if it does not exist."""
 
 
 class Replaced:
-    """A function on files that acts as a built-in one: a class that has it as an attribute passes no `self`."""
+    """A replacement of a built-in function on files. A class that has it as an attribute passes no `self`."""
 
-    def __init__(self, call: Callable[..., Any], place: Callable[[Any], Any]) -> None:
+    def __init__(self, call: Callable[..., Any], locate: Callable[[Any], Any]) -> None:
         self.__wrapped__ = call
         self.__name__ = getattr(call, "__name__", "open")
         self.__qualname__ = self.__name__
         self.__doc__ = call.__doc__
         self.__module__ = getattr(call, "__module__", "os") or "os"
-        self._place = place
+        self._content = locate
 
     def __call__(self, *given: Any, **named: Any) -> Any:
-        """Call the function with the place of the contents."""
+        """Call the function with the file that has the content."""
         if named.get("dir_fd") is not None:
             return self.__wrapped__(*given, **named)
         if given:
-            return self.__wrapped__(self._place(given[0]), *given[1:], **named)
-        named = {key: self._place(one) if key in ("file", "path") else one for key, one in named.items()}
+            return self.__wrapped__(self._content(given[0]), *given[1:], **named)
+        named = {key: self._content(one) if key in ("file", "path") else one for key, one in named.items()}
         return self.__wrapped__(**named)
 
 
 class Entry:
-    """An entry of a directory that is on no disk, as `os.scandir` gives it."""
+    """A directory entry that is not on disk, like those of `os.scandir`."""
 
-    def __init__(self, directory: Any, name: str, place: str) -> None:
+    def __init__(self, directory: Any, name: str, content: str) -> None:
         is_bytes = isinstance(directory, bytes)
         self.name: Any = os.fsencode(name) if is_bytes else name
         self.path: Any = os.path.join(directory, self.name)
-        self._place = place
+        self._content = content
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a directory."""
-        return os.path.isdir(self._place)
+        """Return whether it is a directory."""
+        return os.path.isdir(self._content)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Whether it is a file."""
-        return not os.path.isdir(self._place)
+        """Return whether it is a file."""
+        return not os.path.isdir(self._content)
 
     def is_symlink(self) -> bool:
-        """False: it is no link."""
+        """Return False."""
         return False
 
     def is_junction(self) -> bool:
-        """False: it is no link."""
+        """Return False."""
         return False
 
     def inode(self) -> int:
-        """Return the number of the contents' file."""
-        return os.stat(self._place).st_ino
+        """Return the inode of the content's file."""
+        return os.stat(self._content).st_ino
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the status of the contents' file."""
-        return os.stat(self._place)
+        """Return the status of the content's file."""
+        return os.stat(self._content)
 
     def __fspath__(self) -> Any:
         return self.path
 
 
 class Entries:
-    """The entries of a directory, as `os.scandir` gives them."""
+    """The entries of a directory, like those of `os.scandir`."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)
@@ -100,22 +100,22 @@ class Entries:
         self.close()
 
     def close(self) -> None:
-        """End the listing."""
+        """Stop the listing."""
         self._entries = iter(())
 
 
 class Contents:
-    """The contents in place of files."""
+    """The content that replaces that of files."""
 
     def __init__(self, table: dict[str, str | None]) -> None:
-        self._places = {os.path.realpath(path): place for path, place in table.items()}
-        self._names = {os.path.basename(path) for path in self._places}
+        self._content_files = {os.path.realpath(path): content_file for path, content_file in table.items()}
+        self._names = {os.path.basename(path) for path in self._content_files}
         self._changes: dict[str, dict[str, str | None]] = {}
-        """By directory, the place of each changed entry."""
-        for path, place in self._places.items():
-            self._changes.setdefault(os.path.dirname(path), {})[os.path.basename(path)] = place
+        """The replacement of each changed entry, by directory."""
+        for path, content_file in self._content_files.items():
+            self._changes.setdefault(os.path.dirname(path), {})[os.path.basename(path)] = content_file
         self._resolving: set[int] = set()
-        """The threads that resolve a path, which looks at the disk."""
+        """Threads that are resolving a path, which has to use the disk."""
         self._listdir, self._scandir = os.listdir, os.scandir
 
     def _real(self, path: str) -> str:
@@ -126,18 +126,18 @@ class Contents:
         finally:
             self._resolving.discard(thread)
 
-    def place(self, path: Any) -> Any:
-        """Return where the contents of a path are; the path itself if it was not replaced."""
+    def content_of(self, path: Any) -> Any:
+        """Return the path of a file's content, or the path itself if it was not replaced."""
         try:
             text = os.fsdecode(path)
-        except TypeError:  # a descriptor, or a mistake that the system reports
+        except TypeError:  # a descriptor, or an error that the system reports
             return path
         if os.path.basename(text) not in self._names or _thread.get_ident() in self._resolving:
             return path
-        place = self._places.get(self._real(text), path)
-        if place is None:
+        content_file = self._content_files.get(self._real(text), path)
+        if content_file is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return place
+        return content_file
 
     def _changes_in(self, path: Any) -> dict[str, str | None]:
         try:
@@ -146,40 +146,46 @@ class Contents:
             return {}
 
     def listdir(self, path: Any = None) -> list[Any]:
-        """List the names in a directory, as `os.listdir` does."""
-        found = self._listdir(self.place(path))
+        """List the names in a directory like `os.listdir`."""
+        found = self._listdir(self.content_of(path))
         changed = self._changes_in("." if path is None else path)
         present = {os.fsdecode(one) for one in found}
-        kept = [one for one in found if changed.get(os.fsdecode(one), "") is not None]
-        added = [one for one, place in changed.items() if place is not None and one not in present]
-        return kept + [os.fsencode(one) if isinstance(path, bytes) else one for one in added]
+        remaining = [one for one in found if changed.get(os.fsdecode(one), "") is not None]
+        added = [one for one, content_file in changed.items() if content_file is not None and one not in present]
+        return remaining + [os.fsencode(one) if isinstance(path, bytes) else one for one in added]
 
     def scandir(self, path: Any = None) -> Any:
-        """List the entries of a directory, as `os.scandir` does."""
+        """List the entries of a directory like `os.scandir`."""
         changed = self._changes_in("." if path is None else path)
-        plain: Any = self._scandir(self.place(path))
+        plain: Any = self._scandir(self.content_of(path))
         if not changed:
             return plain
         with plain as found:
             entries = list(found)
         present = {os.fsdecode(one.name) for one in entries}
-        kept: list[Any] = [one for one in entries if changed.get(os.fsdecode(one.name), "") is not None]
-        added = [(one, place) for one, place in changed.items() if place is not None and one not in present]
-        return Entries(kept + [Entry("." if path is None else path, one, place) for one, place in added])
+        remaining: list[Any] = [one for one in entries if changed.get(os.fsdecode(one.name), "") is not None]
+        added = [
+            (one, content_file)
+            for one, content_file in changed.items()
+            if content_file is not None and one not in present
+        ]
+        return Entries(
+            remaining + [Entry("." if path is None else path, one, content_file) for one, content_file in added]
+        )
 
 
 def show(contents: Contents) -> None:
-    """Show contents in place of files, from now on."""
+    """Replace the content of files from now on."""
     external: Any = sys.modules["_frozen_importlib_external"]
     loader, plain_path_stats = external.SourceFileLoader, external.SourceFileLoader.path_stats
 
     def path_stats(self: object, path: str) -> object:
-        if contents.place(path) != path:
+        if contents.content_of(path) != path:
             raise OSError("its code is in no cache")
         return plain_path_stats(self, path)
 
     opening = (builtins.open, io.open_code, os.open, os.stat, os.lstat, os.access)
-    replaced: dict[Any, Any] = {call: Replaced(call, contents.place) for call in opening}
+    replaced: dict[Any, Any] = {call: Replaced(call, contents.content_of) for call in opening}
     replaced[os.listdir], replaced[os.scandir] = contents.listdir, contents.scandir
     names = ("open", "open_code", "stat", "lstat", "access", "listdir", "scandir", "_builtin_open")
     owners = [builtins, io, os, *map(sys.modules.get, ("_io", os.name, "tokenize"))]
@@ -190,7 +196,7 @@ def show(contents: Contents) -> None:
     for able in (os.supports_dir_fd, os.supports_fd, os.supports_follow_symlinks, os.supports_effective_ids):
         able.update([replaced[call] for call in replaced if call in able])
     loader.path_stats, sys.dont_write_bytecode = path_stats, True
-    # What the start imported has listed directories before.
+    # Imports during the start have cached listings of directories.
     finders: list[Any] = list(sys.path_importer_cache.values())
     for finder in finders:
         if hasattr(finder, "invalidate_caches"):
@@ -198,9 +204,9 @@ def show(contents: Contents) -> None:
 
 
 def run_next(directory: str) -> None:
-    """Run the project's own `sitecustomize`, which this one hides."""
-    here = os.path.realpath(directory)
-    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != here]
+    """Run the project's `sitecustomize`, which this one hides."""
+    program_directory = os.path.realpath(directory)
+    sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != program_directory]
     sys.path_importer_cache.pop(directory, None)
     external: Any = sys.modules["_frozen_importlib_external"]
     spec = external.PathFinder.find_spec("sitecustomize", sys.path)

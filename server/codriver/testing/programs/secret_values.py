@@ -1,7 +1,7 @@
-"""The secrets that a test run knows by their names: in its environment, in the project's `.env`, in Django's settings.
+"""Find the secrets of a test run by name: in its environment, the project's `.env`, and Django's settings.
 
-The server takes them out of everything that the run prints and reports. They are looked for before the tests, and after
-each test, since code may load them at any time. Nothing of the project is called for that.
+The server removes them from everything that the run prints and reports. They are searched for before the tests and
+after each test, because code may load them at any time. No code of the project is called.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .event_file import EventFile
 
 NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
-"""How the names of secrets end, as the log takes them out."""
+"""Ends of the names of secrets, as in the log's redaction."""
 MIN_CHARACTERS = 8
 SETTINGS_FILE = ".env"
 MOST_CHARACTERS = 2**18
@@ -31,11 +31,11 @@ class SecretValues:
         self._seen: set[tuple[str, str]] = set()
 
     def report_all(self) -> None:
-        """Report what is new of all places."""
+        """Report new secrets from all sources."""
         self._report([*from_file(SETTINGS_FILE), *from_environment(), *from_django()])
 
     def report_environment(self) -> None:
-        """Report what is new in the environment."""
+        """Report new secrets in the environment."""
         self._report(list(from_environment()))
 
     def _report(self, found: list[tuple[str, str]]) -> None:
@@ -46,13 +46,13 @@ class SecretValues:
 
 
 def is_secret(name: object, value: object) -> bool:
-    """Whether a value is a secret by its name."""
+    """Return whether a value is a secret, judging by its name."""
     is_text = type(name) is str and type(value) is str
     return is_text and name.upper().endswith(NAME_ENDINGS) and len(value) >= MIN_CHARACTERS  # type: ignore[attr-defined, arg-type]
 
 
 def from_environment() -> Iterator[tuple[str, str]]:
-    """The secrets of the present environment. A test may have replaced it by anything."""
+    """Yield the secrets of the environment, which a test may have replaced by anything."""
     try:
         names = [name for name in list(os.environ) if name.upper().endswith(NAME_ENDINGS)]
         yield from [(name, os.environ[name]) for name in names if is_secret(name, os.environ.get(name))]
@@ -61,7 +61,7 @@ def from_environment() -> Iterator[tuple[str, str]]:
 
 
 def from_file(path: str) -> Iterator[tuple[str, str]]:
-    """The secrets of a file with lines `NAME=value`."""
+    """Yield the secrets of a file with lines `NAME=value`."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(MOST_CHARACTERS).splitlines()
@@ -78,7 +78,7 @@ def from_file(path: str) -> Iterator[tuple[str, str]]:
 
 
 def from_django() -> Iterator[tuple[str, str]]:
-    """The secrets among Django's settings, if they are loaded."""
+    """Yield the secrets among Django's settings, if they are loaded."""
     settings: Any = getattr(sys.modules.get("django.conf"), "settings", None)
     wrapped = getattr(settings, "__dict__", {}).get("_wrapped")
     yield from [(name, one) for name, one in getattr(wrapped, "__dict__", {}).items() if is_secret(name, one)]

@@ -1,7 +1,7 @@
-"""The start of a test process: `__main__`, the path and the arguments are as Python has them with `-m`.
+"""Start a test process: `__main__`, the path and the arguments are as Python sets them with `-m`.
 
-Everything that is used here is loaded when Python starts: to the tests, nothing was imported before them that their
-runner does not import itself. The other programs are loaded after the runner, and leave nothing in `sys.modules`.
+Only modules that Python loads when it starts are used, so that to the tests nothing was imported that their runner does
+not import. The other programs are loaded after the runner, and leave nothing in `sys.modules`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def load_programs(codes: Codes) -> dict[str, Any]:
         for name, code in codes:
             sys.modules[name] = modules[name.rpartition(".")[2]] = module = type(sys)(name)
             module.__package__ = name.rpartition(".")[0]
-            # No such file exists; modules that recognise their own directory by it must not find the project's.
+            # A file that does not exist, so that modules do not mistake the project's directory for theirs.
             module.__file__ = os.sep + os.path.join("<codriver>", *name.split("."))
             exec(code, module.__dict__)
     finally:
@@ -40,7 +40,7 @@ def load_programs(codes: Codes) -> dict[str, Any]:
 
 
 def become_main(script: str) -> None:
-    """Leave `__main__` and the path as Python has them when it starts with `-m`."""
+    """Set `__main__` and the path as Python does when it starts with `-m`."""
     frozen: Any = sys.modules["_frozen_importlib"]
     module: Any = type(sys)("__main__")
     first, sys.modules["__main__"] = vars(sys.modules["__main__"]), module
@@ -56,28 +56,28 @@ def become_main(script: str) -> None:
 
 
 def prepare(codes: Codes, path: str, script: str) -> Callable[[], object]:
-    """Make the process ready for the request in a file, and return the function that runs the tests."""
+    """Prepare the process for the request in a file, and return the function that runs the tests."""
     with open(path, encoding="utf-8") as file:
         request = eval(file.read(), {})
     become_main(script)
     sys.argv[:] = request["argv"]
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = request["orig_argv"]
-    problem: BaseException | None = None
+    import_error: BaseException | None = None
     try:
         for name in request["imports"]:
             __import__(name)
     except BaseException as error:
-        problem = error
-    if problem is not None:
+        import_error = error
+    if import_error is not None:
         codes = [one for one in codes if one[0] in request["without_runner"]]
     modules = load_programs(codes)
-    run: Callable[[], object] = modules["process"].prepared(request, problem, modules)
+    run: Callable[[], object] = modules["process"].prepared(request, import_error, modules)
     return run
 
 
 def attach(codes: Codes, path: str) -> None:
-    """Attach the programs to a process that goes on to run tests by itself: a worker of pytest-xdist."""
+    """Attach the programs to a process that runs tests by itself: a worker of pytest-xdist."""
     with open(path, encoding="utf-8") as file:
         request = eval(file.read(), {})
     modules = load_programs(codes)

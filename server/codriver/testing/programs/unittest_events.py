@@ -1,8 +1,8 @@
-"""The events of a run by `unittest`, or by Django's runner, which is built on it.
+"""Write the events of a run by `unittest`, or by Django's runner, which is based on it.
 
-Results are read where `TestResult` gets them, so that a runner may have a class of results of its own. Only the result
-that a runner makes counts, as tests of test tools make others. Django's processes for parallel tests send what they got
-to the first process, whose result gets it again; a copy of the process writes no events.
+Results are read from calls of `TestResult`, so that a runner may have its own result class. Only the result that a
+runner creates counts, because tests of test tools create others. Django's processes for parallel tests send their
+results to the first process, whose result receives them again. Copies of the process write no events.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 NO_DEBUGGER = (
-    "a debugger was started here, and nobody can type into a test run: remove breakpoint() or set_trace(), and "
+    "a debugger was started, but a test run has no terminal: remove breakpoint() or set_trace(), and "
     "evaluate code in a frame of the failure instead"
 )
 
 
 def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, Any]) -> None:
-    """Let the results of the runner be written."""
+    """Write the results of the runner as events."""
     recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
     listener = Listener(events, recorders, request.get("keeper"))
     runner: Any = unittest.TextTestRunner
@@ -66,12 +66,12 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
 
 
 def no_debugger(*_given: object, **_named: object) -> None:
-    """Fail the test that starts a debugger."""
+    """Fail a test that starts a debugger."""
     raise RuntimeError(NO_DEBUGGER)
 
 
 def wrap(name: str, listener: Listener) -> None:
-    """Let a method of results report to the listener first."""
+    """Make a method of results call the listener first."""
     kind: Any = unittest.TestResult
     plain, report = getattr(kind, name), getattr(listener, name)
 
@@ -97,7 +97,7 @@ def each_test(suite: Any) -> list[Case]:
 
 
 class Listener:
-    """Writes what the result of a run gets."""
+    """Writes the calls of a run's result as events."""
 
     def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
         self.events, self.recorders, self.keeper = events, recorders, keeper
@@ -110,7 +110,7 @@ class Listener:
         self.outcome = "passed"
         self.failures: list[Values] = []
         self.reason = ""
-        self.began = 0.0
+        self.started = 0.0
 
     def collected(self, suite: Any) -> None:
         """Write the tests that will run."""
@@ -135,11 +135,11 @@ class Listener:
     def startTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
         """Write the start of a test."""
         self.running, self.outcome, self.failures, self.reason = test, "passed", [], ""
-        self.began = time.perf_counter()
+        self.started = time.perf_counter()
         name = name_of(test)
         self.events.write("started", nodeid=name)
         for one in self.recorders:
-            one.uses(name, place_of(test)[0] or "", ())
+            one.uses(name, location_of(test)[0] or "", ())
             one.enter("test", name)
 
     def stopTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
@@ -149,13 +149,13 @@ class Listener:
             for one in self.recorders:
                 one.enter("", "")
             self.secrets.report_environment()
-            self.write(test, time.perf_counter() - self.began)
+            self.write(test, time.perf_counter() - self.started)
 
     def write(self, test: Case, seconds: float, *, is_collector: bool = False) -> None:
         """Write the outcome of a test, or of the setup of a class or module."""
         name = {"error": "errors"}.get(self.outcome, self.outcome)
         self.counts[name] = self.counts.get(name, 0) + 1
-        file, line = place_of(test)
+        file, line = location_of(test)
         self.events.add(
             "test",
             nodeid=name_of(test),
@@ -169,7 +169,7 @@ class Listener:
         )
 
     def bad(self, test: Case, outcome: str, error: Any, part: str = "") -> None:
-        """Note a failure."""
+        """Record a failure."""
         kind, value, trace = error
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
         if isinstance(value, BaseException) and trace is not None:
@@ -189,45 +189,45 @@ class Listener:
             self.outcome = outcome
 
     def addSuccess(self, test: Case) -> None:  # noqa: N802  # unittest's name
-        """Keep the outcome: a test passes unless something else is reported."""
+        """Do nothing: a test passes unless something else is reported."""
 
     def addError(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
-        """Note an error."""
+        """Record an error."""
         self.bad(test, "error", err)
 
     def addFailure(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
-        """Note a failed assertion."""
+        """Record a failed assertion."""
         self.bad(test, "failed", err)
 
     def addSkip(self, test: Case, reason: str) -> None:  # noqa: N802  # unittest's name
-        """Note that a test, or all of a class or module, was skipped."""
+        """Record that a test, or all tests of a class or module, were skipped."""
         self.outcome, self.reason = "skipped", reason
         if self.running is None:
             self.failures = []
             self.write(test, 0.0, is_collector=not hasattr(test, "_testMethodName"))
 
     def addExpectedFailure(self, test: Case, err: Any) -> None:  # noqa: N802  # unittest's name
-        """Note an expected failure."""
+        """Record an expected failure."""
         self.outcome = "xfailed"
 
     def addUnexpectedSuccess(self, test: Case) -> None:  # noqa: N802  # unittest's name
-        """Note a success that was not expected, which fails the run."""
+        """Record an unexpected success, which fails the run."""
         self.outcome = "xpassed"
 
     def addSubTest(self, test: Case, subtest: Case, err: Any) -> None:  # noqa: N802  # unittest's name
-        """Note a failed part of a test."""
+        """Record a failed subtest."""
         if err is not None:
             is_failure = issubclass(err[0], test.failureException)
             self.bad(test, "failed" if is_failure else "error", err, subtest._subDescription())
 
 
 def name_of(test: Case) -> str:
-    """Return the name by which a test can be run again."""
+    """Return the name with which a test can be run again."""
     identity: Callable[[], object] = getattr(test, "id", lambda: str(test))
     return str(identity())
 
 
-def place_of(test: Case) -> tuple[str | None, int | None]:
+def location_of(test: Case) -> tuple[str | None, int | None]:
     """Return the file and the first line of a test."""
     method = getattr(test, getattr(test, "_testMethodName", ""), None)
     while hasattr(method, "__wrapped__"):

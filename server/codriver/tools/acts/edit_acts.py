@@ -252,9 +252,9 @@ class LiveSteps:
             passed = [one for one in failed if verdict.before.get(one) == "passed"]
             verdict = replace(verdict, again=await self._outcomes(job, passed) if passed else {})
         self._verdict = verdict
-        if not report.results and report.problem is not None:
-            reason = "no-tests" if report.problem.kind == "usage" else "evaluation-failed"
-            return {"reason": reason, "message": f"{report.problem.message}: the edit is kept, but not tested"}
+        if not report.results and report.error is not None:
+            reason = "no-tests" if report.error.kind == "usage" else "evaluation-failed"
+            return {"reason": reason, "message": f"{report.error.message}: the edit is kept, but not tested"}
         unexplained = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
         tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in unexplained}
         rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]
@@ -282,7 +282,7 @@ class LiveSteps:
                 job.spec,
                 arguments=tuple(paths),
                 sources=sources or {},
-                keeps_failed_process=False,
+                retains_failed_process=False,
                 chosen=None,
                 recorders={},
             )

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.core.values import Evaluation
-    from codriver.testing.runs import FailureFrame, Interruption, Runner, RunProblem, TestFailure, TestFinished
+    from codriver.testing.runs import FailureFrame, Interruption, RunError, Runner, TestFailure, TestFinished
     from codriver.testing.test_jobs import JobReport
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.acts.test_environments import TestEnvironment
@@ -133,7 +133,7 @@ async def make_job(
             environment={**environment.variables, **arguments.env},
             recorders={FUNCTIONS: {}, **added},
             roots=(str(workspace),),
-            keeps_failed_process=True,
+            retains_failed_process=True,
         )
         limit_ms = arguments.run_limit_ms(call.wait_ms(arguments.timeout_ms))
         runner: Runner = "django" if (directory / MANAGE).is_file() else "unittest"
@@ -254,7 +254,7 @@ def _progress(job_report: JobReport) -> dict[str, object]:
 
 def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object]:
     """Return the answer fields that explain why a run did not pass."""
-    report, error = job_report.report, job_report.report.problem
+    report, error = job_report.report, job_report.report.error
     fields: dict[str, object] = {"exitStatus": report.exit_status}
     if job_report.limit_passed:
         fields |= {"reason": "timed-out", "message": f"the run was stopped after {job_report.limit_passed}"}
@@ -280,7 +280,7 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _error_fields(error: RunProblem) -> dict[str, object]:
+def _error_fields(error: RunError) -> dict[str, object]:
     reason = "bad-arguments" if error.kind == "usage" else "evaluation-failed"
     if error.kind.startswith(("no-", "old-")):
         reason = "capability-missing"
@@ -455,7 +455,7 @@ def _display_path(file: str, workspace: Path) -> str:
 def _shows_output(job_report: JobReport) -> bool:
     """Return whether an option requested terminal output, or the output is the only explanation."""
     report = job_report.report
-    if not report.results or (report.problem is not None and not report.failures):
+    if not report.results or (report.error is not None and not report.failures):
         return True
     options = [one.partition("=")[0] for one in job_report.job.spec.arguments if one.startswith("-")]
     return any(one not in SILENT and one[:2] not in ("-k", "-m", "-n", "-p", "-o") for one in options)

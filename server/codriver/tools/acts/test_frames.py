@@ -9,7 +9,7 @@ from codriver.core.actions import StartJob
 from codriver.core.values import TEST_JOBS, Request
 from codriver.errors import refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
-from codriver.testing.kept_failure import FrameCode
+from codriver.testing.retained_failure import FrameCode
 from codriver.tools.acts.submission import check_limits
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def why_no_frames(call: Call, run: str) -> str:
         return ""
     job_report = call.services.tests.report(run)
     finished = job_report.report.finished if job_report is not None else None
-    return f"no frames: {(finished.not_kept if finished is not None else '') or GONE}"
+    return f"no frames: {(finished.why_not_retained if finished is not None else '') or GONE}"
 
 
 def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int, description: str | None) -> str:

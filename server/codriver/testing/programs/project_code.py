@@ -1,4 +1,4 @@
-"""The project's own code, by its file: below the directories of the project, and not in an environment."""
+"""Recognise the project's code by its file: below the directories of the project, and not in an environment."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 OPTIMIZED = 1
-"""The flag of a function's code. Source: `inspect`."""
+"""Flag of a function's code object. Source: `inspect`."""
 TOOL_IDS = (4, 3, 5, 2)
-"""The ids of `sys.monitoring` without an owner in Python, then the profiler's; never the debugger's or coverage's."""
+"""Ids of `sys.monitoring` that Python does not assign, then the profiler's, but never the debugger's or coverage's."""
 TOOL_NAME = "codriver"
-ALL_TAKEN = "all ids of sys.monitoring are taken, by a debugger or by profilers"
+NO_FREE_TOOL = "all ids of sys.monitoring are in use by a debugger or by profilers"
 
 
-class OwnCode:
-    """The files of a project."""
+class ProjectCode:
+    """Recognises the files of a project."""
 
     def __init__(self, roots: Iterable[str]) -> None:
         self._roots = tuple(os.path.realpath(one) + os.sep for one in roots)
         self._known: dict[str, str] = {}
 
     def path(self, file: str) -> str:
-        """Return the real path of a project's file; nothing for any other."""
+        """Return the real path of a project's file, or an empty string for any other."""
         known = self._known.get(file)
         if known is None:
             known = self._known[file] = self._path(file)
@@ -38,19 +38,19 @@ class OwnCode:
             return ""
         real = os.path.realpath(file)
         root = next((one for one in self._roots if real.startswith(one)), None)
-        # A hidden directory, such as an environment, has nothing of the project's own.
+        # A hidden directory, such as an environment, contains no code of the project.
         if root is None or any(part.startswith(".") for part in real[len(root) :].split(os.sep)[:-1]):
             return ""
         return real
 
 
 def is_function(code: CodeType) -> bool:
-    """Whether a code is that of a named function: the body of a class has no variables of its own."""
+    """Return whether a code object belongs to a named function. The body of a class has no fast locals."""
     return code.co_name[0] != "<" and bool(code.co_flags & OPTIMIZED)
 
 
-def take_tool(monitoring: Any) -> int:
-    """Return a free tool id of `sys.monitoring`, which is taken now; -1 if there is none."""
+def claim_tool(monitoring: Any) -> int:
+    """Claim a free tool id of `sys.monitoring`, and return it, or -1 if there is none."""
     tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
     if tool >= 0:
         monitoring.use_tool_id(tool, TOOL_NAME)

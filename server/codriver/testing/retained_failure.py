@@ -1,6 +1,6 @@
-"""The process of the last failed run, and code that is evaluated in the frames of its failure.
+"""Retain the process of the last failed run, and evaluate code in the frames of its failure.
 
-There is at most one for a server. It ends before the next run starts, after ten minutes, and with the server.
+A server has at most one such process. It ends before the next run starts, after ten minutes, or with the server.
 """
 
 from __future__ import annotations
@@ -23,114 +23,116 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
-    from codriver.testing.runs import KeptProcess
+    from codriver.testing.runs import RetainedProcess
 
 logger = logging.getLogger(__name__)
 
-KEPT_S: Final = 600.0
-"""The time for which the process of a failed run is kept."""
+RETAIN_S: Final = 600.0
+"""How long the process of a failed run is retained, in seconds."""
 STOP_S: Final = 6.0
-"""The time for interrupted code to end: after 2 s its process is killed."""
+"""Time for interrupted code to stop, in seconds. Its process is killed after 2 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameCode:
-    """Code to evaluate in a frame of the failure of a run. `frame`: 0 is the innermost one."""
+    """Code to evaluate in a frame of a run's failure. Frame 0 is the innermost one."""
 
     run: str
-    """The id of the run."""
+    """Id of the run."""
     frame: int
     code: str
 
 
 @dataclass(slots=True)
-class _Kept:
+class _Retained:
     run: str
-    process: KeptProcess
+    process: RetainedProcess
     dropped: anyio.Event = field(default_factory=anyio.Event)
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(slots=True)
 class _Evaluating:
-    process: KeptProcess | None
+    process: RetainedProcess | None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     over: anyio.Event = field(default_factory=anyio.Event)
     is_interrupted: bool = False
 
 
-class KeptFailure:
-    """The owner of that process."""
+class RetainedFailure:
+    """Owner of the retained process."""
 
     def __init__(self, core: Core, tasks: TaskGroup, transcripts: Transcripts, logbook: Logbook) -> None:
         self._core = core
         self._tasks = tasks
         self._transcripts = transcripts
         self._logbook = logbook
-        self._kept: _Kept | None = None
+        self._retained: _Retained | None = None
         self._evaluating: dict[str, _Evaluating] = {}
 
-    def of(self, run: str) -> KeptProcess | None:
-        """Return the process of a run, if it is kept."""
-        kept = self._kept
-        return kept.process if kept is not None and kept.run == run else None
+    def of(self, run: str) -> RetainedProcess | None:
+        """Return the process of a run, if it is retained."""
+        retained = self._retained
+        return retained.process if retained is not None and retained.run == run else None
 
-    def keep(self, run: str, process: KeptProcess) -> None:
-        """Keep the process of a run, whose end belongs to this object from now on."""
-        self._kept = kept = _Kept(run, process)
-        self._tasks.start_soon(self._own, kept)
+    def retain(self, run: str, process: RetainedProcess) -> None:
+        """Retain the process of a run, and take responsibility for ending it."""
+        self._retained = retained = _Retained(run, process)
+        self._tasks.start_soon(self._end_when_dropped, retained)
 
-    async def _own(self, kept: _Kept) -> None:
+    async def _end_when_dropped(self, retained: _Retained) -> None:
         try:
-            with anyio.move_on_after(KEPT_S):
-                await kept.dropped.wait()
+            with anyio.move_on_after(RETAIN_S):
+                await retained.dropped.wait()
         finally:
-            if self._kept is kept:
-                self._kept = None
-            await kept.process.aclose()
-            kept.over.set()
+            if self._retained is retained:
+                self._retained = None
+            await retained.process.aclose()
+            retained.over.set()
 
     async def drop(self) -> None:
-        """End the process, if one is kept, with the code that is evaluated in it; wait until it is gone."""
-        kept = self._kept
+        """End the retained process, if any, with the code evaluated in it, and wait until it is gone."""
+        retained = self._retained
         for one in list(self._evaluating.values()):
             one.scope.cancel()
-        if kept is not None:
-            kept.dropped.set()
-            await kept.over.wait()
+        if retained is not None:
+            retained.dropped.set()
+            await retained.over.wait()
 
     # Code
 
     def begin(self, effect: RunJob) -> None:
-        """Start to evaluate code in a frame. Its end is always reported."""
+        """Start evaluating code in a frame. Its end is always reported."""
         job = effect.request.job
         assert isinstance(job, FrameCode)  # noqa: S101  # whoever makes the request gives it
         evaluating = self._evaluating[effect.request.id] = _Evaluating(self.of(job.run))
         self._tasks.start_soon(self._run, effect.request.id, job, evaluating, effect.max_run_ms / 1000)
 
     async def _run(self, identity: str, job: FrameCode, evaluating: _Evaluating, most_s: float) -> None:
-        ended = EvaluationFinished(identity, "failed", failure=Failure("no-frame", "the process of this run is gone"))
+        finished = EvaluationFinished(
+            identity, "failed", failure=Failure("no-frame", "the process of this run has ended")
+        )
         try:
             with evaluating.scope:
                 if evaluating.process is not None:
                     answer = await evaluating.process.evaluate(job.code, job.frame, timeout_s=most_s)
-                    ended = self._record(identity, answer)
-                    if evaluating.is_interrupted and ended.status == "failed":
-                        ended = EvaluationFinished(identity, "interrupted")
+                    finished = self._record(identity, answer)
+                    if evaluating.is_interrupted and finished.status == "failed":
+                        finished = EvaluationFinished(identity, "interrupted")
         except CodriverError as error:
-            ended = EvaluationFinished(identity, "failed", failure=Failure("no-frame", str(error)))
+            finished = EvaluationFinished(identity, "failed", failure=Failure("no-frame", str(error)))
         except Exception as error:
             logger.exception("code in a frame of %s failed", job.run)
             text = f"codriver itself failed: {error!r}"
-            ended = EvaluationFinished(identity, "failed", failure=Failure("internal-error", text))
+            finished = EvaluationFinished(identity, "failed", failure=Failure("internal-error", text))
         finally:
             del self._evaluating[identity]
             evaluating.over.set()
-            self._core.report(ended)
+            self._core.report(finished)
 
     def _record(self, identity: str, answer: object) -> EvaluationFinished:
-        """Put the texts of an answer into the log and the transcript, and return the end that it is."""
-        texts = answer if isinstance(answer, dict) else {}
+        """Add an answer to the log and the transcript, and return the end of the evaluation."""
+        fields = answer if isinstance(answer, dict) else {}
         who = self._core.state.evaluations[identity].who
         transcript = self._transcripts.get(identity)
 
@@ -140,20 +142,20 @@ class KeptFailure:
 
         if transcript is None:
             return EvaluationFinished(identity, "done")
-        if printed := texts.get("output"):
+        if printed := fields.get("output"):
             seen = transcript.out.append(str(printed)) + "".join(rest for rest, _ in transcript.end_streams())
             log("evaluationOutput", seen)
-        if "error" in texts:
-            message = str(self._transcripts.cleared(str(texts["error"])))
-            return EvaluationFinished(identity, "failed", failure=Failure(str(texts.get("type", "")), message))
-        log("evaluationResults", transcript.add_value(str(texts.get("value", "")) or "None"))
+        if "error" in fields:
+            message = str(self._transcripts.cleared(str(fields["error"])))
+            return EvaluationFinished(identity, "failed", failure=Failure(str(fields.get("type", "")), message))
+        log("evaluationResults", transcript.add_value(str(fields.get("value", "")) or "None"))
         return EvaluationFinished(identity, "done")
 
     async def stop(self, evaluation: Evaluation, why: str) -> tuple[str, ...]:
-        """Interrupt code, and wait for its end; what was done, in words."""
+        """Interrupt code, wait for its end, and describe what was done."""
         evaluating = self._evaluating.get(evaluation.id)
         if evaluating is None or evaluating.process is None:
-            return ("it was over already",)
+            return ("it had already finished",)
         self._core.report(StopRequested(evaluation.id, why))
         evaluating.is_interrupted = True
         await evaluating.process.interrupt()
@@ -161,4 +163,4 @@ class KeptFailure:
             await evaluating.over.wait()
         if evaluating.over.is_set():
             return ("it was interrupted",)
-        return ("it was interrupted, and is still ending",)
+        return ("it was interrupted, and is still stopping",)

@@ -1,7 +1,7 @@
-"""The process of a failed run, kept after its end for code that is evaluated in the frames of the first failure.
+"""Retain the process of a failed run, for evaluating code in the frames of the first failure.
 
-Fixtures are torn down by then. A process that still has something that belongs to others is not kept. It is stopped
-while nobody asks for anything. A question is a file that the server writes before it lets the process go on.
+Fixtures have been torn down by then. A process with resources that affect others is not retained. The process is
+stopped except while it evaluates code. A request is a file that the server writes before it continues the process.
 """
 
 from __future__ import annotations
@@ -23,77 +23,78 @@ if TYPE_CHECKING:
     from .event_file import EventFile
 
 MOST_BYTES = 2**30
-"""Memory of its own above which a process is not kept."""
-NO_FRAMES = "no test failed in code of its own"
+"""Private memory above which a process is not retained."""
+NO_FRAMES = "no test failed in its own code"
 DEVICES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
 TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
-"""Tables of sockets: the column of the state, that of the socket's number, and the state of one that listens.
+"""Tables of sockets: column of the state, column of the socket's number, and the state of a listening socket.
+
 Source: proc(5), `tcp_states.h`.
 """
 
 
-class Keeper:
-    """Keeps the first failure, and answers questions about it after the run."""
+class FailureKeeper:
+    """Stores the first failure, and evaluates code in its frames after the run."""
 
-    def __init__(self, events: EventFile, folder: str) -> None:
-        self._events, self._folder = events, folder
+    def __init__(self, events: EventFile, directory: str) -> None:
+        self._events, self._directory = events, directory
         self._nodeid = ""
         self._frames: list[FrameType] = []
-        self._shown: list[dict[str, Any]] = []
+        self._frame_values: list[dict[str, Any]] = []
         self._spaces = FrameSpaces()
         self.obstacle = ""
-        """Why there are no frames to keep, if that is known before the end."""
+        """Why there are no frames to retain, if that is known before the end."""
 
     def note(self, nodeid: str, trace: TracebackType | None) -> None:
-        """Keep the frames of a failure, if it is the first one."""
+        """Store the frames of a failure, if it is the first one."""
         if not self._frames:
             self._nodeid = nodeid
             self._frames = [frame for frame, _ in entries(trace)]
-            self._shown = frames_of(trace)
+            self._frame_values = frames_of(trace)
 
     def forget(self, nodeid: str) -> None:
-        """Forget a failure, as the test runs once more."""
+        """Discard a failure, because the test runs again."""
         if self._nodeid == nodeid:
-            self._nodeid, self._frames, self._shown = "", [], []
+            self._nodeid, self._frames, self._frame_values = "", [], []
 
     def wait(self) -> None:
-        """Answer questions until the server ends the process, or has no further use for it."""
+        """Answer requests until the server ends the process, or no longer needs it."""
         obstacle = self.obstacle or ("" if self._frames else NO_FRAMES) or obstacle_in(os.getpid())
         if obstacle:
             self._events.write("not-kept", reason=obstacle)
             return
-        self._events.write("kept", nodeid=self._nodeid, frames=self._shown)
+        self._events.write("kept", nodeid=self._nodeid, frames=self._frame_values)
         number = 0
         while True:
             try:
-                question = self._question(number)
-                if question is None:
+                request = self._read_request(number)
+                if request is None:
                     os.kill(os.getpid(), signal.SIGSTOP)
                     continue
-                frame, code = question
+                frame, code = request
                 if frame is None:
                     return
                 number += 1
                 self._write(number - 1, self.answer(frame, code))
             except KeyboardInterrupt:
-                continue  # an interrupt of code that was over already
+                continue  # an interrupt that arrived after the code finished
 
-    def _question(self, number: int) -> tuple[int | None, str] | None:
+    def _read_request(self, number: int) -> tuple[int | None, str] | None:
         try:
-            with open(os.path.join(self._folder, "question-" + str(number)), encoding="utf-8") as file:
+            with open(os.path.join(self._directory, "question-" + str(number)), encoding="utf-8") as file:
                 found: tuple[int | None, str] = eval(file.read(), {})
                 return found
         except OSError:
             return None
 
     def _write(self, number: int, answer: dict[str, str]) -> None:
-        target = os.path.join(self._folder, "answer-" + str(number))
+        target = os.path.join(self._directory, "answer-" + str(number))
         with open(target + ".new", "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(ascii(answer))
         os.replace(target + ".new", target)
 
     def answer(self, number: int, code: str) -> dict[str, str]:
-        """Return the value of code in a frame, or the class and message of its error, and what it printed."""
+        """Return the value of code in a frame, or the class and message of its error, and its output."""
         output = io.StringIO()
         streams = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = output
@@ -123,7 +124,7 @@ class Keeper:
 
 
 def obstacle_in(pid: int) -> str:
-    """Return what a process has that belongs to others, or cannot be stopped with it; nothing if it can be kept."""
+    """Return which resource of a process prevents it from being stopped, or an empty string."""
     proc = "/proc/" + str(pid)
     try:
         if len(os.listdir(proc + "/task")) > 1:
@@ -140,7 +141,7 @@ def obstacle_in(pid: int) -> str:
         with open(proc + "/statm", encoding="ascii") as file:
             _, resident, shared, *_ = map(int, file.read().split())
     except OSError:
-        return "this system does not show what a process holds"
+        return "this system does not show the resources of a process"
     is_large = (resident - shared) * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES
     return "it has more than 1 GB of memory" if is_large else ""
 
@@ -153,7 +154,7 @@ def _target(path: str) -> str:
 
 
 def _listening(proc: str) -> set[str]:
-    """Return the numbers of listening sockets in the process's network."""
+    """Return the numbers of listening sockets in the process's network namespace."""
     found: set[str] = set()
     for name, state_at, number_at, state in TABLES:
         try:

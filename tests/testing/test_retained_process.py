@@ -9,7 +9,7 @@ from process_runs import follow, lay, spec_of
 
 from codriver.errors import RefusedError
 from codriver.testing.plain_process import start_plain
-from codriver.testing.programs.kept_process import NO_FRAMES, Keeper
+from codriver.testing.programs.retained_process import NO_FRAMES, FailureKeeper
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -41,13 +41,13 @@ async def kept_of(folder, ask, **fields):
     with anyio.fail_after(process_runs.LIMIT_S):
         async with start_plain(spec_of(folder, "--pdb", **fields)) as process:
             ran = await follow(process)
-            kept = process.keep()
-        assert kept is not None, (ran.report.finished, ran.output)
+            retained = process.detach()
+        assert retained is not None, (ran.report.finished, ran.output)
         try:
-            await ask(kept, ran)
+            await ask(retained, ran)
         finally:
-            await kept.aclose()
-        process_runs.assert_ended(kept.pid)
+            await retained.aclose()
+        process_runs.assert_ended(retained.pid)
 
 
 @pytest.fixture
@@ -56,47 +56,50 @@ def project(tmp_path):
 
 
 def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
-    async def ask(kept, ran):
+    async def ask(retained, ran):
         assert (project / "torn").exists()
         assert not (project / "exited").exists()
-        assert (ran.report.exit_status, ran.report.counts.failed, ran.report.finished.is_kept) == (1, 2, True)
-        assert (kept.nodeid, [one.function for one in kept.frames]) == ("test_it.py::test_half", ["half", "test_half"])
-        assert await kept.evaluate("wrong, number", 0, timeout_s=30) == {"value": "(1, 4)", "output": ""}
-        assert await kept.evaluate("items.append(5); print(items)", 1, timeout_s=30) == {
+        assert (ran.report.exit_status, ran.report.counts.failed, ran.report.finished.is_retained) == (1, 2, True)
+        assert (retained.nodeid, [one.function for one in retained.frames]) == (
+            "test_it.py::test_half",
+            ["half", "test_half"],
+        )
+        assert await retained.evaluate("wrong, number", 0, timeout_s=30) == {"value": "(1, 4)", "output": ""}
+        assert await retained.evaluate("items.append(5); print(items)", 1, timeout_s=30) == {
             "value": "",
             "output": "[4, 5]\n",
         }
-        assert (await kept.evaluate("items", 1, timeout_s=30))["value"] == "[4, 5]"
+        assert (await retained.evaluate("items", 1, timeout_s=30))["value"] == "[4, 5]"
         failed = {"type": "ZeroDivisionError", "error": "division by zero", "output": ""}
-        assert await kept.evaluate("1 / 0", 0, timeout_s=30) == failed
-        assert "there is no frame 9" in (await kept.evaluate("1", 9, timeout_s=30))["error"]
+        assert await retained.evaluate("1 / 0", 0, timeout_s=30) == failed
+        assert "there is no frame 9" in (await retained.evaluate("1", 9, timeout_s=30))["error"]
 
     anyio.run(kept_of, project, ask)
     assert (project / "exited").exists()
 
 
 def test_the_process_is_stopped_between_questions(project):
-    async def ask(kept, ran):
-        await process_runs.has_state(kept.pid, "T")
-        await kept.evaluate("number", 0, timeout_s=30)
-        await process_runs.has_state(kept.pid, "T")
+    async def ask(retained, ran):
+        await process_runs.has_state(retained.pid, "T")
+        await retained.evaluate("number", 0, timeout_s=30)
+        await process_runs.has_state(retained.pid, "T")
 
     anyio.run(kept_of, project, ask)
 
 
 def test_code_that_goes_on_is_interrupted(project):
-    async def ask(kept, ran):
-        answer = await kept.evaluate("import time; time.sleep(600)", 0, timeout_s=0.5)
+    async def ask(retained, ran):
+        answer = await retained.evaluate("import time; time.sleep(600)", 0, timeout_s=0.5)
         assert answer["type"] == "KeyboardInterrupt"
-        assert (await kept.evaluate("number", 0, timeout_s=30))["value"] == "4"
+        assert (await retained.evaluate("number", 0, timeout_s=30))["value"] == "4"
 
     anyio.run(kept_of, project, ask)
 
 
 def test_a_process_that_is_gone_is_refused(project):
-    async def ask(kept, ran):
+    async def ask(retained, ran):
         with pytest.raises(RefusedError, match="is gone"):
-            await kept.evaluate("import os; os._exit(1)", 0, timeout_s=30)
+            await retained.evaluate("import os; os._exit(1)", 0, timeout_s=30)
 
     anyio.run(kept_of, project, ask)
 
@@ -113,19 +116,19 @@ def test_a_process_that_is_gone_is_refused(project):
 def test_a_process_with_something_of_others_is_not_kept(tmp_path, line, reason):
     lay(tmp_path, {"test_it.py": f"{line}\n\ndef test_it(): assert 0\n", "pytest.ini": "[pytest]\n"})
     report = process_runs.run(tmp_path, "--pdb").report
-    assert (report.exit_status, report.finished.is_kept) == (1, False)
-    assert reason in report.finished.not_kept
+    assert (report.exit_status, report.finished.is_retained) == (1, False)
+    assert reason in report.finished.why_not_retained
 
 
 def test_no_frames_are_kept_of_workers(project):
     report = process_runs.run(project, "--pdb", "-n", "1").report
-    assert "worker of pytest-xdist" in report.finished.not_kept
+    assert "worker of pytest-xdist" in report.finished.why_not_retained
     assert report.counts.failed == 2
 
 
 def test_a_kept_process_ends_with_its_context_unless_it_is_taken(project):
-    report = process_runs.run(project, keeps_failed_process=True).report
-    assert report.finished.is_kept
+    report = process_runs.run(project, retains_failed_process=True).report
+    assert report.finished.is_retained
 
 
 class Written:
@@ -145,7 +148,7 @@ def trace_of(function):
 
 def test_a_test_that_runs_once_more_is_no_failure_to_keep(tmp_path):
     events = Written()
-    keeper = Keeper(events, str(tmp_path))
+    keeper = FailureKeeper(events, str(tmp_path))
     keeper.note("first", trace_of(lambda: 1 / 0))
     keeper.forget("other")
     keeper.note("second", trace_of(lambda: 2 / 0))
