@@ -67,8 +67,8 @@ async def compare(made, arguments, *, times=1, variables=None, before=None):
         warm_runs += warm.is_warm
         reason = reason or ("" if warm.is_warm else (made.status.reason))
         tests = len(warm.outcomes())
-        if warm.report.problem is not None and warm.report.problem.kind == "preloaded":
-            reason = f"not finished: {warm.report.problem.message}"
+        if warm.report.error is not None and warm.report.error.kind == "preloaded":
+            reason = f"not finished: {warm.report.error.message}"
             continue
         seed = warm.report.finished.hash_seed
         seeded = {"PYTHONHASHSEED": str(seed)} if seed is not None else {}

@@ -217,8 +217,8 @@ def test_a():
 def test_a_clock_that_is_replaced_while_a_module_appears_matters_where_the_module_holds_it(project):
     async def act(made):
         unfinished = await made.warm_up()
-        assert unfinished.report.problem.kind == "preloaded"
-        assert unfinished.report.problem.message.startswith("the run was not finished: bound ")
+        assert unfinished.report.error.kind == "preloaded"
+        assert unfinished.report.error.message.startswith("the run was not finished: bound ")
         warm = await agree(made)
         assert warm.report.counts.passed == 2
         assert {"by_module", "bound"} & made.preloaded == {"by_module"}
@@ -465,7 +465,7 @@ def test_a_variable_that_an_import_read_is_read_again(project, how):
         await agree(made)
         changed = await made.run(**variables)
         assert changed.report.counts.failed == 1
-        assert changed.report.problem is None
+        assert changed.report.error is None
 
     project(act, {"test_a.py": "import reads\ndef test_a(): assert reads.V is None\n"}, packages={"reads": text})
 
@@ -656,10 +656,10 @@ def test_an_import_that_fails_its_check_after_a_test_ends_the_run_as_not_finishe
     async def act(made):
         assert (await made.warm_up("test_a.py::test_b")).is_warm
         run = await made.run()
-        assert run.report.problem.kind == "preloaded"
-        assert "late" in run.report.problem.message
+        assert run.report.error.kind == "preloaded"
+        assert "late" in run.report.error.message
         after = await made.run()
-        assert after.report.problem is None
+        assert after.report.error is None
         assert after.report.counts.passed == 2
 
     project(act, {"test_a.py": LATE}, packages={"late": READS["variable"][0]})
