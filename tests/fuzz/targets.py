@@ -340,7 +340,7 @@ def client_line(data):
         plain=session,
         behind=None,
         threads=Shares(1),
-        room=LineBudget(2**20),
+        line_budget=LineBudget(2**20),
         drain_s=5,
     )
     behind = SdkConnection(None, session, session, redact=None)

@@ -11,7 +11,7 @@ from mcp_versions import MODERN, OLDER, Versioned, check, speaking
 
 from codriver.log.redaction import Redactor
 from codriver.net.outbox import Outbox
-from codriver.protocol.log_messages import BURST, KEPT, LogMessages
+from codriver.protocol.log_messages import BURST, MOST_STORED, LogMessages
 
 NEVER = '[:find ?l :where [?l :output/text "never"]]'
 SECRET = "correct-horse-battery"
@@ -123,14 +123,17 @@ def test_a_request_is_told_the_newest_of_what_came_before_it_and_how_much_more_t
     client = Client()
     with messages.heard_by(client, "warning"):
         pass
-    for number in range(KEPT + 10):
+    for number in range(MOST_STORED + 10):
         messages.note("info", "beneath it")
         messages.note("warning", f"message {number}")
     assert client.said() == []
     with messages.heard_by(client, "warning"):
         seen = client.said()
     assert len(seen) == BURST
-    assert seen[0]["data"] == f"message {KEPT // 2 + 10} ({KEPT // 2 + 10} messages before this one were left out)"
+    assert (
+        seen[0]["data"]
+        == f"message {MOST_STORED // 2 + 10} ({MOST_STORED // 2 + 10} messages before this one were left out)"
+    )
     messages.note("error", "after the answer")
     assert client.said() == []
 

@@ -14,7 +14,7 @@ from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
 from codriver.protocol import plain_requests
 from codriver.protocol.calls import Answered
-from codriver.protocol.error_messages import FAULT, TOO_MANY
+from codriver.protocol.error_messages import INTERNAL_MESSAGE, TOO_MANY
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
 from codriver.protocol.replies import Replies
 
@@ -220,10 +220,10 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
     session.handshake_version = "2025-11-25"
     line = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
     failing = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=1)
-    assert failing.take(line)
+    assert failing.accept(line)
     await session.open_requests.wait_removed()
     answer = json.loads(outbox.batch())
-    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": FAULT}}
+    assert answer == {"jsonrpc": "2.0", "id": 7, "error": {"code": INTERNAL_ERROR, "message": INTERNAL_MESSAGE}}
     assert len(session.open_requests) == 0
     assert "secret inside" in caplog.text
 
@@ -249,7 +249,7 @@ async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is
 
     results = SimpleNamespace(beside="")
     plain = PlainRequests(session, results, Answering(), Replies(session), max_open_requests=1)
-    assert plain.take(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}')
+    assert plain.accept(b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}')
     await anyio.wait_all_tasks_blocked()
     assert bool(told) is is_told
 
@@ -265,7 +265,7 @@ async def test_a_member_of_meta_that_differs_from_call_to_call_is_plain():
     def is_taken(identity, meta):
         params = {"name": "list_sessions", "_meta": meta}
         line = {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": params}
-        return plain.take(json.dumps(line).encode())
+        return plain.accept(json.dumps(line).encode())
 
     assert is_taken(1, {**said, "claudecode/toolUseId": "toolu_1", "traceparent": "00-1"})
     assert is_taken(2, {**said, "claudecode/toolUseId": "toolu_2"})
@@ -281,16 +281,16 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
     nothing_found = SimpleNamespace(find=lambda _name, _arguments: None, questions=NOTHING_ASKED)
     taken = PlainRequests(session, None, nothing_found, Replies(session), max_open_requests=1)
-    assert not taken.take(plain), "before the handshake"
+    assert not taken.accept(plain), "before the handshake"
     session.envelope = {"who": "me"}
-    assert not taken.take(plain), "a client that does not say who it is"
+    assert not taken.accept(plain), "a client that does not say who it is"
     session.handshake_version = "2025-11-25"
-    assert not taken.take(plain.replace(b"list_sessions", b"no_such_tool"))
-    assert not taken.take(plain.replace(b'"id":7', b'"id":7,"more":1'))
-    assert not taken.take(plain.replace(b'{"name"', b'{"task":{},"name"'))
-    assert not taken.take(plain[:-1])
+    assert not taken.accept(plain.replace(b"list_sessions", b"no_such_tool"))
+    assert not taken.accept(plain.replace(b'"id":7', b'"id":7,"more":1'))
+    assert not taken.accept(plain.replace(b'{"name"', b'{"task":{},"name"'))
+    assert not taken.accept(plain[:-1])
     session.open_requests.add(1)
-    assert taken.take(plain)
+    assert taken.accept(plain)
     refused = json.loads(outbox.batch())["error"]
     assert refused["code"] == TOO_MANY, "while as many are open as may be"
 
@@ -302,7 +302,7 @@ def test_no_more_is_kept_of_a_client_than_its_handshake_however_often_it_says_it
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
     with patch.dict(METHODS, initialize=Plain(UNSETTLED, plain_requests.HELLO, lambda *_: {})):
-        assert plain.take(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
+        assert plain.accept(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
     for _ in range(3):
-        assert plain.take(json.dumps(told).encode())
-    assert [message["method"] for message in plain.said()] == ["initialize", "notifications/initialized"]
+        assert plain.accept(json.dumps(told).encode())
+    assert [message["method"] for message in plain.handshake_messages()] == ["initialize", "notifications/initialized"]

@@ -7,7 +7,7 @@ import pytest
 
 from codriver.log.redaction import Redactor
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
-from codriver.protocol.skill_resources import FOLDER_PAGE, PAGE, SkillResources
+from codriver.protocol.skill_resources import DIRECTORY_PAGE, PAGE, SkillResources
 from codriver.skills import Selection, SkillLibrary
 
 SECRET = "correct-horse-battery"
@@ -175,11 +175,11 @@ def test_a_folder_has_its_direct_children_with_their_types(skills):
 
 def test_a_large_folder_comes_in_pages(skills):
     skills.write("one/SKILL.md")
-    for number in range(2 * FOLDER_PAGE):
+    for number in range(2 * DIRECTORY_PAGE):
         (skills.folder / "one" / f"{number}.md").write_bytes(b"")
     found = list(pages(lambda cursor: skills.served.read_folder("skill://one", cursor)))
-    assert [len(page) for page in found] == [FOLDER_PAGE, FOLDER_PAGE, 1]
-    assert len({uri for page in found for uri in page}) == 2 * FOLDER_PAGE + 1
+    assert [len(page) for page in found] == [DIRECTORY_PAGE, DIRECTORY_PAGE, 1]
+    assert len({uri for page in found for uri in page}) == 2 * DIRECTORY_PAGE + 1
 
 
 @pytest.mark.parametrize(

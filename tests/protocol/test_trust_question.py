@@ -14,7 +14,7 @@ from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.protocol.trust_question import ASK, TrustQuestions
+from codriver.protocol.trust_question import ELICIT, TrustDecisions
 from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.settings.model import Settings
 
@@ -41,7 +41,7 @@ async def test_nothing_is_asked_of_a_project_in_another_language_until_a_python_
     session.name = "a-client"
     grants = InterpreterGrants(tmp_path, lambda: "/there/python")
     services = SimpleNamespace(core=standing_in(dialect), grants=grants, durations=SimpleNamespace(question_s=600))
-    questions = TrustQuestions(services)
+    questions = TrustDecisions(services)
     evaluating = BY_NAME["evaluate_code"]
     questions.consider(session, evaluating)
     services.core = standing_in(dialect, "python")
@@ -51,7 +51,7 @@ async def test_nothing_is_asked_of_a_project_in_another_language_until_a_python_
         while not (said := outbox.batch()):
             await anyio.lowlevel.checkpoint()
     (question,) = map(json.loads, said.splitlines())
-    assert question["method"] == ASK
+    assert question["method"] == ELICIT
     assert "/there/python" in question["params"]["message"]
     await questions.end()
     assert not outbox.batch()

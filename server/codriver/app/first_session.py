@@ -65,7 +65,7 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     for name, protocol in clients:
         words = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
         offered = tools_offered(manifest, state, settings, name)
-        kept = first.to_keep(name, protocol, without_secrets, words, offered)
+        kept = first.to_store(name, protocol, without_secrets, words, offered)
         kept_lists.write(workspace, kept, only_new=True)
 
 

@@ -349,7 +349,7 @@ def _protocol(
             manifest=manifest,
             instructions=partial(_instructions, services, manifest, skills),
             starting=partial(_instructions, services, manifest, skills, are_starting=True),
-            keep=kept.keep,
+            store=kept.keep,
         ),
         redactor=redactor,
         skills=skills,

@@ -1,1 +1,1 @@
-"""The MCP server: the everyday requests of clients are answered here, and all others go on to the SDK, in `sdk`."""
+"""The MCP server: usual requests of clients are answered here, and all others are passed to the SDK, in `sdk`."""

@@ -1,7 +1,7 @@
-"""Notifications of changes of a list, a skill or the output log, for clients of both protocol eras.
+"""Notify clients of both protocol eras about changes of a list, a skill or the output log.
 
-Clients that made the handshake get list changes without asking, and changes of the resources that they subscribed to.
-Clients without a handshake get the changes that they asked for on their `subscriptions/listen` streams.
+Clients that made the handshake receive list changes without requesting them, and changes of resources that they
+subscribed to. Clients without a handshake receive what they requested on their `subscriptions/listen` streams.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _LIST_CHANGED: dict[str, bytes] = {
 
 
 class Broadcast:
-    """The notifications of one server to all its clients. Lives as long as the server."""
+    """Sends notifications to all clients of one server. Lives as long as the server."""
 
     def __init__(self, clients: Clients, subscriptions: Subscriptions, log: OutputLog) -> None:
         self._clients = clients
         self.subscriptions = subscriptions
         self._log = log
         self.followers: set[Callable[[], None]] = set()
-        """Functions that are called when the log has grown, at most as often as clients are told."""
+        """Functions that are called when the log has grown, at most as often as clients are notified."""
 
     def list_changed(self, effect: NotifyClients) -> None:
-        """Tell every client that the list of tools or of resources changed."""
+        """Notify every client that the list of tools or of resources changed."""
         line = _LIST_CHANGED[effect.changed]
         for session in self._clients:
             if session.handshake:
@@ -46,7 +46,7 @@ class Broadcast:
             self._skills_changed()
 
     def _skills_changed(self) -> None:
-        # Nobody has looked which file of which skill has changed: each subscriber reads its own again.
+        # It is unknown which file of which skill has changed, so each subscriber reads its own again.
         for session in self._clients:
             for uri in sorted(filter(is_skill, session.subscribed)):
                 _resource_updated(session, uri)
@@ -54,14 +54,14 @@ class Broadcast:
             self.subscriptions.updated(uri)
 
     def log_grew(self) -> None:
-        """Tell every client that subscribed to the log, and every follower, that it grew."""
+        """Notify every client that subscribed to the log, and every follower, that it grew."""
         for follower in tuple(self.followers):
             follower()
         for session in self._clients:
             self.log_grew_for(session)
 
     def log_grew_for(self, session: ClientSession) -> None:
-        """Tell one client that the log grew, if the client subscribed and is not told yet."""
+        """Notify a client that the log grew, if it subscribed and was not notified yet."""
         is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has(session.id)
         if not is_subscribed and not has_streams:
             return
@@ -74,12 +74,12 @@ class Broadcast:
                 self.subscriptions.updated(LOG_URI, session.id)
 
     def log_known_to(self, session: ClientSession) -> None:
-        """Count the present log as known to this client, which is about to subscribe."""
+        """Record that a client, which is about to subscribe, knows the present log."""
         self.log_grew_for(session)
         session.reported_line = self._log.last_line or 0
 
 
 def _resource_updated(session: ClientSession, uri: str) -> None:
-    """Notify a client of the handshake eras, which subscribed to the resource."""
+    """Notify a client of the handshake eras that subscribed to the resource."""
     message = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
     session.outbox.offer(json.dumps(message).encode() + b"\n")

@@ -1,4 +1,4 @@
-"""Tool calls: a tool runs for its client, and its answer becomes JSON without secrets."""
+"""Run tools for clients, and convert their answers to JSON without secrets."""
 
 from __future__ import annotations
 
@@ -29,49 +29,49 @@ if TYPE_CHECKING:
 
 CALLS: Final = "calls"
 MOST_ARGUMENTS: Final = 64
-"""Maximum number of names of arguments that are counted for one tool: callers may invent any."""
+"""Maximum number of argument names that are counted for one tool, because callers may invent any."""
 MOST_NAME_CHARACTERS: Final = 40
 MOST_WITHHELD = 5
-"""Settings that do not count, named in a first answer: a longer list would drown the answer."""
-NEW_SERVER = "a new server has replaced the previous one: what was defined in the REPLs that it had started is gone"
+"""Maximum number of ignored settings named in a first answer."""
+NEW_SERVER = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
 RESULT = '{"content":%s%s,"isError":%s%s}'
 STRUCTURE = ',"structuredContent":%s'
 WHOLE_DIGITS = 21
-"""JavaScript writes numbers of more digits before the point with an exponent."""
+"""JavaScript writes numbers with more digits before the point with an exponent."""
 MOST_EXACT = str(2**53 - 1)
-"""The greatest whole number that JavaScript knows exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
+"""Greatest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A tool's answer as it leaves the server: its fields as JSON, without secrets."""
+    """A tool's answer as it leaves the server: fields as JSON, without secrets."""
 
     text: str
     images: tuple[Image, ...]
     ok: bool
     handed_out: Callable[[], None] | None = None
-    """The function to call, in the same turn, when the answer is handed to the client."""
+    """Function to call, in the same event loop step, when the answer is passed to the client."""
 
 
-class Questions(Protocol):
-    """Questions to the humans behind clients."""
+class Decisions(Protocol):
+    """Asks the humans behind clients for decisions."""
 
     tool: str
-    """The name of the tool whose answer a question may replace."""
+    """Name of the tool whose answer a request for a decision may replace."""
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
-        """Ask a client a question next to the answer of this tool, if there is one to ask."""
+        """Ask a client's human in addition to the answer of this tool, if there is something to decide."""
 
     async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the question in place of the answer to a call with these parameters; None to run the call."""
+        """Return the request that replaces the answer to a call with these parameters, or None to run the call."""
 
-    def take(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Take in a client's answer; true if it answers such a question."""
+    def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
+        """Process a client's message, and return whether it answers such a request."""
 
 
 class Caller:
-    """Runs tools for clients, on either way of a call. Lives as long as the server."""
+    """Runs tools for clients, for plain requests and those of the SDK. Lives as long as the server."""
 
     def __init__(
         self,
@@ -79,18 +79,18 @@ class Caller:
         manifest: Manifest,
         *,
         redactor: Redactor,
-        tell_of_log: Callable[[ClientSession], None],
-        questions: Questions,
+        notify_of_log: Callable[[ClientSession], None],
+        decisions: Decisions,
     ) -> None:
         self._services = services
         self._manifest = manifest
         self.redactor = redactor
-        self._tell_of_log = tell_of_log
-        self.questions = questions
-        """The questions to humans that are asked beside an answer."""
+        self._notify_of_log = notify_of_log
+        self.decisions = decisions
+        """Asks humans for decisions in addition to answers."""
 
     def find(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-        """Return the tool that a call names, and its arguments; None for an unknown one."""
+        """Return the tool that a call names, and its arguments, or None if it is unknown."""
         return tool_called(self._manifest, name, arguments)
 
     async def run(
@@ -104,10 +104,10 @@ class Caller:
         lasting: Lasting | None = None,
         is_stateless: bool = False,
     ) -> Answered:
-        """Return the answer of `tool` to this client. Every answer passes here, where secrets are taken out.
+        """Return the redacted answer of `tool` to this client.
 
-        `conversation` is the client's own session for this call, if it is not that of the newest call. Next to the
-        answer to a stateless call, the client is asked nothing.
+        `conversation` is the client's session of this call, if it differs from that of the newest call. The human is
+        not asked during stateless calls.
         """
         client.calls += 1
         uses = self._services.uses
@@ -120,45 +120,45 @@ class Caller:
                 counts[name] += 1
             elif len(counts) <= MOST_ARGUMENTS:
                 counts[name[:MOST_NAME_CHARACTERS]] = 1
-        whence = client.conversation if conversation is None else conversation
-        call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, whence)
+        origin = client.conversation if conversation is None else conversation
+        call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin)
         if lasting is not None:
             call = LastingCall(lasting, call)
         given = self._greeting(client, await answer(tool, call, arguments))
-        # The log entries of this call are told before its answer, also while such news are gathered.
-        self._tell_of_log(client)
+        # Notifications about log entries of this call are sent before its answer, even if they are being collected.
+        self._notify_of_log(client)
         if client.accepts_forms and not is_stateless:
-            self.questions.consider(client, tool)
+            self.decisions.consider(client, tool)
         text = self.text_of(given.fields, shows_sensitive=given.shows_sensitive)
         if given.has_numbers:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)
         return Answered(text, given.images, given.ok, given.handed_out)
 
     def text_of(self, fields: Json, *, shows_sensitive: bool = False) -> str:
-        """Return fields as JSON, without secrets, for everything that leaves the server for a reader."""
+        """Return fields as redacted JSON, for everything that leaves the server."""
         text = as_json(fields)
         if self.redactor.may_find(text):
             text = as_json(self.redactor.redact_json(fields, shows_sensitive=shows_sensitive))
         return text
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
-        """A client's first answer, with notes on a server that is not its first, and on settings that do not count."""
+        """Add notes to a client's first answer about a replaced server, and about ignored settings."""
         withheld = () if client.knows_withheld else self._services.live.withheld[:MOST_WITHHELD]
         if given.is_bare or not (withheld or client.had_another):
             return given
-        news = (NEW_SERVER,) if client.had_another else ()
+        greeting_notes = (NEW_SERVER,) if client.had_another else ()
         client.had_another = False
         client.knows_withheld |= bool(withheld)
         before = given.fields.get("notes", ())
-        notes = [*(before if isinstance(before, list | tuple) else ()), *news, *withheld]
+        notes = [*(before if isinstance(before, list | tuple) else ()), *greeting_notes, *withheld]
         return replace(given, fields={**given.fields, "notes": notes})
 
 
 def _as_javascript(found: re.Match[str]) -> str:
-    """A number of a JSON text as JavaScript writes it, so that a JavaScript client gives the same text again.
+    """Format a number in JSON text as JavaScript does, so that JavaScript clients reproduce the same text.
 
-    A whole number that JavaScript would round is told as a string, with all its digits. A string stays as it is.
-    Source: ECMA-262, `Number::toString`; RFC 7493, 2.2.
+    An integer that JavaScript would round becomes a string with all its digits. Strings are unchanged. Source:
+    ECMA-262, `Number::toString`; RFC 7493, 2.2.
     """
     text = found[0]
     if text[0] == '"':
@@ -167,37 +167,37 @@ def _as_javascript(found: re.Match[str]) -> str:
         is_exact = (len(whole), whole) <= (len(MOST_EXACT), MOST_EXACT)
         return text if is_exact else f'"{text}"'
     sign, digits, exponent = Decimal(repr(float(text))).normalize().as_tuple()
-    if not isinstance(exponent, int):  # a number too great for JSON
+    if not isinstance(exponent, int):  # infinity: a number too great for JSON
         return text
     if digits == (0,):
         return "0"
-    said, point = "".join(map(str, digits)), len(digits) + exponent
-    if len(said) <= point <= WHOLE_DIGITS:
-        said += "0" * (point - len(said))
+    digits_text, point = "".join(map(str, digits)), len(digits) + exponent
+    if len(digits_text) <= point <= WHOLE_DIGITS:
+        digits_text += "0" * (point - len(digits_text))
     elif 0 < point <= WHOLE_DIGITS:
-        said = f"{said[:point]}.{said[point:]}"
+        digits_text = f"{digits_text[:point]}.{digits_text[point:]}"
     elif -6 < point <= 0:
-        said = f"0.{'0' * -point}{said}"
+        digits_text = f"0.{'0' * -point}{digits_text}"
     else:
-        said = f"{said[0]}{'.' if said[1:] else ''}{said[1:]}e{point - 1:+d}"
-    return f"{'-' if sign else ''}{said}"
+        digits_text = f"{digits_text[0]}{'.' if digits_text[1:] else ''}{digits_text[1:]}e{point - 1:+d}"
+    return f"{'-' if sign else ''}{digits_text}"
 
 
-def result_of(client: ClientSession, answered: Answered, beside: str = "") -> str:
-    """Return a tool's answer as the JSON of the result that this client gets.
+def result_of(client: ClientSession, answered: Answered, more_members: str = "") -> str:
+    """Return a tool's answer as the JSON of the result for this client.
 
-    `beside`: further members of the result of a stateless request, as `Results` has them.
+    `beside` has further members of the result of a stateless request. See `Results`.
     """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:
         content += [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in answered.images]
-    # The fields are JSON already, and need not be read and written again.
+    # The fields are JSON already and are inserted as they are.
     structure = STRUCTURE % answered.text if traits_of(client.name).accepts_structure else ""
-    return RESULT % (as_json(content), structure, "false" if answered.ok else "true", beside)
+    return RESULT % (as_json(content), structure, "false" if answered.ok else "true", more_members)
 
 
 def as_json(value: object) -> str:
-    """JSON in characters that UTF-8 can hold, without superfluous spaces."""
+    """Encode a value as compact JSON that is valid UTF-8."""
     try:
         return to_json(value).decode()
     except PydanticSerializationError:  # half of a surrogate pair

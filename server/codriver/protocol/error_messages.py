@@ -1,7 +1,7 @@
-"""JSON-RPC errors in words, for lines that are no message and for refused requests; the names of MCP's versions.
+"""Messages of JSON-RPC errors, for lines that are not messages and for refused requests, and names of MCP's versions.
 
-The names by which requests and results tell their version and their client stand here, too: a test compares them with
-the SDK's, which is not imported for them.
+Names with which requests and results state their version and client are also defined here. A test compares them with
+those of the SDK, which is not imported for them.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Source: JSON-RPC 2.0, error object."""
 TOO_MANY = -32000
-"""A code of those that JSON-RPC leaves to servers."""
-FAULT = "internal error in codriver: see server_health"
-"""The words for a fault of ours, which tell nothing of our insides."""
-TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} deep: no more is read, so send it flatter"
+"""An error code from the range that JSON-RPC leaves to servers."""
+INTERNAL_MESSAGE = "internal error in codriver: see server_health"
+"""Message of an internal error, without details."""
+TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} levels deep: send it with less nesting"
 MAX_DIGITS = 4300
-"""Digits of an integer that are read: the time to read an integer grows with their square. Source: Python, `sys`."""
-NO_BATCH = "batches are part of MCP 2025-03-26 alone: send one message a line"
-NO_MESSAGE = "this is no JSON-RPC 2.0 request, notification or response"
+"""Maximum digits of an integer. The time for reading one grows with their square. Source: Python, `sys`."""
+NO_BATCH = "only MCP 2025-03-26 has batches: send one message per line"
+NO_MESSAGE = "this is not a JSON-RPC 2.0 request, notification or response"
 
 
 class RequestRefusedError(CodriverError):
-    """A request is refused, with this JSON-RPC error."""
+    """A request is refused with this JSON-RPC error."""
 
     def __init__(self, code: int, text: str, data: object = None) -> None:
         super().__init__(text)
@@ -40,13 +40,13 @@ class RequestRefusedError(CodriverError):
         self.data = data
 
     def to_json(self) -> dict[str, Any]:
-        """Return the error as the member of an answer."""
+        """Return the error as the member of a response."""
         return {"code": self.code, "message": str(self)} | ({} if self.data is None else {"data": self.data})
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error to be answered. `identity`: the id of the request, None for an unknown one."""
+    """An error response. `identity` is the id of the request, or None if it is unknown."""
 
     identity: str | int | None
     code: int
@@ -55,29 +55,29 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class HugeInteger:
-    """An integer in JSON that is too long to be read."""
+    """A JSON integer with too many digits to be read."""
 
     digits: int
 
 
 def read_json(line: bytes) -> Any:
-    """Return the JSON value in a line, integers beyond `MAX_DIGITS` as `HugeInteger`.
+    """Return the JSON value in a line, with integers beyond `MAX_DIGITS` as `HugeInteger`.
 
     Raises:
         ValueError: the line is not JSON.
-        RecursionError: the value is too deep.
+        RecursionError: the value is nested too deeply.
     """
-    return json.loads(line.decode(), parse_int=_integer)  # given bytes, `json` would take other encodings, too
+    return json.loads(line.decode(), parse_int=_integer)  # `json` would accept bytes in other encodings as well
 
 
 def refusal(line: bytes) -> Refusal | None:
-    """Return the refusal of a line that is no message; None for a notification, which is never answered."""
+    """Return the refusal of a line that is not a message, or None for a notification, which is never answered."""
     try:
         value = read_json(line)
     except RecursionError:
         return Refusal(None, INVALID_REQUEST, TOO_DEEP)
     except ValueError:
-        return Refusal(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message a line, in UTF-8")
+        return Refusal(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message per line, in UTF-8")
     if isinstance(value, list):
         return Refusal(None, INVALID_REQUEST, NO_BATCH)
     return _of_object(value) if isinstance(value, dict) else Refusal(None, INVALID_REQUEST, NO_MESSAGE)
@@ -89,22 +89,22 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     if isinstance(given, HugeInteger):
         text = f"the id has {given.digits} digits: an id is a string, or an integer of at most {MAX_DIGITS} digits"
         return Refusal(None, INVALID_REQUEST, text)
-    is_request_or_told = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
-    if is_request_or_told and "id" not in value:
+    is_request_or_notification = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
+    if is_request_or_notification and "id" not in value:
         return None
     if is_deep(value):
         return Refusal(identity, INVALID_REQUEST, TOO_DEEP)
     if huge := _longest(value):
         text = f"a number in this message has {huge} digits, and at most {MAX_DIGITS} are read: send it as a string"
-        return Refusal(identity, INVALID_PARAMS if is_request_or_told else INVALID_REQUEST, text)
-    if is_request_or_told and identity is not None and not isinstance(value.get("params"), dict | None):
+        return Refusal(identity, INVALID_PARAMS if is_request_or_notification else INVALID_REQUEST, text)
+    if is_request_or_notification and identity is not None and not isinstance(value.get("params"), dict | None):
         text = "params must be an object, with each parameter by its name"
         return Refusal(identity, INVALID_PARAMS, text)
     return Refusal(identity, INVALID_REQUEST, NO_MESSAGE)
 
 
 def is_deep(value: object) -> bool:
-    """Return whether arrays and objects lie more than `MAX_DEPTH` deep in one another."""
+    """Return whether arrays and objects are nested more than `MAX_DEPTH` levels deep."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [item for outer in level for item in _items(outer)]
@@ -112,7 +112,7 @@ def is_deep(value: object) -> bool:
 
 
 def _longest(value: object) -> int:
-    """Return the digits of the longest integer that was not read, 0 if all were. The value is not deep."""
+    """Return the digits of the longest integer that was not read, or 0. The value is not deep."""
     if isinstance(value, HugeInteger):
         return value.digits
     return max(map(_longest, _items(value)), default=0)
@@ -130,17 +130,17 @@ def _integer(text: str) -> int | HugeInteger:
 
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""The versions in which a client begins with `initialize`, the oldest first."""
+"""Versions in which a client begins with `initialize`, oldest first."""
 BATCHED = "2025-03-26"
-"""The one version of the protocol with batches: the first to allow them, which the next withdrew."""
+"""The only version of the protocol with batches."""
 OLDER, MODERN = "2025-11-25", "2026-07-28"
-"""The two versions with tasks, each in its own way. The second has no handshake: each request describes its client."""
+"""Versions with tasks, each in its own form. The second has no handshake: each request describes its client."""
 
 INITIALIZE, DISCOVER, LISTEN, CALL = "initialize", "server/discover", "subscriptions/listen", "tools/call"
 INITIALIZED, CANCELLED = "notifications/initialized", "notifications/cancelled"
 
 PREFIX = "io.modelcontextprotocol/"
-"""The beginning of the names that the protocol has for members of `_meta`."""
+"""Prefix of the protocol's names in `_meta`."""
 VERSION_KEY = f"{PREFIX}protocolVersion"
 CLIENT_KEY = f"{PREFIX}clientInfo"
 CAPABILITIES_KEY = f"{PREFIX}clientCapabilities"
@@ -150,36 +150,36 @@ SUBSCRIPTION_KEY = f"{PREFIX}subscriptionId"
 TOKEN = "progressToken"  # noqa: S105  # the protocol's name for what ties progress to a request
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-"""The levels of log messages, the least severe first. Source: RFC 5424."""
+"""Levels of log messages, least severe first. Source: RFC 5424."""
 
 TASKS = f"{PREFIX}tasks"
-"""The extension by which a client of 2026-07-28 declares that it knows tasks."""
+"""Extension with which a client of 2026-07-28 declares that it supports tasks."""
 TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}})
-"""The capability offered to a client of 2025-11-25 that has a capability of the same name."""
+"""Capability offered to a client of 2025-11-25 that has a capability of the same name."""
 
 
 def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Return the `_meta` of a request; empty for a request without one, and for one of another shape."""
+    """Return the `_meta` of a request, or an empty mapping if it is missing or malformed."""
     return as_map((params or {}).get("_meta"))
 
 
 def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of a request's `_meta` that describe its client: those that the protocol has named.
+    """Return the members of a request's `_meta` that describe its client: those named by the protocol.
 
-    Others, as Claude Code's `claudecode/toolUseId` and `traceparent`, differ from request to request.
+    Others, such as Claude Code's `claudecode/toolUseId` and `traceparent`, differ for every request.
     """
     return {key: value for key, value in meta.items() if key.startswith(PREFIX)}
 
 
 def is_stateless(method: str, params: Mapping[str, Any] | None) -> bool:
-    """Return whether a request describes its client itself, as each one of 2026-07-28 does.
+    """Return whether a request describes its client itself, as in 2026-07-28.
 
-    Any other request belongs to the session that `initialize` opens. `initialize` itself never is stateless.
+    Any other request belongs to the session opened by `initialize`, which is never stateless itself.
     """
     return method != INITIALIZE and VERSION_KEY in meta_of(params)
 
 
 def responses_of(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the responses to earlier questions that came with a request. Source: MCP 2026-07-28, `inputResponses`."""
+    """Return a request's responses to earlier elicitations. Source: MCP 2026-07-28, `inputResponses`."""
     found = (params or {}).get("inputResponses")
     return found if isinstance(found, dict) else None

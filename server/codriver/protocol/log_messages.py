@@ -1,9 +1,9 @@
-"""Log messages for clients: `notifications/message` with the server's warnings and its news of the REPLs.
+"""Log messages for clients: `notifications/message` with the server's warnings and events of the REPLs.
 
-A client of the handshake eras asks by `logging/setLevel`, until it leaves. A client of 2026-07-28 asks by a level in
-the `_meta` of a request, and gets messages from the request's arrival until its answer, first those since the last such
-request. Of messages that nobody asked for, the newest `KEPT` are stored. A client gets `BURST` messages at once and
-then one a second. The next message counts those left out.
+A client of the handshake eras enables them by `logging/setLevel`, until it disconnects. A client of 2026-07-28 enables
+them by a level in the `_meta` of a request, and receives messages until the request's answer, first those since the
+last such request. The newest `KEPT` messages are stored for clients that enable them later. A client receives `BURST`
+messages at once, and then one per second. The next message counts omitted ones.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OF_RECORDS = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
 ROOT = "codriver"
-KEPT = 64
+MOST_STORED = 64
 CHARACTERS = 1000
 BURST = 20
 PER_S = 1.0
@@ -39,7 +39,7 @@ PER_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `number` counts the messages of its level; `rank` is the level's place in `LEVELS`."""
+    """One message. `number` counts the messages of its level, and `rank` is the index of the level in `LEVELS`."""
 
     rank: int
     number: int
@@ -49,64 +49,64 @@ class Message:
 
 @dataclass(slots=True)
 class Listener:
-    """One client that asked, for the life of its connection."""
+    """A client that has enabled messages, for the life of its connection."""
 
-    told: list[int]
-    """By level: the number of the last message that the client was told, or did not ask for."""
+    sent_numbers: list[int]
+    """Number of the last message that was sent to the client, or that it did not request, by level."""
     ranks: list[int] = field(default_factory=list)
-    """The levels that the client's unanswered requests ask for."""
+    """Levels requested by the client's unanswered requests."""
     set_rank: int | None = None
-    """The level that the client has set for its session."""
-    room: float = BURST
-    """The number of messages that the client may be sent now."""
+    """Level that the client has set for its session."""
+    allowance: float = BURST
+    """Number of messages that may be sent to the client now."""
     filled_at: float = 0.0
     left_out: int = 0
 
 
 class LogMessages:
-    """The messages of one server to all its clients. Lives as long as the server."""
+    """Sends log messages to all clients of one server. Lives as long as the server."""
 
     def __init__(self, redactor: Redactor, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redactor = redactor
         self._clock = clock
-        self._kept: deque[Message] = deque(maxlen=KEPT)
+        self._stored: deque[Message] = deque(maxlen=MOST_STORED)
         self._counts = [0] * len(LEVELS)
         self._listeners: dict[ClientSession, Listener] = {}
 
     def note(self, level: str, text: str, logger: str = ROOT) -> None:
-        """Tell each listener at this level now, and keep the message for clients that ask later."""
+        """Send a message to each listener at this level, and store it for clients that enable messages later."""
         rank = LEVELS.index(level)
         self._counts[rank] += 1
-        shown = self._redactor(text[: 10 * CHARACTERS])[:CHARACTERS].encode("utf-8", "replace").decode()
-        self._kept.append(Message(rank, self._counts[rank], logger, shown))
+        redacted = self._redactor(text[: 10 * CHARACTERS])[:CHARACTERS].encode("utf-8", "replace").decode()
+        self._stored.append(Message(rank, self._counts[rank], logger, redacted))
         for client, listener in tuple(self._listeners.items()):
-            self._tell(client, listener)
+            self._send_new(client, listener)
 
     def perform(self, effect: LogMessage) -> None:
-        """Tell the core's message."""
+        """Send a message of the core."""
         self.note(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
 
     def set_level(self, client: ClientSession, level: str) -> None:
-        """Send one client the messages of `level` and above from now on."""
+        """Send messages of `level` and above to a client from now on."""
         self._listener(client).set_rank = LEVELS.index(level)
 
     def forget(self, client: ClientSession) -> None:
-        """Forget a client that has left."""
+        """Remove a client that has disconnected."""
         self._listeners.pop(client, None)
 
     @contextmanager
-    def heard_by(self, client: ClientSession, wanted: object) -> Iterator[None]:
-        """Within this context, that of a request, the client is told the messages that the request asks for.
+    def sending_to(self, client: ClientSession, level: object) -> Iterator[None]:
+        """Send a client the messages that a request enables, while the context is active.
 
         Raises:
-            RequestRefusedError: the request asks for an unknown level.
+            RequestRefusedError: the request has an unknown level.
         """
-        if wanted not in LEVELS:
-            text = f"there is no log level {wanted!r}: the levels are {', '.join(LEVELS)}"
+        if level not in LEVELS:
+            text = f"there is no log level {level!r}: the levels are {', '.join(LEVELS)}"
             raise RequestRefusedError(INVALID_PARAMS, text)
-        listener, rank = self._listener(client), LEVELS.index(str(wanted))
+        listener, rank = self._listener(client), LEVELS.index(str(level))
         listener.ranks.append(rank)
-        self._tell(client, listener)
+        self._send_new(client, listener)
         try:
             yield
         finally:
@@ -114,7 +114,7 @@ class LogMessages:
 
     @contextmanager
     def hearing_records(self) -> Iterator[None]:
-        """Within this context the records of the server's own loggers, warnings and worse, are messages, too."""
+        """Send warnings and errors of the server's loggers as messages while the context is active."""
         handler = _Records(self, asyncio.get_running_loop())
         logging.getLogger(ROOT).addHandler(handler)
         try:
@@ -127,35 +127,35 @@ class LogMessages:
             self._listeners[client] = Listener(list(self._counts), filled_at=self._clock())
         return self._listeners[client]
 
-    def _tell(self, client: ClientSession, listener: Listener) -> None:
-        """Tell a client the messages that it has not seen, if it asks for them now."""
+    def _send_new(self, client: ClientSession, listener: Listener) -> None:
+        """Send a client the messages that it has not received, if it has enabled them."""
         ranks = [*listener.ranks, *(() if listener.set_rank is None else (listener.set_rank,))]
         if not ranks:
             return
-        least, told = min(ranks), listener.told
-        news = [one for one in self._kept if one.rank >= least and one.number > told[one.rank]]
-        listener.left_out += sum(self._counts[least:]) - sum(told[least:]) - len(news)
-        listener.told = list(self._counts)
-        for message in news:
+        least, sent_numbers = min(ranks), listener.sent_numbers
+        new_messages = [one for one in self._stored if one.rank >= least and one.number > sent_numbers[one.rank]]
+        listener.left_out += sum(self._counts[least:]) - sum(sent_numbers[least:]) - len(new_messages)
+        listener.sent_numbers = list(self._counts)
+        for message in new_messages:
             self._send(client, listener, message)
 
     def _send(self, client: ClientSession, listener: Listener, message: Message) -> None:
         now = self._clock()
-        listener.room = min(BURST, listener.room + (now - listener.filled_at) * PER_S)
+        listener.allowance = min(BURST, listener.allowance + (now - listener.filled_at) * PER_S)
         listener.filled_at = now
-        if listener.room < 1:
+        if listener.allowance < 1:
             listener.left_out += 1
             return
-        listener.room -= 1
+        listener.allowance -= 1
         before = f" ({listener.left_out} messages before this one were left out)" if listener.left_out else ""
         listener.left_out = 0
         params = {"level": LEVELS[message.rank], "logger": message.logger, "data": message.text + before}
-        said = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
-        client.outbox.offer(json.dumps(said).encode() + b"\n")
+        notification = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+        client.outbox.offer(json.dumps(notification).encode() + b"\n")
 
 
 class _Records(logging.Handler):
-    """Makes messages of log records from any thread."""
+    """Creates messages from log records of any thread."""
 
     def __init__(self, messages: LogMessages, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(logging.WARNING)
@@ -164,12 +164,12 @@ class _Records(logging.Handler):
         self._thread = threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Note a record: the event without its traceback, which tells of our insides."""
+        """Send a record as a message without its traceback, which would reveal internals."""
         level = next(level for number, level in OF_RECORDS if record.levelno >= number)
-        room = ".".join(record.name.split(".")[:2])
-        said = level, record.getMessage(), room
+        allowance = ".".join(record.name.split(".")[:2])
+        record_message = level, record.getMessage(), allowance
         if threading.get_ident() == self._thread:
-            self._messages.note(*said)
+            self._messages.note(*record_message)
         else:
             with suppress(RuntimeError):  # the server has ended
-                self._loop.call_soon_threadsafe(self._messages.note, *said)
+                self._loop.call_soon_threadsafe(self._messages.note, *record_message)

@@ -1,9 +1,9 @@
-"""The MCP server: every connection from its bytes to its messages, each answered on the plain way or by the SDK.
+"""The MCP server: read messages from every connection, and answer them as plain requests or by the SDK.
 
-Each request decides its protocol era by itself. One with the envelope of 2026-07-28 is stateless and describes its
-client; any other belongs to the session that `initialize` opens. One connection may have both side by side, as one
-client with one set of evaluations, tasks and notes. Results are made in one place for both eras and both ways. A line
-that is no message never reaches the SDK's loops: it is answered as JSON-RPC demands, and the connection goes on.
+Each request determines its own protocol era. A request with the envelope of 2026-07-28 is stateless and describes its
+client. Any other belongs to the session opened by `initialize`. A connection may use both, as one client with one set
+of evaluations, tasks and notes. Results for both are created in one place. A line that is not a message never reaches
+the SDK: it is answered as JSON-RPC requires, and the connection continues.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from codriver.protocol.replies import Replies
 from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
 from codriver.protocol.subscriptions import Subscriptions
-from codriver.protocol.trust_question import TrustQuestions
+from codriver.protocol.trust_question import TrustDecisions
 from codriver.wire.framing import LineBudget, LineDecoder, LinesCrowdedError
 from codriver.wire.untrusted import Excess, excess, may_be_heavy
 
@@ -54,14 +54,14 @@ if TYPE_CHECKING:
     MakesSdk: TypeAlias = Callable[["Shared"], "Sdk"]
 
 
-LINE_ROOM = 4
-"""The begun lines of all clients may have as many bytes as this number of longest lines."""
-LEAST_LINE_ROOM_BYTES = 2**20
+UNFINISHED_LINES = 4
+"""Number of longest lines that limits the bytes in unfinished lines of all clients together."""
+LEAST_UNFINISHED_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The parts of one server that the plain way and the SDK share."""
+    """The parts of one server that plain requests and the SDK share."""
 
     services: Services
     results: Results
@@ -75,17 +75,17 @@ class Shared:
 
 
 class Sdk(Protocol):
-    """The SDK's side of one server."""
+    """The SDK's part of one server."""
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> Behind:
-        """Return the SDK's side of a client's connection."""
+        """Return the SDK's part of a client's connection."""
 
     async def end(self) -> None:
-        """End the background tasks, as the server stops."""
+        """Stop the background tasks."""
 
 
 class McpServer:
-    """The MCP side of one server, shared by all its connections."""
+    """The MCP part of one server, shared by all its connections."""
 
     def __init__(
         self,
@@ -99,9 +99,10 @@ class McpServer:
         resources: Sequence[ResourceFamily] = (),
         prompts: Sequence[Prompt] = (),
     ) -> None:
-        """`load_sdk` imports the SDK, which takes a moment, and gives the maker of the SDK's side of this server.
+        """Create the server.
 
-        `resources`, `prompts`: those of features.
+        `load_sdk` imports the SDK, which takes a moment, and returns a factory for the SDK's part of this server.
+        `resources` and `prompts` are those of features.
         """
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
@@ -109,17 +110,21 @@ class McpServer:
         prompts_served = Prompts(services, redactor, prompts)
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
-        self._questions = TrustQuestions(services)
-        tell_of_log, ask = self.broadcast.log_grew_for, self._questions
-        self.caller = Caller(services, about.manifest, redactor=redactor, tell_of_log=tell_of_log, questions=ask)
+        self._decisions = TrustDecisions(services)
+        notify_of_log, decisions_of_server = self.broadcast.log_grew_for, self._decisions
+        self.caller = Caller(
+            services, about.manifest, redactor=redactor, notify_of_log=notify_of_log, decisions=decisions_of_server
+        )
         results = Results(services, clients, served, prompts_served, self.broadcast, self.log_messages, about, redactor)
         self._shared = Shared(
             services, results, self.caller, served, prompts_served, subscriptions, self.log_messages, skills, redactor
         )
-        self._room = LineBudget(max(LEAST_LINE_ROOM_BYTES, LINE_ROOM * services.live.settings.max_line_bytes))
+        self._line_budget = LineBudget(
+            max(LEAST_UNFINISHED_BYTES, UNFINISHED_LINES * services.live.settings.max_line_bytes)
+        )
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
-        """Serve one connection until its client has left and is answered."""
+        """Serve one connection until its client has disconnected and its requests are answered."""
         services, shared = self._shared.services, self._shared
         most = services.live.settings.max_requests_per_client
         plain = PlainRequests(session, shared.results, shared.caller, Replies(session), max_open_requests=most)
@@ -134,7 +139,7 @@ class McpServer:
             plain=plain,
             behind=behind,
             threads=services.work.messages,
-            room=self._room,
+            line_budget=self._line_budget,
             drain_s=services.durations.drain_s,
         )
         try:
@@ -145,9 +150,9 @@ class McpServer:
             await plain.end()
 
     async def _brought_sdk(self) -> Sdk:
-        """Return the SDK's side, made for the first client that needs it.
+        """Return the SDK's part, created for the first client that needs it.
 
-        All other clients are served during the import.
+        Other clients are served during the import.
         """
         if self._sdk is None:
             made = await anyio.to_thread.run_sync(self._load_sdk)
@@ -156,56 +161,58 @@ class McpServer:
         return self._sdk
 
     async def end(self) -> None:
-        """End the background tasks, as the server stops."""
-        await self._questions.end()
+        """Stop the background tasks."""
+        await self._decisions.end()
         if self._sdk is not None:
             await self._sdk.end()
 
 
 HALF_IN_CALL = (
-    "an argument has half of a surrogate pair, which no UTF-8 text can hold: nothing was done; send the whole "
-    "character, or in code its escape"
+    "nothing was done: an argument has half of a surrogate pair, which is not valid in UTF-8; send the whole "
+    "character, or in code its escape sequence"
 )
 LIGHT_BYTES = 64 * 1024
-"""A line of at most so many bytes is read at once, whatever its content: that takes milliseconds at most."""
+"""Size up to which a line is always parsed at once, which takes milliseconds at most."""
 AT_ONCE_BYTES = 2**20
-"""A line beyond this is read in a thread, one at a time."""
+"""Size above which a line is parsed in a thread, one at a time."""
 BOM = b"\xef\xbb\xbf"
-"""The mark with which some editors and shells begin all UTF-8. Before the first line the mark means nothing."""
+"""Byte order mark with which some editors and shells begin UTF-8. It is ignored before the first line."""
 
 PROBE_S = 0.1
 PROBE = b" "
-"""Sent to a client that has ended its input: a vanished client looks the same until something is sent to it. Before the
-next message the byte is space, which JSON allows there."""
+"""Sent to a client that has closed its input, to distinguish it from one that has disconnected.
+
+JSON allows the byte as white space before the next message.
+"""
 
 
 class Behind(Protocol):
-    """The SDK's side of one connection."""
+    """The SDK's part of one connection."""
 
     async def run(self) -> None:
-        """Answer the messages handed over, until no more come."""
+        """Answer the messages passed on until there are no more."""
 
-    async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
-        """Take in the client's earlier description of itself, without a second answer."""
+    async def replay(self, messages: Iterable[Mapping[str, Any]]) -> None:
+        """Process the client's earlier description of itself, without answering it again."""
 
     def read(self, line: bytes, *, in_batch: bool = False) -> Any | None:
-        """Return the message in a line; None for a line that is no message, which is then answered."""
+        """Return the message in a line, or None for a line that is not a message, which is then answered."""
 
-    async def take(self, message: Any) -> None:
-        """Take in a message that was read."""
+    async def accept(self, message: Any) -> None:
+        """Process a message."""
 
     def end(self) -> None:
-        """Note that no more messages come."""
+        """Mark the end of the messages."""
 
 
 class MessageStream:
-    """The messages of one client, read until it has left and is answered.
+    """The messages of one client, read until it has disconnected and its requests are answered.
 
-    `receive` gives the next bytes: empty once the client has ended its input, None when the connection is broken.
-    `plain` takes plain requests out of what is read; the SDK never sees them. All answers go by its `replies`. `behind`
-    brings the SDK, which is imported for the first client that needs it. `threads` are for reading long lines; `room`
-    bounds the bytes in the begun lines of all connections. A client that has ended its input is kept for `drain_s` to
-    get the answers that are still to come.
+    `receive` returns the next bytes, an empty string once the client has closed its input, or None when the connection
+    is broken. `plain` processes plain requests, which the SDK never sees. All answers go through its `replies`.
+    `behind` loads the SDK for the first client that needs it. `threads` are for parsing long lines, and `room` limits
+    the bytes in unfinished lines of all connections. A client that has closed its input receives outstanding answers
+    for `drain_s`.
     """
 
     def __init__(
@@ -217,35 +224,35 @@ class MessageStream:
         plain: PlainRequests,
         behind: Callable[[], Awaitable[Behind]],
         threads: Shares,
-        room: LineBudget,
+        line_budget: LineBudget,
         drain_s: float,
     ) -> None:
         self._session = session
         self._drain_s = drain_s
         self._receive = receive
         self._reading: anyio.CancelScope | None = None
-        self._lines = LineDecoder(max_line_bytes=max_line_bytes, budget=room, on_given_up=self._stop_reading)
+        self._lines = LineDecoder(max_line_bytes=max_line_bytes, budget=line_budget, on_given_up=self._stop_reading)
         self._threads = threads
         self._plain = plain
         self._replies = plain.replies
         self._open_behind = behind
         self._behind: Behind | None = None
-        self._has_begun = False
-        self._ended = False
-        session.read_immediately = self._take_at_once
+        self._has_started = False
+        self._input_is_closed = False
+        session.read_immediately = self._accept_at_once
 
     async def run(self) -> None:
-        """Read until the client has left, and all requests that were read are answered or given up."""
+        """Read until the client has disconnected and all of its requests are answered or abandoned."""
         async with anyio.create_task_group() as self._tasks:
-            while not self._ended:
+            while not self._input_is_closed:
                 await self._session.outbox.wait_for_space()
                 data = await self._more()
                 if data is None:
                     self._session.open_requests.clear()
                 if data:
-                    await self._take(data)
+                    await self._accept(data)
                 else:
-                    self._session.has_left = self._ended = True
+                    self._session.has_left = self._input_is_closed = True
             await self._drain()
             if data is not None:
                 self._plain.hang_up()
@@ -253,7 +260,7 @@ class MessageStream:
                 self._behind.end()
 
     async def _more(self) -> bytes | None:
-        """The next bytes; a newline if the line that they continue was given up, so that its fate is told."""
+        """Return the next bytes, or a newline if the line was abandoned, so that this is reported."""
         if not self._lines.is_counted:
             return await self._receive()
         with anyio.CancelScope() as self._reading:
@@ -265,24 +272,24 @@ class MessageStream:
             self._reading.cancel()
 
     def drop(self) -> None:
-        """Drop the bytes that were read, as no one reads on."""
+        """Discard the bytes that were read, because reading stops."""
         self._lines.drop()
 
-    def _take_at_once(self, data: bytes) -> bool:
-        """Take in a plain request, if nothing else was read; true if it was one.
+    def _accept_at_once(self, data: bytes) -> bool:
+        """Process a plain request if nothing else has been read, and return whether it was one.
 
-        Nearly every message is one. So no task has to be woken to read it, and another one to run it.
+        Nearly every message is one. No task has to be woken for it.
         """
         if len(data) > LIGHT_BYTES or self._session.outbox.is_congested:
             return False
         line = self._lines.whole(data)
-        return line is not None and not has_halves(line) and self._plain.take(line)
+        return line is not None and not has_halves(line) and self._plain.accept(line)
 
-    async def _take(self, data: bytes) -> None:
+    async def _accept(self, data: bytes) -> None:
         try:
             lines = self._lines.feed(data)
-            if lines and not self._has_begun:
-                self._has_begun = True
+            if lines and not self._has_started:
+                self._has_started = True
                 lines[0] = lines[0].removeprefix(BOM)
             for line in lines:
                 read = None
@@ -291,56 +298,57 @@ class MessageStream:
                 if isinstance(read, Excess):
                     self._refuse_excess(read)
                 elif self._session.handshake_version == BATCHED and line.lstrip()[:1] == b"[":
-                    await self._take_batch(line)
+                    await self._accept_batch(line)
                 elif line:
-                    await self._take_whole(self._whole(line) if read is None else line, read)
+                    await self._accept_whole(self._whole(line) if read is None else line, read)
         except PeerError as error:
             self._replies.refuse_line(str(error))
-            self._ended = True
+            self._input_is_closed = True
 
-    async def _take_whole(self, line: bytes | None, read: object) -> None:
-        if line is not None and not self._plain.take(line, read):
+    async def _accept_whole(self, line: bytes | None, read: object) -> None:
+        if line is not None and not self._plain.accept(line, read):
             behind = await self._brought()
             await self._hand_on(behind, behind.read(line))
 
     async def _brought(self) -> Behind:
-        """Return the SDK's side, which knows the client's description of itself."""
+        """Return the SDK's part, which knows the client's description of itself."""
         if self._behind is None:
             self._behind = await self._open_behind()
             self._plain.has_sdk = True
             self._tasks.start_soon(self._behind.run)
-            await self._behind.hear(self._plain.said())
+            await self._behind.replay(self._plain.handshake_messages())
         return self._behind
 
     async def _hand_on(self, behind: Behind, message: object) -> None:
         if message is not None:
-            await behind.take(message)
+            await behind.accept(message)
 
     async def _read_long(self, line: bytes) -> object:
-        """The JSON value in a long line, or the excess in it, which is counted before anything is built.
+        """Return the JSON value in a long line, or the limit that it exceeds, which is checked before parsing.
 
-        A line beyond a megabyte is read in a thread, one after another: None for a shorter line, and for no JSON.
+        A line beyond a megabyte is parsed in a thread, one after another. The result is None for a shorter line, and if
+        it is not JSON.
 
         Raises:
-            LinesCrowdedError: no room is left for the line while it waits for the thread.
+            LinesCrowdedError: the line has to be discarded while it waits for the thread.
         """
         if len(line) <= AT_ONCE_BYTES:
             return await self._threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
         try:
             with anyio.CancelScope() as self._reading:
                 self._lines.reserve(len(line))
-                return await self._threads.run(self._session.id, partial(_weighed, line))
+                return await self._threads.run(self._session.id, partial(_limited_value, line))
         finally:
             self._lines.reserve(0)
         raise self._lines.error or LinesCrowdedError(len(line), 0)
 
     def _refuse_excess(self, found: Excess) -> None:
         identity = read_json(found.identity) if found.identity is not None else None
-        text = f"this line has {found.error}: no more is read, so send it in several messages, or flatter"
+        text = f"this line has {found.error}: send it in several messages, or with less nesting"
         self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
 
-    async def _take_batch(self, line: bytes) -> None:
-        """Take in an array of messages, as the one version with batches has them."""
+    async def _accept_batch(self, line: bytes) -> None:
+        """Process an array of messages, in the one version that has batches."""
         behind = await self._brought()
         try:
             items = json.loads(line)
@@ -348,22 +356,22 @@ class MessageStream:
             await self._hand_on(behind, behind.read(line))
             return
         if not items:
-            self._replies.refuse_line("a batch holds at least one message")
+            self._replies.refuse_line("a batch has at least one message")
         elif len(items) > (most := self._plain.max_open_requests):
-            text = f"a batch of {len(items)} messages is more than a client may have open: {most}"
+            text = f"a batch of {len(items)} messages exceeds the limit of open requests: {most}"
             self._replies.refuse_line(text)
         else:
             with self._replies.batch():
                 whole = [self._whole(json.dumps(item).encode()) for item in items]
                 lines = [line for line in whole if line is not None]
-                left = [behind.read(one, in_batch=True) for one in lines if not self._plain.take(one)]
+                left = [behind.read(one, in_batch=True) for one in lines if not self._plain.accept(one)]
             for message in left:
                 await self._hand_on(behind, message)
 
     def _whole(self, line: bytes) -> bytes | None:
-        """Return the line without halves of surrogate pairs; None for a call that has one, which is then refused.
+        """Return the line without lone surrogates, or None for a call that has one, which is refused.
 
-        A half in an argument is no text that a file or a REPL could take, and would become another one unnoticed.
+        A lone surrogate in an argument cannot be stored in a file or sent to a REPL, and would be changed unnoticed.
         """
         if not has_halves(line):
             return line
@@ -389,8 +397,8 @@ class MessageStream:
                     self._session.outbox.offer(PROBE)
 
 
-def _weighed(line: bytes) -> object:
-    """Return the JSON value in a line, or the excess in it; None for no JSON."""
+def _limited_value(line: bytes) -> object:
+    """Return the JSON value in a line, or the limit that it exceeds, or None if it is not JSON."""
     found = excess(line) if may_be_heavy(line) else None
     if found is not None:
         return found
@@ -401,6 +409,6 @@ def _weighed(line: bytes) -> object:
 
 
 def _arguments_of(message: dict[str, Any]) -> object:
-    """Return the arguments of a tool call; None for any other message."""
+    """Return the arguments of a tool call, or None for any other message."""
     params = message.get("params")
     return params.get("arguments") if message.get("method") == CALL and isinstance(params, dict) else None

@@ -1,13 +1,13 @@
-"""Plain requests: requests exactly as the protocol describes them, read and answered on the shortest way.
+"""Plain requests: requests in exactly the form that the protocol describes, answered without the SDK.
 
-The SDK's way of a request, through models, contexts and tasks, costs more than most requests do themselves, and the
-SDK's import as much as all else of a start. So the first requests of clients, and those of an agent's loop, are
-answered here; `results` makes their results, for both ways. Anything unusual in a request, such as an unexpected member
-or a wrong moment, leaves the request to the SDK, which answers it in the words of the protocol.
+The SDK's processing through models, contexts and tasks takes longer than most requests do themselves, and importing it
+as long as the rest of a start. Therefore the first requests of clients, and those of an agent's loop, are answered
+here. `results` creates the results for both. Anything unusual in a request, such as an unknown member or a wrong time,
+leaves the request to the SDK, which answers according to the protocol.
 
-A shape recognises such a request. It is stricter than the protocol wherever that saves words: a request that does not
-fit may still be right, and is then read by the SDK. Unknown members, null for a member that is left out, or 1 for true
-fit no shape.
+A shape recognises such a request. Shapes are stricter than the protocol where that is simpler: a request that does not
+match may still be valid, and is then read by the SDK. Unknown members, null for an absent member, or 1 for true match
+no shape.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from codriver.protocol.error_messages import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
     DISCOVER,
-    FAULT,
     HANDSHAKE_VERSIONS,
     INITIALIZE,
     INITIALIZED,
     INTERNAL_ERROR,
+    INTERNAL_MESSAGE,
     LEVEL_KEY,
     LEVELS,
     LISTEN,
@@ -48,7 +48,7 @@ from codriver.protocol.error_messages import (
     is_stateless,
 )
 from codriver.protocol.results import Results
-from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER
+from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     Answer: TypeAlias = tuple[bytes, Callable[[], None] | None]
 
     Making: TypeAlias = Callable[[Results, ClientSession, Given, str], dict[str, Any] | Awaitable[dict[str, Any]]]
-    """Makes the result of a request with these parameters, of this protocol version."""
+    """Creates the result of a request with these parameters, in this protocol version."""
 
     Shape: TypeAlias = "type | tuple[type, ...] | frozenset[str] | Members | ListOf"
 
@@ -74,9 +74,9 @@ NONE: Mapping[str, Shape] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object: with all members that are `needed`, perhaps some that are `known`, each of its shape.
+    """An object with all members that are `needed` and optionally those that are `known`, each of its shape.
 
-    Any other member has the shape `others`; None allows no other.
+    Any other member has the shape `others`, and None allows no other.
     """
 
     needed: Mapping[str, Shape] = field(default_factory=lambda: NONE)
@@ -92,7 +92,7 @@ class ListOf:
 
 
 def fits(value: object, shape: Shape) -> bool:
-    """Return true for a JSON value that is exactly of this shape."""
+    """Return whether a JSON value has exactly this shape."""
     if isinstance(shape, type):
         return type(value) is shape
     if isinstance(shape, tuple):
@@ -113,14 +113,16 @@ def fits(value: object, shape: Shape) -> bool:
 ANYTHING = (dict, list, str, int, float, bool, type(None))
 OBJECTS = Members(others=dict)
 NEVER: frozenset[str] = frozenset()
-"""A set that no value fits."""
+"""A set that contains no value."""
 
 CLIENT = Members(needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str})
 CAPABILITIES = Members(
     known={
         "elicitation": Members(known={"form": dict, "url": dict}, others=ANYTHING),
         "experimental": OBJECTS,
-        "extensions": Members(known={TASKS: NEVER}, others=dict),  # with tasks, calls have other answers
+        "extensions": Members(
+            known={TASKS: NEVER}, others=dict
+        ),  # calls of clients with tasks are answered differently
         "roots": Members(known={"listChanged": bool}, others=ANYTHING),
         "sampling": Members(known={"context": dict, "tools": dict}, others=ANYTHING),
         "tasks": Members(known={"list": dict, "cancel": dict, "requests": Members(others=OBJECTS)}),
@@ -129,13 +131,17 @@ CAPABILITIES = Members(
 )
 
 META = Members(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
-"""The `_meta` of a request of the session that the handshake opened."""
+"""Shape of the `_meta` of a request in the session that the handshake opened."""
 META_OF_MODERN = Members(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
-    known={TOKEN: (str, int), CLIENT_KEY: CLIENT, LEVEL_KEY: NEVER},  # with a level, messages are sent meanwhile
+    known={
+        TOKEN: (str, int),
+        CLIENT_KEY: CLIENT,
+        LEVEL_KEY: NEVER,
+    },  # with a level, messages are sent during the request
     others=ANYTHING,
 )
-"""The `_meta` of a request that describes its client itself."""
+"""Shape of the `_meta` of a request that describes its client itself."""
 
 
 def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> Members:
@@ -148,7 +154,7 @@ PAGE = _params(known={"cursor": str})
 CALL_SHAPE = _params({"name": str}, {"arguments": dict})
 LEVEL = _params({"level": frozenset(LEVELS)})
 RESOURCE = _params({"uri": str})
-FOLDER = _params({"uri": str}, {"cursor": str})
+DIRECTORY = _params({"uri": str}, {"cursor": str})
 KINDS_OF_CHANGE = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
 CHANGES = _params(
     {"notifications": Members(known={**dict.fromkeys(KINDS_OF_CHANGE, bool), "resourceSubscriptions": ListOf(str)})}
@@ -159,7 +165,7 @@ CANCELLATION = _params({"requestId": (str, int)}, {"reason": str})
 logger = logging.getLogger(__name__)
 
 MAX_OPEN_BYTES = 64 * 2**20
-"""The bytes of a client's unanswered requests, if there is more than one."""
+"""Maximum bytes of a client's unanswered requests, if there is more than one."""
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 CLOSED = {"code": TOO_MANY, "message": "Connection closed"}
 ANSWER = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
@@ -170,12 +176,12 @@ ALL = HANDSHAKE | NO_HANDSHAKE
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A request that may be plain: in these versions, with parameters of this shape."""
+    """A request that may be plain, in these versions, with parameters of this shape."""
 
     versions: frozenset[str]
     params: Members
     result: Making | None = None
-    """The maker of the result; None if the connection has a part in it."""
+    """Creates the result, or None if the result depends on the connection."""
 
 
 METHODS: dict[str, Plain] = {
@@ -192,21 +198,21 @@ METHODS: dict[str, Plain] = {
     "resources/unsubscribe": Plain(HANDSHAKE, RESOURCE, Results.unsubscribe),
     LIST: Plain(ALL, PAGE, Results.skills),
     GET: Plain(ALL, RESOURCE, Results.skill),
-    READ_FOLDER: Plain(ALL, FOLDER, Results.folder),
+    READ_DIRECTORY: Plain(ALL, DIRECTORY, Results.directory),
     "logging/setLevel": Plain(HANDSHAKE, LEVEL, Results.set_level),
 }
-"""The requests that may be plain. These functions make their results for both ways."""
+"""Requests that may be plain. These functions create their results, also for the SDK."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A plain request that was taken in."""
+    """A plain request that was accepted."""
 
     identity: str | int
     method: str
     params: Params
     version: str = ""
-    """The protocol version in which the request is answered."""
+    """Protocol version in which the request is answered."""
 
     def answered(self, result: str) -> bytes:
         """Return the line with the request's result, which is JSON already."""
@@ -236,17 +242,17 @@ class PlainRequests:
         self.replies = replies
         self.max_open_requests = max_open_requests
         self.has_sdk = False
-        """Whether the SDK reads messages of this client, too: then the SDK alone takes part in handshakes."""
-        self._said: list[Given] = []
+        """Whether the SDK also reads messages of this client. Only the SDK then takes part in handshakes."""
+        self._handshake_messages: list[Given] = []
         self._tasks = TaskSet()
         self._running: dict[str | int, anyio.CancelScope] = {}
         self._cancelled: set[str | int] = set()
-        """The running requests that were cancelled."""
+        """Running requests that were cancelled."""
         self._streams: set[str | int] = set()
-        """The open requests to listen, for which no task runs."""
+        """Open `subscriptions/listen` requests, for which no task runs."""
 
-    def take(self, line: bytes, read: object = None) -> bool:
-        """Take in the message in `line`, if it is plain; true if so. `read`: its JSON, if already parsed."""
+    def accept(self, line: bytes, read: object = None) -> bool:
+        """Process the message in `line` if it is plain, and return whether it is. `read` is its JSON, if parsed."""
         try:
             message: Any = from_json(line) if read is None else read
         except ValueError:
@@ -254,19 +260,19 @@ class PlainRequests:
         if type(message) is not dict or message.get("jsonrpc") != "2.0":
             return False
         if not message.keys() <= KEYS:
-            return self._caller.questions.take(self._client, message)
+            return self._caller.decisions.accept(self._client, message)
         method, params = message.get("method"), message.get("params", {})
         if type(method) is not str or type(params) is not dict:
             return False
         if "id" not in message:
-            return not self.has_sdk and self._take_notification(method, params)
+            return not self.has_sdk and self._accept_notification(method, params)
         identity, plain = message["id"], METHODS.get(method)
         if plain is None or type(identity) not in (int, str):
             return False
-        # A cancelled request is not open any more; it ends only when its effects are in order.
-        is_taken = identity in self._client.open_requests or identity in self._running or identity in self._streams
+        # A cancelled request is no longer open, but its id is in use until its effects are cleaned up.
+        is_in_use = identity in self._client.open_requests or identity in self._running or identity in self._streams
         version = MODERN if is_stateless(method, params) else self._client.handshake_version
-        if is_taken or not self._is_plain(plain, params, version):
+        if is_in_use or not self._is_plain(plain, params, version):
             return False
         too_much = self.too_much(len(line))
         if too_much is not None:
@@ -274,18 +280,18 @@ class PlainRequests:
             return True
         return self._begin(Request(identity, method, params, version), plain, len(line))
 
-    def _take_notification(self, method: str, params: Params) -> bool:
+    def _accept_notification(self, method: str, params: Params) -> bool:
         if method == CANCELLED and fits(params, CANCELLATION):
             self.cancel(params["requestId"])
-        elif method == INITIALIZED and self._said and fits(params, NOTHING):
-            self._said[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
+        elif method == INITIALIZED and self._handshake_messages and fits(params, NOTHING):
+            self._handshake_messages[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
             self._results.initialized(self._client)
         else:
             return False
         return True
 
     def _is_plain(self, plain: Plain, params: Params, version: str) -> bool:
-        """Return whether a request of this version has nothing unusual; its client is known from then on."""
+        """Return whether a request of this version has nothing unusual. Its client is known from then on."""
         meta = params.get("_meta", {})
         if type(meta) is not dict:
             return False
@@ -294,34 +300,36 @@ class PlainRequests:
         return self._knows(meta) if version == MODERN else not meta or fits(meta, META)
 
     def _knows(self, meta: Params) -> bool:
-        """Return whether a stateless request describes its client, in the words of an earlier one or in its own."""
-        said = envelope(meta)
-        if said == self._client.envelope:
+        """Return whether a stateless request describes its client, itself or as an earlier one did."""
+        handshake_messages = envelope(meta)
+        if handshake_messages == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
         if not fits(meta, META_OF_MODERN):
             return False
-        self._client.envelope, self._client.sends_envelopes = said, True
-        self._results.introduce(self._client, said[CLIENT_KEY]["name"] if CLIENT_KEY in said else None)
+        self._client.envelope, self._client.sends_envelopes = handshake_messages, True
+        self._results.introduce(
+            self._client, handshake_messages[CLIENT_KEY]["name"] if CLIENT_KEY in handshake_messages else None
+        )
         return True
 
-    def said(self) -> list[Given]:
+    def handshake_messages(self) -> list[Given]:
         """Return the messages of the client's handshake, for the SDK, which has not read them."""
-        return self._said
+        return self._handshake_messages
 
     def too_much(self, size: int) -> str | None:
-        """Return the reason why a request of so many bytes is one too many for this client now; None for none."""
+        """Return why a request of `size` bytes exceeds this client's limits, or None."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
-            return f"{self.max_open_requests} requests of this client are not answered yet: wait for answers first"
+            return f"{self.max_open_requests} requests of this client are unanswered: wait for answers first"
         if opened.count and opened.bytes + size > MAX_OPEN_BYTES:
             return (
-                f"{opened.bytes:,} bytes of this client's requests are not answered yet, and with these {size:,} it "
-                f"would be more than {MAX_OPEN_BYTES:,}: wait for answers first"
+                f"{opened.bytes:,} bytes of this client's requests are unanswered, and {size:,} more exceed the "
+                f"limit of {MAX_OPEN_BYTES:,}: wait for answers first"
             )
         return None
 
     def cancel(self, identity: object) -> None:
-        """End the request `identity`, which gets no answer, and its effects if it is one of these."""
+        """Cancel the request `identity`, which gets no answer, and its effects if it is one of these."""
         self.replies.forget(identity)
         if isinstance(identity, str | int) and identity in self._running:
             self._cancelled.add(identity)
@@ -331,20 +339,20 @@ class PlainRequests:
             self._results.unlisten(self._client, identity)
 
     def hang_up(self) -> None:
-        """Refuse the requests that nothing will answer any more, as their client has ended its input."""
+        """Refuse the requests that can no longer be answered, because their client has closed its input."""
         for identity in (self._running.keys() - self._cancelled) | self._streams:
             self.cancel(identity)
             self.replies.put(identity, Request(identity, "", {}).refused(CLOSED))
 
     async def end(self) -> None:
-        """End every request, as no one is left to answer, and wait until their effects are in order."""
+        """Stop every request, because nothing can be answered any more, and wait until effects are cleaned up."""
         for identity in [*self._running, *self._streams]:
             self.cancel(identity)
         with anyio.CancelScope(shield=True):
             await self._tasks.join()
 
     def _begin(self, request: Request, plain: Plain, size: int) -> bool:
-        """Answer a request, or begin to; False for a call of an unknown tool."""
+        """Answer a request, or start doing so. Return False for a call of an unknown tool."""
         if request.method == CALL:
             arguments = request.params.get("arguments", {})
             called = self._caller.find(request.params["name"], arguments)
@@ -368,7 +376,9 @@ class PlainRequests:
             self.replies.put(request.identity, self._failed(request, error))
             return
         if request.method == INITIALIZE:
-            self._said.append({"jsonrpc": "2.0", "method": INITIALIZE, "id": "", "params": request.params})
+            self._handshake_messages.append(
+                {"jsonrpc": "2.0", "method": INITIALIZE, "id": "", "params": request.params}
+            )
         if not isinstance(given, dict):
             self._start(request, self._awaited(request, given))
             return
@@ -417,20 +427,20 @@ class PlainRequests:
         async def report(elapsed_s: float, words: str) -> None:
             if token is not None:
                 params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.redactor(words)}
-                said = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
-                self._client.outbox.offer(as_json(said).encode() + b"\n")
+                handshake_messages = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                self._client.outbox.offer(as_json(handshake_messages).encode() + b"\n")
 
-        questions, is_modern = self._caller.questions, request.version == MODERN
-        if tool.name == questions.tool and (asked := await questions.required(self._client, request.params)):
-            return request.answered(as_json(asked)), None
+        decisions, is_modern = self._caller.decisions, request.version == MODERN
+        if tool.name == decisions.tool and (elicitation := await decisions.required(self._client, request.params)):
+            return request.answered(as_json(elicitation)), None
         run = self._caller.run
         answered = await run(self._client, tool, arguments, report, conversation, is_stateless=is_modern)
-        beside = self._results.beside if is_modern else ""
-        return request.answered(result_of(self._client, answered, beside)), answered.handed_out
+        more_members = self._results.more_members if is_modern else ""
+        return request.answered(result_of(self._client, answered, more_members)), answered.handed_out
 
     def _failed(self, request: Request, error: Exception) -> bytes:
-        """Return the line for a request that is refused, or that failed by a fault of ours."""
+        """Return the line for a request that was refused, or failed with an internal error."""
         if isinstance(error, RequestRefusedError):
             return request.refused(self._caller.redactor.redact_json(error.to_json()))
         logger.error("%s failed", request.method, exc_info=error)
-        return request.refused({"code": INTERNAL_ERROR, "message": FAULT})
+        return request.refused({"code": INTERNAL_ERROR, "message": INTERNAL_MESSAGE})

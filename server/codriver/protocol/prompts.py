@@ -1,4 +1,4 @@
-"""Prompts that people pick in their client: openings for an agent that has Codriver's tools."""
+"""Prompts that people choose in their client, to start an agent that has Codriver's tools."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PROMPTS: Final = (
         "Get to know this project through its live REPL.",
         "Work on this project through its live REPL. First call list_sessions and repl_output_log to see what is "
         "connected and what happened. Then explore: which namespaces or modules are loaded, what are the entry points? "
-        "Evaluate small forms, say what you find, and wait for the task. Topic, if any: {topic}",
-        (("topic", "What to look at first.", "none given"),),
+        "Evaluate small forms, report what you find, and wait for the task. Topic, if any: {topic}",
+        (("topic", "What to explore first.", "none given"),),
     ),
     Prompt(
         "explain_last_error",
@@ -32,8 +32,8 @@ PROMPTS: Final = (
         '["evaluationErrorOutput", "otherErrorOutput"] and limit 5, look at the code that caused it (same evaluation), '
         'and call status with about: "error" for the frames. Explain in plain words what happened and why, '
         "check your explanation by evaluating the smallest form that shows it, and propose a fix. Change no file yet. "
-        "Session, if one is meant: {session}",
-        (("session", "The session to look at.", "any"),),
+        "Session, if given: {session}",
+        (("session", "The session to inspect.", "any"),),
     ),
     Prompt(
         "summarise_agents",
@@ -49,7 +49,7 @@ PROMPTS: Final = (
 
 
 class Prompts:
-    """The prompts of one server: the base's, then those of features."""
+    """The prompts of one server: those of the base, and then those of features."""
 
     def __init__(self, services: Services, redactor: Redactor, added: Sequence[Prompt] = ()) -> None:
         self._services = services
@@ -57,7 +57,7 @@ class Prompts:
         self._by_name = {prompt.name: prompt for prompt in (*PROMPTS, *added)}
 
     def listed(self) -> list[dict[str, Any]]:
-        """Return all prompts, as clients list them."""
+        """Return all prompts as clients list them."""
         return [
             {
                 "name": prompt.name,
@@ -72,14 +72,14 @@ class Prompts:
         ]
 
     async def filled(self, client: ClientSession, name: str, given: Mapping[str, str]) -> dict[str, Any]:
-        """Return a prompt for a client, with its arguments and the server's report filled in.
+        """Return a prompt for a client, with its arguments and the server's report inserted.
 
         Raises:
-            RequestRefusedError: there is no prompt of this name.
+            RequestRefusedError: there is no prompt with this name.
         """
         prompt = self._by_name.get(name)
         if prompt is None:
-            raise RequestRefusedError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list names those there are")
+            raise RequestRefusedError(INVALID_PARAMS, f"unknown prompt {name!r}: prompts/list has the available ones")
         text = prompt.text
         for argument, _, otherwise in prompt.arguments:
             text = text.replace("{" + argument + "}", given.get(argument) or otherwise)

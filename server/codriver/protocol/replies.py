@@ -1,4 +1,4 @@
-"""Replies of one connection. A reply goes by itself, or with the other replies of its request's batch."""
+"""Replies of one connection. A reply is sent by itself, or with the other replies of its batch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
-"""Versions in whose schema an error about an unknown id has no `id`. In all others, as in JSON-RPC, that id is null."""
+"""Versions in which an error about an unknown id has no `id`. In all others, as in JSON-RPC, it is null."""
 
 
 class Batch:
-    """The answers to messages that came as one array. They go as one line, when the last of them is there."""
+    """The answers to messages that came as one array. They are sent as one line when all of them are available."""
 
     def __init__(self) -> None:
         self._waiting: set[str | int] = set()
@@ -35,15 +35,15 @@ class Batch:
         self._answers.append(line.strip())
 
     def strike_out(self, identity: str | int) -> None:
-        """Stop waiting for a request: it is answered, or will not be."""
+        """Stop waiting for a request that is answered or will not be."""
         self._waiting.discard(identity)
 
     def end(self) -> None:
         """Note that all messages of the batch were read."""
         self._is_whole = True
 
-    def take(self) -> bytes | None:
-        """The line that answers the batch; None before the last answer is there, and for a batch without answers."""
+    def pop_line(self) -> bytes | None:
+        """Return the line that answers the batch, or None while answers are missing, or if there are none."""
         if not self._is_whole or self._waiting or not self._answers:
             return None
         answers, self._answers = self._answers, []
@@ -56,14 +56,14 @@ class Replies:
     def __init__(self, session: ClientSession) -> None:
         self._session = session
         self._batches: dict[str | int, Batch] = {}
-        """By request that is not answered yet: its batch."""
+        """Batch of each unanswered request."""
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
-        """By the names that stand for them: the original ids; see `codriver.protocol.calls`."""
+        """Original ids by the names that stand for them. See `codriver.protocol.lone_surrogates`."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Gather in one batch the requests that are read within this context."""
+        """Collect in one batch the requests that are read while the context is active."""
         self._reading = batch = Batch()
         try:
             yield
@@ -77,14 +77,14 @@ class Replies:
         self._spelt.update(names)
 
     def expect(self, identity: str | int, size: int) -> None:
-        """Note that a request of so many bytes was read, and will be answered."""
+        """Note that a request of `size` bytes was read and will be answered."""
         self._session.open_requests.add(identity, size)
         if self._reading is not None:
             self._reading.expect(identity)
             self._batches[identity] = self._reading
 
     def put(self, identity: str | int, line: bytes) -> None:
-        """Put the answer to a request on its way."""
+        """Send the answer to a request."""
         if identity in self._spelt:
             line = with_original_id(line, str(identity), self._spelt.pop(identity))
         batch = self._batches.pop(identity, None)
@@ -97,7 +97,7 @@ class Replies:
         self._session.open_requests.remove(identity)
 
     def forget(self, identity: object) -> None:
-        """Give a cancelled request no answer. An id without an open request is passed over, whatever it is."""
+        """Do not answer a cancelled request. An id without an open request is ignored."""
         if not isinstance(identity, str | int) or identity not in self._session.open_requests:
             return
         self._spelt.pop(identity, None)
@@ -107,7 +107,7 @@ class Replies:
         self._session.open_requests.remove(identity)
 
     def refuse(self, refused: Refusal) -> None:
-        """Answer the message read just now with an error."""
+        """Answer the message that was just read with an error."""
         identity = refused.identity
         if identity in self._spelt and identity not in self._session.open_requests:
             identity = self._spelt.pop(identity)
@@ -122,14 +122,14 @@ class Replies:
             self._session.outbox.put(line)
 
     def refuse_line(self, text: str) -> None:
-        """Answer a line whose id cannot be known."""
+        """Answer a line whose id is unknown."""
         self.refuse(Refusal(None, INVALID_REQUEST, text))
 
     def _version(self) -> str:
-        """Return the protocol version of a message that answers no known request; empty before the client named one."""
+        """Return the version for answers to no known request, or an empty string before the client named one."""
         return self._session.handshake_version or (MODERN if self._session.sends_envelopes else "")
 
     def _send(self, batch: Batch) -> None:
-        line = batch.take()
+        line = batch.pop_line()
         if line is not None:
             self._session.outbox.put(line)

@@ -23,7 +23,7 @@ import anyio
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.log.transcripts import read as read_texts
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
-from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER, SkillResources
+from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY, SkillResources
 from codriver.skills import LIVE_APP, SCHEME
 from codriver.tools.manifest import address
 from codriver.tools.symbol_info import describe_symbol
@@ -46,14 +46,15 @@ EVALUATION = "codriver://evaluation/{evaluationId}/{part}{?offset,limit}"
 SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
 SKILL = "skill://{skill}/SKILL.md"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
+""""""
 LOG_ENTITIES = 500
 TEXT_CHARACTERS = 100_000
 MAX_TEXT_CHARACTERS = 16 * 2**20
-"""The longest part of a text, also if more is asked for: the whole may be longer than should be in memory."""
+"""Maximum size of a part of a text, even if more is requested, because it is loaded into memory."""
 
 NOT_FOUND = -32002
 NEWER = "2026"
-UNKNOWN = "there is no such resource: resources/list and resources/templates/list tell"
+UNKNOWN = "there is no such resource: see resources/list and resources/templates/list"
 
 
 ABOUT_ONE = ("name", "description", "mimeType")
@@ -65,7 +66,7 @@ RESOURCES = (
         "application/json",
     ),
 )
-"""The resources that always exist, as rows: address, name, description, type."""
+"""Resources that always exist, as rows: URI, name, description, type."""
 TEMPLATES = (
     (
         LOG_SINCE,
@@ -87,17 +88,17 @@ TEMPLATES = (
     ),
     (SKILL, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
 )
-"""The families of resources, in rows of the same kind."""
+"""Families of resources, in rows of the same kind."""
 
 ABOUT = "codriver/"
-"""The prefix of the names in a content's `_meta`. Source: MCP, general fields, `_meta`."""
+"""Prefix of Codriver's names in the `_meta` of content. Source: MCP, general fields, `_meta`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The content of a resource, as text or, where it is no text, as bytes.
+    """The content of a resource, as text, or as bytes if it is not text.
 
-    `note` and `about` name the parts that its text lacks, for models and for programs.
+    `note` and `about` describe the parts that the text lacks, for models and for programs.
     """
 
     mime_type: str
@@ -112,7 +113,7 @@ class Resources:
     def __init__(
         self, services: Services, skills: SkillLibrary, redactor: Redactor, added: Sequence[ResourceFamily] = ()
     ) -> None:
-        """`added`: the resources of features."""
+        """Create the resources. `added` are those of features."""
         self._added = {(one.kind, one.parts): one for one in added}
         self._plain = frozenset(one.kind for one in added if one.has_plain_path)
         self._rows = [(*_row(row), one.mime_type) for one in added for row in one.listed]
@@ -122,7 +123,7 @@ class Resources:
         self._skills = SkillResources(skills, redactor)
 
     async def listed(self, client: ClientSession) -> list[dict[str, str]]:
-        """Return the resources that exist now: the log, and the skills on offer to this client."""
+        """Return the resources that exist now: the log, and the skills for this client."""
         always = [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *self._rows)]
         if not client.accepts_skills:
             return always
@@ -135,34 +136,34 @@ class Resources:
         return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in families]
 
     async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the skills on offer to a client.
+        """Return a page of the skills for a client.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, or the cursor is none of ours.
+            RequestRefusedError: the client gets no skills from this server, or the cursor is unknown.
         """
-        self._check_takes_skills(client, LIST)
+        self._check_accepts_skills(client, LIST)
         return await anyio.to_thread.run_sync(self._skills.list_skills, cursor, self._hidden())
 
     async def get_skill(self, client: ClientSession, uri: str) -> dict[str, Any]:
-        """Return one skill, by the address of its guide.
+        """Return one skill by the URI of its guide.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, or there is none at this address.
+            RequestRefusedError: the client gets no skills from this server, or there is none at this URI.
         """
-        self._check_takes_skills(client, GET)
+        self._check_accepts_skills(client, GET)
         return await anyio.to_thread.run_sync(self._skills.get_skill, uri)
 
-    async def read_folder(self, client: ClientSession, uri: str, cursor: str | None) -> dict[str, Any]:
-        """Return a page of what is in a directory.
+    async def read_directory(self, client: ClientSession, uri: str, cursor: str | None) -> dict[str, Any]:
+        """Return a page of the content of a directory.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, there is no such directory, or the cursor is
-                none of ours.
+            RequestRefusedError: the client gets no skills from this server, there is no such directory, or the cursor
+                is unknown.
         """
-        self._check_takes_skills(client, READ_FOLDER)
-        return await anyio.to_thread.run_sync(self._skills.read_folder, uri, cursor)
+        self._check_accepts_skills(client, READ_DIRECTORY)
+        return await anyio.to_thread.run_sync(self._skills.read_directory, uri, cursor)
 
-    def _check_takes_skills(self, client: ClientSession, method: str) -> None:
+    def _check_accepts_skills(self, client: ClientSession, method: str) -> None:
         if not client.accepts_skills:
             raise RequestRefusedError(METHOD_NOT_FOUND, f"there is no method {method!r}", method)
 
@@ -170,12 +171,12 @@ class Resources:
         return hidden_skills(self._services.core.state)
 
     async def read(self, uri: str, protocol: str, client: ClientSession) -> Found:
-        """Return the text of a resource, for a client.
+        """Return the content of a resource for a client.
 
         Raises:
-            RequestRefusedError: there is no such resource; the code is that of the client's protocol version.
+            RequestRefusedError: there is no such resource. The code depends on the client's protocol version.
         """
-        uri = self._ours(uri)
+        uri = self._codriver_uri(uri)
         try:
             if is_skill(uri) and client.accepts_skills:
                 return Found(*await anyio.to_thread.run_sync(self._skills.read, uri))
@@ -202,22 +203,22 @@ class Resources:
             raise RequestRefusedError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
         raise _missing(UNKNOWN, uri, protocol)
 
-    def _ours(self, uri: str) -> str:
-        """The address that stands for one of Backseat Driver's; a skill on offer and any other keep theirs."""
+    def _codriver_uri(self, uri: str) -> str:
+        """Return the URI for one of Backseat Driver's. Skills of this server and any other URI are unchanged."""
         name = uri.removeprefix(SCHEME).partition("/")[0] if is_skill(uri) else ""
         return uri if any(skill.id == name for skill in self._library.skills()) else address(uri, self._plain)
 
     def _family(self, kind: str, parts: Sequence[str]) -> ResourceFamily | None:
-        """Return the feature's resources that an address is one of; a last part may be empty."""
+        """Return the feature's resources that a URI belongs to. A last part may be empty."""
         return self._added.get((kind, len(parts) - 1 if parts and not parts[-1] else len(parts)))
 
     async def check(self, uri: str, protocol: str, client: ClientSession) -> None:
-        """Check that there is such a resource, without asking a REPL or the network. Skills are read from the disk.
+        """Check that a resource exists, without using a REPL or the network. Skills are read from disk.
 
         Raises:
-            RequestRefusedError: there is no such resource; the code is that of the client's protocol version.
+            RequestRefusedError: there is no such resource. The code depends on the client's protocol version.
         """
-        uri = self._ours(uri)
+        uri = self._codriver_uri(uri)
         split = urlsplit(uri)
         try:
             if is_skill(uri) and client.accepts_skills:
@@ -244,14 +245,14 @@ class Resources:
         is_cut = len(entries) == LOG_ENTITIES and entries[0].line > (log.first_line or 0)
         last_missing_line = entries[0].line - 1 if is_cut else log.last_evicted_line
         gap = since is not None and last_missing_line > since
-        shown = {
+        window = {
             "entities": [entry.to_json() for entry in entries],
             "count": len(entries),
             "firstLine": log.first_line,
             "lastLine": log.last_line,
             "gap": gap,
         }
-        return json.dumps(shown, ensure_ascii=False)
+        return json.dumps(window, ensure_ascii=False)
 
     async def _text(self, identity: str, part: str, query: dict[str, str]) -> Found:
         transcript = self._services.transcripts.get(identity)
@@ -259,26 +260,26 @@ class Resources:
         if transcript is None or chosen is None:
             raise refused(
                 "forgotten",
-                f"no text {part!r} of an evaluation {identity!r} is held",
-                hint="parts are result, stdout, stderr and stacks; texts of old evaluations are forgotten",
+                f"there is no text {part!r} of an evaluation {identity!r}",
+                hint="Parts are result, stdout, stderr and stacks. The text of old evaluations is discarded.",
             )
         offset, limit = max(0, int(query.get("offset", 0))), max(0, int(query.get("limit", TEXT_CHARACTERS)))
         given = min(limit, MAX_TEXT_CHARACTERS)
-        piece = await read_texts(partial(transcript.chunk, chosen, offset, given), transcript)
+        part_read = await read_texts(partial(transcript.chunk, chosen, offset, given), transcript)
         about: dict[str, object] = {}
         notes: list[str] = []
-        if offset < piece.dropped:
-            about[f"{ABOUT}dropped"] = {"from": offset, "to": piece.dropped}
-            notes.append(f"characters {offset} to {piece.dropped} were dropped, {transcript.loss}")
-        end = piece.start + len(piece.text)
-        if ("limit" not in query or given < limit) and end < piece.total:
-            about |= {f"{ABOUT}totalCharacters": piece.total, f"{ABOUT}nextOffset": end}
-            notes.append(f"{piece.total} characters in all: go on with ?offset={end}")
-        return Found("text/plain", piece.text, "; ".join(notes), about)
+        if offset < part_read.dropped:
+            about[f"{ABOUT}dropped"] = {"from": offset, "to": part_read.dropped}
+            notes.append(f"characters {offset} to {part_read.dropped} were dropped, {transcript.loss}")
+        end = part_read.start + len(part_read.text)
+        if ("limit" not in query or given < limit) and end < part_read.total:
+            about |= {f"{ABOUT}totalCharacters": part_read.total, f"{ABOUT}nextOffset": end}
+            notes.append(f"{part_read.total} characters in all: continue with ?offset={end}")
+        return Found("text/plain", part_read.text, "; ".join(notes), about)
 
 
 def hidden_skills(state: State) -> tuple[str, ...]:
-    """Return the skills that teach nothing now: that of applications, if none shows itself."""
+    """Return the skills that are of no use now: that about applications, if there is none."""
     return () if "seam" in state.promised() else (LIVE_APP,)
 
 

@@ -1,8 +1,8 @@
-"""Results of requests, as plain data: made here alone, for both ways of a request.
+"""Create the results of requests as plain data, for plain requests and for the SDK.
 
-A client of 2026-07-28 gets further members with each result: that the result is complete, who gives it, and how long a
-list holds. The `FirstAnswers`, a server's greeting and its list of tools, are made of a state and settings alone. So
-they can also be made of an expected state, before there is a server.
+A client of 2026-07-28 receives further members with each result: that it is complete, who it is from, and how long a
+list is valid. `FirstAnswers`, a server's greeting and its list of tools, depend only on a state and settings. They can
+therefore also be created from an expected state before there is a server.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import anyio
 from codriver.protocol.calls import as_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
 from codriver.protocol.skill_resources import DECLARED, TTL_MS
-from codriver.protocol.trust_question import takes_forms
+from codriver.protocol.trust_question import supports_forms
 from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
 from codriver.tools.calls.gate import CHECK_INTERVAL_S, await_languages, await_search
 from codriver.tools.manifest import tools_offered
@@ -42,13 +42,13 @@ NAME, TITLE = "codriver", "Codriver"
 CAPABILITIES: Mapping[str, Any] = MappingProxyType(
     {
         "logging": {},
-        "prompts": {"listChanged": False},  # the list is part of the program
+        "prompts": {"listChanged": False},  # the list never changes
         "resources": {"listChanged": True, "subscribe": True},
         "tools": {"listChanged": True},
     }
 )
 WITH_TASKS = frozenset({"evaluate_code", "load_file", "run_cell", "run_tests"})
-"""The tools that a client of 2025-11-25 may call as tasks, if it knows them."""
+"""Tools that a client of 2025-11-25 with tasks may call as tasks."""
 COMPLETE: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
 """Source: MCP 2026-07-28, results."""
 FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
@@ -56,61 +56,60 @@ FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"
 OF_SKILLS: Mapping[str, Any] = MappingProxyType({**FRESH, "ttlMs": TTL_MS})
 
 LIFT = "anthropic/maxResultSizeChars"
-"""In the `_meta` of a tool: the longest answer that the client hands on. Source: Claude Code 2.1.330, observed."""
+"""Key in the `_meta` of a tool: the longest answer that the client passes on. Source: Claude Code 2.1.330, observed."""
 
 
 class FirstAnswers:
-    """The answers of a server of one version to the first requests of clients."""
+    """The answers of a server version to the first requests of clients."""
 
     def __init__(self, version: str, manifest: Manifest) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}
         self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
-        """The members that a client of 2026-07-28 gets with each result."""
+        """Members that a client of 2026-07-28 receives with each result."""
         self._listed = {
             id(tool): _listed(tool) for one in manifest.tools for tool in (one, one.without_lisp) if tool is not None
         }
 
-    def told(self, protocol: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
-        """Return the result in the form of that version of the protocol.
+    def in_version(self, protocol: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
+        """Return the result in the form of this protocol version. `kept` says how long the client may cache it."""
+        return {**result, **caching, **self.members} if protocol == MODERN else result
 
-        `kept`: for how long the client may keep it.
-        """
-        return {**result, **kept, **self.members} if protocol == MODERN else result
-
-    def handshake(self, asked: str, *, takes_skills: bool) -> Result:
-        """The answer to an `initialize` that asks for this version of the protocol, without instructions."""
-        protocol = asked if asked in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
-        capabilities = {**CAPABILITIES, **({"extensions": DECLARED} if takes_skills else {})}
+    def handshake(self, requested: str, *, accepts_skills: bool) -> Result:
+        """Return the answer to an `initialize` that requests this protocol version, without instructions."""
+        protocol = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[-1]
+        capabilities = {**CAPABILITIES, **({"extensions": DECLARED} if accepts_skills else {})}
         return {"protocolVersion": protocol, "capabilities": capabilities, "serverInfo": self._info}
 
     @staticmethod
-    def discovered(instructions: str, *, takes_skills: bool) -> Result:
+    def discovered(instructions: str, *, accepts_skills: bool) -> Result:
         """Return the answer to `server/discover`."""
-        capabilities = {**CAPABILITIES, "extensions": {**(DECLARED if takes_skills else {}), TASKS: {}}}
+        capabilities = {**CAPABILITIES, "extensions": {**(DECLARED if accepts_skills else {}), TASKS: {}}}
         return {"supportedVersions": [MODERN], "capabilities": capabilities, "instructions": instructions}
 
-    def tools(self, client_name: str, offered: Iterable[Tool], *, takes_tasks: bool) -> list[Result]:
-        """Return the tools that are `offered` to the client of this name, in the form of `tools/list`."""
+    def tools(self, client_name: str, offered: Iterable[Tool], *, accepts_tasks: bool) -> list[Result]:
+        """Return the tools in `offered` for the client with this name, in the form of `tools/list`."""
         traits = traits_of(client_name)
-        shown = [self._listed[id(tool)] for tool in offered]
-        if takes_tasks:
-            shown = [_with_tasks(tool) for tool in shown]
+        listed_tools = [self._listed[id(tool)] for tool in offered]
+        if accepts_tasks:
+            listed_tools = [_with_tasks(tool) for tool in listed_tools]
         if not traits.accepts_structure:
-            shown = [{name: value for name, value in tool.items() if name != "outputSchema"} for tool in shown]
-        return [_with_lifted_limit(tool) for tool in shown] if traits.lifts_limit else shown
+            listed_tools = [
+                {name: value for name, value in tool.items() if name != "outputSchema"} for tool in listed_tools
+            ]
+        return [_with_lifted_limit(tool) for tool in listed_tools] if traits.lifts_limit else listed_tools
 
-    def greeting(self, protocol: str, instructions: str, *, is_handshake: bool, takes_skills: bool = True) -> Result:
-        """Return the answer to an `initialize` that asks for this version, or to a `server/discover` of it."""
+    def greeting(self, protocol: str, instructions: str, *, is_handshake: bool, accepts_skills: bool = True) -> Result:
+        """Return the answer to an `initialize` that requests this version, or to its `server/discover`."""
         if is_handshake:
-            return {**self.handshake(protocol, takes_skills=takes_skills), "instructions": instructions}
-        return self.told(protocol, self.discovered(instructions, takes_skills=takes_skills))
+            return {**self.handshake(protocol, accepts_skills=accepts_skills), "instructions": instructions}
+        return self.in_version(protocol, self.discovered(instructions, accepts_skills=accepts_skills))
 
-    def to_keep(
+    def to_store(
         self, client_name: str, protocol: str, redactor: Redactor, instructions: str, offered: Iterable[Tool]
     ) -> Result:
-        """The greeting and the list for a client of this name and protocol, in the form kept for relays."""
+        """Return the greeting and the list for a client with this name and protocol, as stored for relays."""
         greeting = self.greeting(protocol, redactor(instructions), is_handshake=protocol != MODERN)
-        tools = self.told(protocol, {"tools": self.tools(client_name, offered, takes_tasks=False)})
+        tools = self.in_version(protocol, {"tools": self.tools(client_name, offered, accepts_tasks=False)})
         return {"name": client_name, "protocol": protocol, "greeting": greeting, "tools": tools}
 
 
@@ -135,7 +134,7 @@ def _listed(tool: Tool) -> Result:
 
 
 def _for_claude(tool: Tool) -> Result:
-    """The `_meta` of a tool for a client that hides most tools behind a search: to show it at once, or to find it.
+    """Return the `_meta` of a tool for a client that hides most tools behind a search.
 
     Source: Claude Code 2.1.330, `_meta` of a tool.
     """
@@ -143,7 +142,7 @@ def _for_claude(tool: Tool) -> Result:
 
 
 def _with_lifted_limit(tool: Result) -> Result:
-    """Return the tool as listed for a client that hands on longer answers of the tools that ask for it."""
+    """Return the tool as listed for a client that passes on longer answers of tools that request it."""
     if tool["name"] not in LIFTED_TOOLS:
         return tool
     return {**tool, "_meta": {**tool["_meta"], LIFT: LIFTED_CHARACTERS}}
@@ -156,26 +155,25 @@ def _with_tasks(tool: Result) -> Result:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The version, instructions and tools that a server offers, and where they are kept for the next time."""
+    """The version, instructions and tools that a server offers, and how they are stored for the next start."""
 
     version: str
     manifest: Manifest
     """All tools of this server."""
     instructions: Callable[[str, bool], str]
-    """The instructions for a client, by its name and whether it gets skills."""
+    """Returns the instructions for a client, by its name and whether it gets skills."""
     starting: Callable[[str, bool], str]
-    """The same while the server starts."""
-    keep: Callable[[str, str, bool, Mapping[str, object], Mapping[str, object]], None]
-    """Keeps a greeting and the answer to `tools/list` for clients of this name, protocol version, and share of skills.
-    """
+    """Returns the instructions while the server starts."""
+    store: Callable[[str, str, bool, Mapping[str, object], Mapping[str, object]], None]
+    """Stores a greeting and the answer to `tools/list` for clients by name, protocol version, and support of skills."""
 
 
 SEARCH_BEFORE_GREETING_S = 2.0
-"""The longest time that a handshake waits for the first search for REPLs: some clients give up after five seconds."""
+"""Maximum time that a handshake waits for the first search for REPLs. Some clients give up after five seconds."""
 
 
 class Results:
-    """The results of one server, for all its clients. Lives as long as the server."""
+    """The results of one server for all its clients. Lives as long as the server."""
 
     def __init__(
         self,
@@ -198,29 +196,29 @@ class Results:
         self._redactor = redactor
         self.version = about.version
         self._first = FirstAnswers(about.version, about.manifest)
-        self.beside = f",{as_json(self._first.members)[1:-1]}"
-        """The members beside the answer in a tool's result, as JSON, for a client without a handshake."""
+        self.more_members = f",{as_json(self._first.members)[1:-1]}"
+        """Further members of a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
 
-    def told(self, version: str, result: Result, kept: Mapping[str, Any] = FRESH) -> Result:
-        """Return the result in the form of this protocol version. `kept`: for how long the client may keep it."""
-        return self._first.told(version, result, kept)
+    def in_version(self, version: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
+        """Return the result in the form of this protocol version. `kept` says how long the client may cache it."""
+        return self._first.in_version(version, result, caching)
 
     def introduce(self, client: ClientSession, name: str | None) -> None:
-        """Note the client of a stateless request: its name, if the request gives one."""
-        told = client.name if name is None else self._redactor(name)
-        self._clients.introduce(client, name=told, handshake=client.handshake)
+        """Record the client of a stateless request, by name if the request has one."""
+        in_version = client.name if name is None else self._redactor(name)
+        self._clients.introduce(client, name=in_version, handshake=client.handshake)
 
     def initialize(self, client: ClientSession, params: Params, _version: str) -> Result | Awaitable[Result]:
-        """Open the session of a client, and return the version that both speak and how to work here.
+        """Open the session of a client, and return the common protocol version and the instructions.
 
-        The session is open when this returns, so that messages sent after the request find it. While the server still
-        searches for REPLs the result itself is awaited, as the instructions name what is found.
+        The session is open when this returns, so that later messages find it. While the server searches for REPLs, the
+        result is an awaitable, because the instructions name what is found.
         """
-        asked = params["protocolVersion"]
-        about = self._first.handshake(asked, takes_skills=client.accepts_skills)
-        client.requested_version, client.handshake_version = asked, about["protocolVersion"]
-        client.accepts_forms = takes_forms(params["capabilities"].get("elicitation"))
+        requested = params["protocolVersion"]
+        about = self._first.handshake(requested, accepts_skills=client.accepts_skills)
+        client.requested_version, client.handshake_version = requested, about["protocolVersion"]
+        client.accepts_forms = supports_forms(params["capabilities"].get("elicitation"))
         client.accepts_tasks = client.handshake_version == OLDER and "tasks" in params["capabilities"]
         name = self._redactor(params["clientInfo"]["name"])
         self._clients.introduce(client, name=name, handshake=client.handshake)
@@ -230,7 +228,7 @@ class Results:
         return self._with_instructions(client, lambda words: {**result, "instructions": words})
 
     def _with_instructions(self, client: ClientSession, make: Callable[[str], Result]) -> Result | Awaitable[Result]:
-        """Return the result that `make` builds from the client's instructions, once it is known what there is."""
+        """Return the result of `make` for the client's instructions, once the search for REPLs has finished."""
         core = self._services.core
         if core.state.lifecycle.is_searching or core.state.languages_of_files is None:
             return self._with_awaited_instructions(client, make)
@@ -246,23 +244,23 @@ class Results:
         return self._redactor(self._about.instructions(client.name, client.accepts_skills))
 
     def initialized(self, client: ClientSession) -> None:
-        """Notify the client of changes from now on, as it knows the result of its handshake."""
+        """Notify the client of changes from now on, as it has received the result of its handshake."""
         if client.handshake_version:
             self._clients.introduce(client, name=client.name, handshake=True)
 
     def ping(self, _client: ClientSession, _params: Params, _version: str) -> Result:
-        """Return an empty result: the answer itself says that the server is there."""
+        """Return an empty result, which shows that the server is alive."""
         return {}
 
     def discover(self, client: ClientSession, _params: Params, version: str) -> Result | Awaitable[Result]:
-        """Return the versions of stateless requests, and how to work here."""
+        """Return the versions of stateless requests, and the instructions."""
         return self._with_instructions(
             client,
-            lambda words: self.told(version, self._first.discovered(words, takes_skills=client.accepts_skills)),
+            lambda words: self.in_version(version, self._first.discovered(words, accepts_skills=client.accepts_skills)),
         )
 
     async def tools(self, client: ClientSession, _params: Params, version: str) -> Result:
-        """Return the tools on offer to this client."""
+        """Return the tools for this client."""
         repls = self._services.core
         await await_search(repls)
         await await_languages(repls)
@@ -270,57 +268,57 @@ class Results:
             await anyio.sleep(CHECK_INTERVAL_S)
         offered = tools_offered(self._about.manifest, repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN
-        takes_tasks = client.accepts_tasks and not is_modern
-        listed = self._first.tools(client.name, offered, takes_tasks=takes_tasks)
-        result = self.told(version, {"tools": listed})
-        if is_modern or (client.handshake and not takes_tasks):
-            takes_skills = client.accepts_skills
-            words = self._redactor(self._about.starting(client.name, takes_skills))
+        lists_tasks = client.accepts_tasks and not is_modern
+        listed = self._first.tools(client.name, offered, accepts_tasks=lists_tasks)
+        result = self.in_version(version, {"tools": listed})
+        if is_modern or (client.handshake and not lists_tasks):
+            with_skills = client.accepts_skills
+            words = self._redactor(self._about.starting(client.name, with_skills))
             protocol = MODERN if is_modern else client.requested_version
-            greeting = self._first.greeting(protocol, words, is_handshake=not is_modern, takes_skills=takes_skills)
-            self._about.keep(client.name, protocol, takes_skills, greeting, result)
+            greeting = self._first.greeting(protocol, words, is_handshake=not is_modern, accepts_skills=with_skills)
+            self._about.store(client.name, protocol, with_skills, greeting, result)
         return result
 
     async def resources(self, client: ClientSession, _params: Params, version: str) -> Result:
         """Return the resources that exist now."""
-        return self.told(version, {"resources": await self._resources.listed(client)})
+        return self.in_version(version, {"resources": await self._resources.listed(client)})
 
     def templates(self, client: ClientSession, _params: Params, version: str) -> Result:
         """Return the families of resources."""
-        return self.told(version, {"resourceTemplates": self._resources.templates(client)})
+        return self.in_version(version, {"resourceTemplates": self._resources.templates(client)})
 
     async def skills(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return a page of the skills, with the digests of their files.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, or the cursor is unknown.
+            RequestRefusedError: the client gets no skills from this server, or the cursor is unknown.
         """
-        return self.told(version, await self._resources.list_skills(client, params.get("cursor")), OF_SKILLS)
+        return self.in_version(version, await self._resources.list_skills(client, params.get("cursor")), OF_SKILLS)
 
     async def skill(self, client: ClientSession, params: Params, version: str) -> Result:
         """Return one skill, with the digests of its files.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, or none is at this address.
+            RequestRefusedError: the client gets no skills from this server, or there is none at this URI.
         """
-        return self.told(version, await self._resources.get_skill(client, params["uri"]), OF_SKILLS)
+        return self.in_version(version, await self._resources.get_skill(client, params["uri"]), OF_SKILLS)
 
-    async def folder(self, client: ClientSession, params: Params, version: str) -> Result:
-        """Return a page of what is in a directory of a skill.
+    async def directory(self, client: ClientSession, params: Params, version: str) -> Result:
+        """Return a page of the content of a skill's directory.
 
         Raises:
-            RequestRefusedError: the client has no skills of this server, there is no such directory, or the cursor is
-                unknown.
+            RequestRefusedError: the client gets no skills from this server, there is no such directory, or the cursor
+                is unknown.
         """
-        found = await self._resources.read_folder(client, params["uri"], params.get("cursor"))
-        return self.told(version, found, OF_SKILLS)
+        found = await self._resources.read_directory(client, params["uri"], params.get("cursor"))
+        return self.in_version(version, found, OF_SKILLS)
 
     def prompts(self, _client: ClientSession, _params: Params, version: str) -> Result:
         """Return the prompts."""
-        return self.told(version, {"prompts": self._prompts.listed()})
+        return self.in_version(version, {"prompts": self._prompts.listed()})
 
     async def subscribe(self, client: ClientSession, params: Params, version: str) -> Result:
-        """Tell the client of changes of a resource from now on.
+        """Notify the client of changes of a resource from now on.
 
         Raises:
             RequestRefusedError: there is no such resource.
@@ -331,7 +329,7 @@ class Results:
         return {}
 
     def unsubscribe(self, client: ClientSession, params: Params, _version: str) -> Result:
-        """Tell the client no more of a resource."""
+        """Stop notifying the client of changes of a resource."""
         client.subscribed.discard(params["uri"])
         return {}
 
@@ -339,22 +337,22 @@ class Results:
         self,
         client: ClientSession,
         identity: str | int | None,
-        asked: Params,
+        requested: Params,
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Tell the client of the changes requested, until `unlisten`. `tasks`: as `Subscriptions` has them.
+        """Notify the client of the requested changes, until `unlisten`. See `Subscriptions` for `tasks`.
 
         Raises:
             RequestRefusedError: the client cannot have this stream.
         """
         self._broadcast.log_known_to(client)
-        self._broadcast.subscriptions.open(client, identity, asked, tasks)
+        self._broadcast.subscriptions.open(client, identity, requested, tasks)
 
     def unlisten(self, client: ClientSession, identity: str | int | None) -> None:
-        """Tell the client no more on this stream."""
+        """Close this stream of the client."""
         self._broadcast.subscriptions.close(client, identity)
 
     def set_level(self, client: ClientSession, params: Params, _version: str) -> Result:
-        """Send the client the log messages of this level and above from now on."""
+        """Send the client log messages of this level and above from now on."""
         self._log_messages.set_level(client, params["level"])
         return {}

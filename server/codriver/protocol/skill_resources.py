@@ -1,8 +1,8 @@
-"""The Skills extension: skills with their files, digests and sizes, and the folders in which the files are.
+"""The Skills extension: skills with their files, digests and sizes, and the directories of the files.
 
-Digests and sizes cover the bytes that `resources/read` returns: the file's own, or for a text with a secret of the
-environment the bytes that are left of it. A file that is not UTF-8 is returned as it is. Everything is read from the
-disk when it is requested, so an entry is never older than its answer.
+Digests and sizes are those of the bytes that `resources/read` returns: the content of the file, redacted if it is text.
+A file that is not UTF-8 is returned unchanged. Everything is read from disk when it is requested, so entries are never
+older than the answer.
 
 Source: MCP Skills extension (SEP-2640), stable specification.
 """
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 DECLARED: Final = {EXTENSION: {"directoryRead": True}}
 """The extension's member of a server's capabilities."""
-LIST, GET, READ_FOLDER = "skills/list", "skills/get", "resources/directory/read"
+LIST, GET, READ_DIRECTORY = "skills/list", "skills/get", "resources/directory/read"
 TTL_MS: Final = 1000
-"""How long a client may keep a list: a changed file is announced only when the server has looked for it."""
+"""How long a client may cache a list, since changed files are announced only after the server has checked."""
 PAGE: Final = 50
 """Maximum number of skills in one answer, each with up to 512 files."""
-FOLDER_PAGE: Final = 200
-FOLDER_TYPE: Final = "inode/directory"
+DIRECTORY_PAGE: Final = 200
+DIRECTORY_TYPE: Final = "inode/directory"
 BINARY_TYPE: Final = "application/octet-stream"
 TEXT_TYPE: Final = "text/plain"
 TYPES: Final = {
@@ -70,14 +70,14 @@ TYPES: Final = {
 
 
 class SkillResources:
-    """The skills of one server as clients get them. Its methods read the disk: call them in a thread."""
+    """The skills of one server as clients receive them. Its methods read from disk: call them in a thread."""
 
     def __init__(self, library: SkillLibrary, redactor: Redactor) -> None:
         self._library = library
         self._redactor = redactor
 
     def listed(self, hidden: Collection[str]) -> list[Fields]:
-        """Return the guides of the skills, but for the `hidden` ones, as `resources/list` has them."""
+        """Return the guides of the skills as in `resources/list`, except for the `hidden` ones."""
         found = []
         for skill in self._library.shown(hidden):
             try:
@@ -87,10 +87,10 @@ class SkillResources:
         return found
 
     def read(self, uri: str) -> tuple[str, str | bytes]:
-        """Return the type and the content of a file: text, or bytes that are no text.
+        """Return the type and the content of a file, as text, or as bytes if it is not text.
 
         Raises:
-            RefusedError: there is no such file, or none that may be read.
+            RefusedError: there is no such file, or it must not be read.
         """
         path, content = self._library.read(uri)
         text = self._text(content)
@@ -101,7 +101,7 @@ class SkillResources:
         """Return a page of the skills, each with everything that a client needs to verify it.
 
         Raises:
-            RequestRefusedError: the cursor is none of ours.
+            RequestRefusedError: the cursor is unknown.
         """
         skills = self._library.shown(hidden)
         last = None if cursor is None else rank(_key_of(cursor, LIST))
@@ -111,15 +111,15 @@ class SkillResources:
             try:
                 entries.append(self._entry(skill))
             except (OSError, FrontMatterError, TooManyFilesError):
-                continue  # it has changed since the last look, and the next look reports it
+                continue  # it has changed since the last check, and the next one reports it
         more = {"nextCursor": _cursor(page[-1].id, LIST)} if start + PAGE < len(skills) else {}
         return {"skills": entries, **more}
 
     def get_skill(self, uri: str) -> Fields:
-        """Return one skill by the address of its guide, whether or not it is listed.
+        """Return one skill by the URI of its guide, whether or not it is listed.
 
         Raises:
-            RequestRefusedError: there is no skill at this address.
+            RequestRefusedError: there is no skill at this URI.
         """
         try:
             skill, path = self._library.find(uri)
@@ -131,11 +131,11 @@ class SkillResources:
         text = f"{uri} is not the address of a skill: it ends in /{FILE}"
         raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri})
 
-    def read_folder(self, uri: str, cursor: str | None) -> Fields:
-        """Return a page of the files and folders in a folder of a skill, or of the skills of one dependency.
+    def read_directory(self, uri: str, cursor: str | None) -> Fields:
+        """Return a page of the content of a skill's directory, or of the skills of one dependency.
 
         Raises:
-            RequestRefusedError: there is no such folder, or the cursor is none of ours.
+            RequestRefusedError: there is no such directory, or the cursor is unknown.
         """
         try:
             children = self._children(uri)
@@ -143,9 +143,9 @@ class SkillResources:
             text = f"{error.message}: {error.hint}" if isinstance(error, RefusedError) else f"{uri}: {error}"
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
         addresses = [str(child["uri"]) for child in children]
-        start = _position(addresses, None if cursor is None else _key_of(cursor, READ_FOLDER))
-        end = start + FOLDER_PAGE
-        more = {"nextCursor": _cursor(addresses[end - 1], READ_FOLDER)} if end < len(children) else {}
+        start = _position(addresses, None if cursor is None else _key_of(cursor, READ_DIRECTORY))
+        end = start + DIRECTORY_PAGE
+        more = {"nextCursor": _cursor(addresses[end - 1], READ_DIRECTORY)} if end < len(children) else {}
         return {"resources": children[start:end], **more}
 
     def _children(self, uri: str) -> list[Fields]:
@@ -153,20 +153,20 @@ class SkillResources:
         if uri.startswith(SCHEME + OF_DEPENDENCY) and "/" not in prefix[:-1]:
             of_dependency = [skill for skill in self._library.skills() if skill.id.startswith(prefix)]
             if of_dependency:
-                return sorted((_folder(skill.address()) for skill in of_dependency), key=_address)
+                return sorted((_directory(skill.address()) for skill in of_dependency), key=_address)
         skill, path = self._library.find(uri)
         tree = skill.folder.tree()
         if path and path not in tree.folders:
             raise RequestRefusedError(INVALID_PARAMS, f"{uri} is not a folder of a skill", {"uri": uri})
-        folders = [_folder(skill.address(one)) for one in tree.folders if _parent(one) == path]
+        directories = [_directory(skill.address(one)) for one in tree.folders if _parent(one) == path]
         files = [self._resource(skill, one) for one in tree.files if _parent(one) == path]
-        return sorted([*folders, *files], key=_address)
+        return sorted([*directories, *files], key=_address)
 
     def _entry(self, skill: Skill) -> Fields:
-        """Return everything about a skill, all of it by the same reading of its files.
+        """Return everything about a skill, from a single reading of its files.
 
         Raises:
-            OSError, FrontMatterError, TooManyFilesError: the skill cannot be used any more.
+            OSError, FrontMatterError, TooManyFilesError: the skill can no longer be used.
         """
         resources = []
         guide = b""
@@ -179,7 +179,7 @@ class SkillResources:
         return {"uri": skill.uri, "frontmatter": read_front_matter(guide), "resources": resources}
 
     def _resource(self, skill: Skill, path: str) -> Fields:
-        """Return a file as lists of resources have it; without its type if only its content would show it."""
+        """Return a file as in lists of resources, without a type if only its content would show it."""
         if path == FILE:
             about = read_front_matter(self._redacted(skill.guide))
             named = {"name": about["name"], "description": about["description"]}
@@ -189,7 +189,7 @@ class SkillResources:
         return {"uri": skill.address(path), **named, **({"mimeType": known} if known else {})}
 
     def _served(self, skill: Skill, path: str) -> bytes:
-        """Return the bytes of a file that clients get. Raises OSError for a file that has gone."""
+        """Return the bytes of a file that clients receive. Raises OSError if the file is gone."""
         content = skill.folder.read(path)
         if content is None:
             raise FileNotFoundError(path)
@@ -200,7 +200,7 @@ class SkillResources:
         return content if text is None else text.encode()
 
     def _text(self, content: bytes) -> str | None:
-        """Return the text of a file without secrets; None for what is no text."""
+        """Return the redacted text of a file, or None if it is not text."""
         try:
             return self._redactor(content.decode("utf-8"))
         except UnicodeDecodeError:
@@ -211,8 +211,8 @@ def _suffix(path: str) -> str:
     return path.rpartition(".")[2].lower()
 
 
-def _folder(address: str) -> Fields:
-    return {"uri": address, "name": address.rpartition("/")[2], "mimeType": FOLDER_TYPE}
+def _directory(address: str) -> Fields:
+    return {"uri": address, "name": address.rpartition("/")[2], "mimeType": DIRECTORY_TYPE}
 
 
 def _address(resource: Fields) -> str:
@@ -224,12 +224,12 @@ def _parent(path: str) -> str:
 
 
 def _position(keys: Sequence[Any], last: Any) -> int:
-    """Return the start of the page behind the key that the page before ended with, even if that one has gone."""
+    """Return the start of the page after the given key, even if that no longer exists."""
     return 0 if last is None else bisect_right(keys, last)
 
 
 def _cursor(key: str, method: str) -> str:
-    """Return the cursor of the page that begins behind a key."""
+    """Return the cursor of the page that starts after a key."""
     return base64.urlsafe_b64encode(f"{method} {key}".encode()).decode()
 
 
@@ -237,12 +237,12 @@ def _key_of(cursor: str, method: str) -> str:
     """Return the key in a cursor.
 
     Raises:
-        RequestRefusedError: no answer of this method had such a cursor.
+        RequestRefusedError: no answer of this method contained this cursor.
     """
     try:
         given, separator, key = base64.urlsafe_b64decode(cursor).decode().partition(" ")
     except ValueError:
         given = separator = key = ""
     if given != method or not separator:
-        raise RequestRefusedError(INVALID_PARAMS, "unknown cursor: give nextCursor of the page before, or none")
+        raise RequestRefusedError(INVALID_PARAMS, "unknown cursor: pass nextCursor of the previous page, or none")
     return key

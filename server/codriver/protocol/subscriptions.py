@@ -1,7 +1,7 @@
 """Subscriptions of clients without a handshake: `subscriptions/listen` streams.
 
-A stream begins with an acknowledgement of the requested kinds. Then every change of these kinds is sent, tagged with
-the id of the request, until the client cancels the request or leaves. Source: MCP 2026-07-28, subscriptions.
+A stream starts with an acknowledgement of the requested kinds. Then every change of these kinds is sent with the id of
+the request, until the client cancels the request or disconnects. Source: MCP 2026-07-28, subscriptions.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 MAX_STREAMS = 64
-"""The streams of one client; one stream can carry all changes."""
+"""Maximum number of streams of one client. One stream can carry all changes."""
 
 CHANGES = {
     "tools": ("toolsListChanged", "notifications/tools/list_changed"),
     "prompts": ("promptsListChanged", "notifications/prompts/list_changed"),
     "resources": ("resourcesListChanged", "notifications/resources/list_changed"),
 }
-"""The lists that may change: the name by which a stream asks for one, and the notification."""
+"""Lists that may change: the name with which a stream requests one, and the notification."""
 UPDATED = "notifications/resources/updated"
 
 
 class Subscription:
-    """One subscription: a change that was asked for is offered to the client's outbox at once."""
+    """One subscription: requested changes are offered to the client's outbox at once."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Subscription:
         self._offer = offer
 
     def list_changed(self, changed: str) -> None:
-        """Tell the client that a list changed, if it requested that."""
-        asked, method = CHANGES[changed]
-        if asked in self._honored:
+        """Notify the client that a list changed, if it requested that."""
+        requested, method = CHANGES[changed]
+        if requested in self._honored:
             self.send({"method": method, "params": {"_meta": self.meta}})
 
     def updated(self, uri: str) -> None:
-        """Tell the client that a resource changed, if it requested that."""
+        """Notify the client that a resource changed, if it requested that."""
         if uri in self.uris:
             self.send({"method": UPDATED, "params": {"uri": uri, "_meta": self.meta}})
 
@@ -60,9 +60,9 @@ class Subscription:
         self._offer(json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n")
 
     def acknowledge(self) -> None:
-        """Tell the client first of all that its request was heard."""
-        told = {"notifications": self._honored, "_meta": self.meta}
-        self.send({"method": "notifications/subscriptions/acknowledged", "params": told})
+        """Send the acknowledgement of the request, which comes first."""
+        acknowledgement = {"notifications": self._honored, "_meta": self.meta}
+        self.send({"method": "notifications/subscriptions/acknowledged", "params": acknowledgement})
 
 
 class Subscriptions:
@@ -70,59 +70,59 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._open: dict[str, dict[str | int, Subscription]] = {}
-        """By client, and by the id of the request."""
+        """Open streams by client and id of the request."""
 
     def uris(self) -> frozenset[str]:
-        """Return the resources whose changes some stream was requested."""
-        streams = [stream for own in self._open.values() for stream in own.values()]
+        """Return the resources whose changes any stream requested."""
+        streams = [stream for streams_by_id in self._open.values() for stream in streams_by_id.values()]
         return frozenset().union(*(stream.uris for stream in streams))
 
     def has(self, client: str) -> bool:
-        """Return whether this client has a stream open."""
+        """Return whether this client has an open stream."""
         return client in self._open
 
     def list_changed(self, changed: str) -> None:
-        """Tell every stream that requested it that a list changed."""
+        """Notify every stream that requested it that a list changed."""
         for streams in self._open.values():
             for stream in streams.values():
                 stream.list_changed(changed)
 
     def updated(self, uri: str, client: str | None = None) -> None:
-        """Tell every stream that requested it, or those of one client, that a resource changed."""
+        """Notify every stream that requested it, or only those of one client, that a resource changed."""
         chosen = [self._open.get(client, {})] if client is not None else self._open.values()
         for streams in chosen:
             for stream in streams.values():
                 stream.updated(uri)
 
-    def deliver_task(self, task: str, told: Callable[[], Mapping[str, object]]) -> None:
-        """Send the state of a task on each stream that requested the task."""
+    def deliver_task(self, task: str, state: Callable[[], Mapping[str, object]]) -> None:
+        """Send the state of a task on each stream that requested it."""
         for stream in [stream for streams in self._open.values() for stream in streams.values()]:
             if task in stream.tasks:
-                stream.send({"method": "notifications/tasks", "params": {**told(), "_meta": stream.meta}})
+                stream.send({"method": "notifications/tasks", "params": {**state(), "_meta": stream.meta}})
 
     def open(
         self,
         session: ClientSession,
         identity: str | int | None,
-        asked: Mapping[str, Any],
+        requested: Mapping[str, Any],
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Open a stream of a client, which is told so first. `tasks`: the ids of the tasks that the client asked for.
+        """Open a stream of a client, and acknowledge it. `tasks` are the ids of requested tasks.
 
         Raises:
-            RequestRefusedError: the request has no id, the id of another stream, or is one too many.
+            RequestRefusedError: the request has no id, the id of another stream, or exceeds the limit.
         """
         streams = self._open.get(session.id, {})
         if identity is None or identity in streams:
             raise RequestRefusedError(INVALID_REQUEST, "subscriptions/listen needs an id that no other stream has")
         if len(streams) >= MAX_STREAMS:
             raise RequestRefusedError(TOO_MANY, f"{MAX_STREAMS} streams of this client are open: cancel some first")
-        stream = Subscription(_honored(asked, tasks), identity, session.outbox.offer, tasks)
+        stream = Subscription(_honored(requested, tasks), identity, session.outbox.offer, tasks)
         stream.acknowledge()
         self._open[session.id] = {**streams, identity: stream}
 
     def close(self, session: ClientSession, identity: str | int | None) -> None:
-        """Close a stream; an unknown one is passed over."""
+        """Close a stream. An unknown one is ignored."""
         streams = self._open.get(session.id, {})
         left = {other: stream for other, stream in streams.items() if other != identity}
         if left:
@@ -131,8 +131,8 @@ class Subscriptions:
             self._open.pop(session.id, None)
 
 
-def _honored(asked: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
+def _honored(requested: Mapping[str, Any], tasks: frozenset[str]) -> dict[str, Any]:
     """Return the honoured part of a request: all of it, without the members that were not requested."""
     known = (*(name for name, _ in CHANGES.values()), "resourceSubscriptions")
-    honored = {name: asked[name] for name in known if asked.get(name)}
+    honored = {name: requested[name] for name in known if requested.get(name)}
     return {**honored, "taskIds": sorted(tasks)} if tasks else honored

@@ -1,14 +1,14 @@
-"""The question to the human behind a client whether the project's own interpreter may run, asked beside an answer.
+"""Ask the human behind a client whether the project's own interpreter may run, in addition to an answer.
 
-The question is an elicitation by a form, for clients that declare to show forms. It is asked once a client, after an
-answer from an interpreter that stands in for the project's own. Nothing waits for its answer, and only the exact word
-counts: a client that declines, says nothing or sends the form back unchanged grants nothing. A client without a
-handshake can be asked only by the answer to a call: such a client is asked when its agent wants the REPL started anew,
-and then calls again.
+The request is an elicitation with a form, for clients that declare to support forms. It is sent once per client, after
+an answer from an interpreter that stands in for the project's. Nothing waits for its answer, and only the exact word
+counts: a client that declines, does not answer or returns the form unchanged grants nothing. A client without a
+handshake can be asked only by the answer to a call. It is asked when its agent wants to restart the REPL, and then
+calls again.
 
-The question is about an interpreter of Python alone. The REPL of any other language that a project starts runs a
-command with the project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and a yes never grants
-commands: only `codriver trust` does, which the answer of such a REPL names.
+Only an interpreter of Python can be allowed in this way. A project's REPL in any other language runs a command with the
+project's files (`clojure` reads `deps.edn`, Leiningen runs `project.clj`), and commands can only be allowed by
+`codriver trust`, which the answer of such a REPL names.
 
 Source: MCP 2025-06-18, elicitation; 2025-11-25, modes of it; 2026-07-28, requests that take several rounds.
 """
@@ -33,72 +33,77 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
     from codriver.tools.calls.tool import Tool
 
-ASK: Final = "elicitation/create"
+ELICIT: Final = "elicitation/create"
 CANCELLED: Final = "notifications/cancelled"
 PREFIX: Final = "codriver-trust-"
-"""The prefix of these requests' ids."""
+"""Prefix of the ids of these requests."""
 NO, YES = "no", "this once"
-LOOK_S: Final = 0.05
-MOST_ASKED: Final = 256
-"""Clients, by name, that are remembered as asked; beyond these nobody is asked any more."""
+CHECK_INTERVAL_S: Final = 0.05
+MOST_CLIENTS: Final = 256
+"""Maximum number of client names that are remembered as asked. Beyond it, no client is asked."""
 
 
-class TrustQuestions:
-    """The questions of one server to its clients. Lives as long as the server."""
+class TrustDecisions:
+    """Asks the clients of one server. Lives as long as the server."""
 
     tool = "restart_repl"
-    """The tool by which an agent asks for another REPL than the stand-in."""
+    """Tool with which an agent requests the project's REPL instead of the stand-in."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._asked: set[str] = set()
-        """The names of the clients that were asked."""
+        self._elicited: set[str] = set()
+        """Names of the clients that were asked."""
         self._open: dict[tuple[str, str], anyio.Event] = {}
-        """By client and id: the event that is set by the answer."""
+        """Event that is set by the answer, by client and id."""
         self._answers: dict[tuple[str, str], object] = {}
         self._required: dict[str, str] = {}
-        """By client: the interpreter that the answer to its call asked for."""
+        """Interpreter named in the answer to a client's call."""
         self._tasks = TaskSet()
 
     async def end(self) -> None:
-        """Ask no more, as the server stops."""
+        """Stop asking, because the server stops."""
         await self._tasks.end()
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
-        """Ask this client, just answered, if it can be asked and has not been yet."""
-        if client.name in self._asked or not tool.needs or len(self._asked) >= MOST_ASKED:
+        """Ask the client that was just answered, if that is possible and was not done before."""
+        if client.name in self._elicited or not tool.needs or len(self._elicited) >= MOST_CLIENTS:
             return
         if _standing_in(self._services):
-            self._asked.add(client.name)
-            self._tasks.start(self._ask(client))
+            self._elicited.add(client.name)
+            self._tasks.start(self._elicit(client))
 
     async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the question in place of the answer to a call of `tool` with these parameters; None to run the call.
+        """Return the request that replaces the answer to a call of `tool`, or None to run the call.
 
-        Only a stateless call, whose parameters may answer an earlier question, is asked in this way.
+        Only stateless calls, whose parameters may contain the answer to an earlier request, are answered in this way.
         """
         services = self._services
         if not is_stateless(CALL, params) or services.grants is None:
             return None
         responses = responses_of(params)
-        wanted = self._required.pop(client.id, None)
-        if wanted is not None and responses is not None:
-            self._conclude(client, wanted, responses.get(ASK))
+        interpreter = self._required.pop(client.id, None)
+        if interpreter is not None and responses is not None:
+            self._conclude(client, interpreter, responses.get(ELICIT))
             return None
         capabilities = meta_of(params).get(CAPABILITIES_KEY)
-        is_able = isinstance(capabilities, dict) and takes_forms(capabilities.get("elicitation"))
-        if not is_able or client.name in self._asked or len(self._asked) >= MOST_ASKED or not _standing_in(services):
+        is_able = isinstance(capabilities, dict) and supports_forms(capabilities.get("elicitation"))
+        if (
+            not is_able
+            or client.name in self._elicited
+            or len(self._elicited) >= MOST_CLIENTS
+            or not _standing_in(services)
+        ):
             return None
-        wanted = await anyio.to_thread.run_sync(services.grants.pending_interpreter)
-        if wanted is None:
+        interpreter = await anyio.to_thread.run_sync(services.grants.pending_interpreter)
+        if interpreter is None:
             return None
-        self._asked.add(client.name)
-        self._required[client.id] = wanted
-        asked = {ASK: {"method": ASK, "params": question(wanted)}}
-        return {"resultType": "input_required", "inputRequests": asked, "requestState": PREFIX + client.id}
+        self._elicited.add(client.name)
+        self._required[client.id] = interpreter
+        requests = {ELICIT: {"method": ELICIT, "params": elicitation(interpreter)}}
+        return {"resultType": "input_required", "inputRequests": requests, "requestState": PREFIX + client.id}
 
-    def take(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Take in the answer to a question of ours; true if it is one, also if it comes late."""
+    def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
+        """Process a message, and return whether it answers a request of this class, even if it is late."""
         identity = message.get("id")
         if not isinstance(identity, str) or not identity.startswith(PREFIX) or "method" in message:
             return False
@@ -107,69 +112,67 @@ class TrustQuestions:
             event.set()
         return True
 
-    async def _ask(self, client: ClientSession) -> None:
+    async def _elicit(self, client: ClientSession) -> None:
         services = self._services
-        wanted = (
-            await anyio.to_thread.run_sync(services.grants.pending_interpreter) if services.grants is not None else None
-        )
-        if wanted is None or client.has_left:
+        interpreter = await anyio.to_thread.run_sync(services.grants.pending_interpreter) if services.grants is not None else None
+        if interpreter is None or client.has_left:
             return
         identity = f"{PREFIX}{client.id}"
         key = (client.id, identity)
         answered = self._open[key] = anyio.Event()
-        client.outbox.put(_line(id=identity, method=ASK, params=question(wanted)))
+        client.outbox.put(_line(id=identity, method=ELICIT, params=elicitation(interpreter)))
         with anyio.move_on_after(services.durations.question_s) as silence:
             await answered.wait()
         if silence.cancelled_caught and self._open.pop(key, None) is not None:
-            reason = "it was not answered in time, which is no"
+            reason = 'it timed out, which counts as "no"'
             client.outbox.offer(_line(method=CANCELLED, params={"requestId": identity, "reason": reason}))
-        if self._conclude(client, wanted, self._answers.pop(key, None)):
-            await self._start_anew()
+        if self._conclude(client, interpreter, self._answers.pop(key, None)):
+            await self._restart_with_project_python()
 
-    def _conclude(self, client: ClientSession, wanted: str, result: object) -> bool:
-        """Keep and log the human's answer; true for a yes."""
-        is_yes = says_yes(result)
-        said = f"the user of {client.name} {'lets' if is_yes else 'does not let'} {wanted} run here"
+    def _conclude(self, client: ClientSession, python: str, result: object) -> bool:
+        """Store and log the human's decision, and return whether it is a yes."""
+        is_yes = is_yes_answer(result)
+        summary = f"the user of {client.name} {'lets' if is_yes else 'does not let'} {python} run here"
         self._services.core.report(
-            AddServerLine(f"{said}{', until this server ends' if is_yes else ''}", who=client.name)
+            AddServerLine(f"{summary}{', until this server ends' if is_yes else ''}", who=client.name)
         )
         if is_yes and self._services.grants is not None:
-            self._services.grants.give(wanted)
+            self._services.grants.give(python)
         return is_yes
 
-    async def _start_anew(self) -> None:
-        """Have the REPLs that are in started again with the project's own interpreter, each when it is idle."""
+    async def _restart_with_project_python(self) -> None:
+        """Restart the stand-in REPLs with the project's interpreter, each when it is idle."""
         services = self._services
         while any(one.repl == repl.id for repl in _standing_in(services) for one in services.core.state.unfinished()):
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
         why = "the user allowed the project's own interpreter"
         services.core.report(*(RestartRepl(repl.id, why) for repl in _standing_in(services)))
 
 
-def question(python: str) -> dict[str, Any]:
+def elicitation(python: str) -> dict[str, Any]:
     """Return the parameters of the elicitation."""
     message = (
-        f"Codriver evaluates this project's code in another Python than the project's own, as nobody has accepted the "
-        f"folder. May it run {python}, until this server ends? The REPL is then started anew, and what was "
-        "defined in it is gone. Nothing else is granted, and nothing is kept: `codriver trust` accepts the folder."
+        f"Codriver does not evaluate this project's code in the project's own Python, because the folder has not been "
+        f"accepted. May it run {python} until this server ends? The REPL is then restarted and loses its definitions. "
+        "Nothing else is granted, and nothing is stored. `codriver trust` accepts the folder permanently."
     )
     choice = {"type": "string", "title": "Run the project's own interpreter", "enum": [NO, YES]}
     schema = {"type": "object", "properties": {"answer": choice}, "required": ["answer"]}
     return {"message": message, "requestedSchema": schema}
 
 
-def says_yes(result: object) -> bool:
-    """Return true of an elicitation's result that is the exact yes, and nothing else."""
+def is_yes_answer(result: object) -> bool:
+    """Return whether an elicitation's result is exactly the yes."""
     return isinstance(result, dict) and (result.get("action"), result.get("content")) == ("accept", {"answer": YES})
 
 
-def takes_forms(elicitation: object) -> bool:
-    """True of a client that declares elicitation and can show a form: a declaration without modes includes forms."""
+def supports_forms(elicitation: object) -> bool:
+    """Return whether a client declares elicitation with forms, which a declaration without modes includes."""
     return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
 
 
 def _standing_in(services: Services) -> list[Repl]:
-    """Our Pythons that are in for the project's own until the user lets the project's run."""
+    """Return the Pythons started by Codriver that stand in until the user allows the project's."""
     waiting = services.core.state.waiting_for_trust()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]
 

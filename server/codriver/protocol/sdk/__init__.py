@@ -1,11 +1,10 @@
-"""Behind the plain way: the only room that knows the SDK. It is imported when a client's message needs it.
+"""The only package that knows the SDK. It is imported when a message of a client needs it.
 
-Packages of the SDK whose `__init__` runs only when a name is looked up in them.
-
-`import mcp.shared.exceptions` runs `mcp/__init__.py` first, which imports the SDK's HTTP client and cryptography: a
-sixth of the memory that the server would hold, and a quarter of its start's time, for nothing that the server uses. A
-deferred package is the real one, found at its usual place, and its modules are imported as ever. Only its own
-`__init__` waits, for the first look-up of a name that no submodule has given the package.
+It also defers packages of the SDK, so that their `__init__` runs only when a name in them is used. `import
+mcp.shared.exceptions` runs `mcp/__init__.py` first, which imports the SDK's HTTP client and cryptography. That would
+take a sixth of the server's memory, and a quarter of its start time, for nothing that the server uses. A deferred
+package is the real one at its usual location, and its modules are imported as usual. Only its own `__init__` waits for
+the first use of a name that is not a submodule.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _running = RLock()
 
 
 class _DeferredPackage(ModuleType):
-    """A package before its `__init__` ran: attribute look-up runs it, once."""
+    """A package before its `__init__` ran. The first attribute look-up runs it."""
 
     def __getattr__(self, name: str) -> Any:
         with _running:
@@ -29,7 +28,7 @@ class _DeferredPackage(ModuleType):
                 try:
                     spec.loader.exec_module(self)
                 except BaseException:
-                    self.__class__ = _DeferredPackage  # the next look-up tries again, and fails with the same reason
+                    self.__class__ = _DeferredPackage  # the next look-up tries again, and fails for the same reason
                     raise
             if name in self.__dict__:
                 return self.__dict__[name]
@@ -37,11 +36,11 @@ class _DeferredPackage(ModuleType):
 
 
 class _RunPackage(_DeferredPackage):
-    """A deferred package from the moment at which its `__init__` begins: a missing name is an error."""
+    """A deferred package once its `__init__` has started. A missing name is an error."""
 
 
 def defer(*names: str) -> None:
-    """Put off the `__init__` of packages that are not imported yet, each after its parent package."""
+    """Defer the `__init__` of packages that are not imported yet, each after its parent package."""
     for name in names:
         if name in sys.modules or (spec := find_spec(name)) is None:
             continue

@@ -1,14 +1,13 @@
-"""Tasks: evaluations that outlast their calls, for clients that declare that they know tasks; for others nothing.
+"""Tasks: evaluations that outlast their calls, for clients that declare support for tasks.
 
-In 2025-11-25 a client declares that it knows tasks in the handshake, and asks for one with its call, which is answered
-at once. Since 2026-07-28 they are an extension, `io.modelcontextprotocol/tasks`, which each request declares, and the
-server decides: a call that is over within `Durations.task_s` is answered as ever. A client that declares nothing is
-offered nothing.
+In 2025-11-25 a client declares support in the handshake, and requests a task with its call, which is answered at once.
+Since 2026-07-28 tasks are an extension, `io.modelcontextprotocol/tasks`, which each request declares, and the server
+decides: a call that finishes within `Durations.task_s` is answered as usual.
 
-A task is another door to the evaluation that its call began: `get_evaluation`, `send_input` and `interrupt_evaluation`
-work beside the task. A task belongs to whoever knows its id, which nobody guesses: it outlives the connection of its
-client, which finds it again after a restart. Only lists of tasks are a connection's own. Source: MCP 2025-11-25, tasks,
-and the extension of 2026-07-28, whose words for the same things differ a little.
+A task is another way to access the evaluation that its call started: `get_evaluation`, `send_input` and
+`interrupt_evaluation` also work. A task can be used by anyone who knows its id, which cannot be guessed. It outlives
+the connection of its client, which can access it after a restart. Only lists of tasks are limited to a connection.
+Source: MCP 2025-11-25, tasks, and the extension of 2026-07-28, whose terms differ slightly.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from codriver.protocol.calls import Answered, Caller, result_of
 from codriver.protocol.error_messages import (
     CALL,
     CAPABILITIES_KEY,
-    FAULT,
+    INTERNAL_MESSAGE,
     MODERN,
     OLDER,
     TASKS,
@@ -43,7 +42,7 @@ from codriver.protocol.error_messages import (
     meta_of,
 )
 from codriver.protocol.results import WITH_TASKS
-from codriver.protocol.trust_question import takes_forms
+from codriver.protocol.trust_question import supports_forms
 from codriver.tools.calls.call import Call, LastingCall, Services
 from codriver.tools.calls.evaluation_waits import give_input, stop
 
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
 
 ABLE = WITH_TASKS | {"codriver"}
-"""The tools whose calls may become tasks."""
+"""Tools whose calls may become tasks."""
 BOTH = frozenset({OLDER, MODERN})
 ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -71,11 +70,11 @@ ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
         "tasks/update": frozenset({MODERN}),
     }
 )
-"""The requests about tasks, by method, with the versions that have it."""
+"""Requests about tasks by method, with the versions that have them."""
 
 
 def offered(ctx: Context) -> bool:
-    """Return whether there are tasks for the client of this request."""
+    """Return whether the client of this request can have tasks."""
     if ctx.protocol_version == MODERN:
         extensions = capabilities_of(ctx).get("extensions")
         return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
@@ -83,10 +82,10 @@ def offered(ctx: Context) -> bool:
 
 
 def check_offered(ctx: Context) -> None:
-    """Let pass a client's request about tasks.
+    """Check that a client may send a request about tasks.
 
     Raises:
-        MCPError: the client has no tasks, or asks for them in another way.
+        MCPError: the client has no tasks, or requests them in another way.
     """
     if ctx.protocol_version not in ERAS.get(ctx.method, BOTH):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
@@ -100,7 +99,7 @@ def check_offered(ctx: Context) -> None:
 
 
 def token_of(ctx: Context) -> object:
-    """Return the token that ties progress to the request, if the request asks for progress."""
+    """Return the request's progress token, if it requests progress."""
     return meta_of(ctx.params).get(TOKEN)
 
 
@@ -115,27 +114,27 @@ logger = logging.getLogger(__name__)
 RELATED = "io.modelcontextprotocol/related-task"
 IMMEDIATELY = "io.modelcontextprotocol/model-immediate-response"
 MOST = 32
-"""Tasks of one client; the oldest finished one makes room. Without a finished one there is no further task."""
+"""Maximum number of tasks of one client. The oldest finished one is discarded for a new one, or else there is none."""
 MAX_OF_ALL = 512
-"""Tasks of all clients, also of those that have left; the oldest finished one makes room."""
+"""Maximum number of tasks of all clients, including disconnected ones. The oldest finished one is discarded."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
-"""How long a task is kept from its beginning; an unfinished one is kept for longer."""
+"""How long a task is stored from its start. An unfinished one is stored for longer."""
 MAX_BYTES = 16 * 2**20
-"""The bytes of the answers of one client's tasks, images above all: beyond them the oldest go, up to the last."""
+"""Maximum bytes of the answers of one client's tasks, mainly images. Beyond it, the oldest are discarded."""
 PROMPT_CHARACTERS = 200
 REFUSED = -32000
-"""A code of those that JSON-RPC leaves to servers."""
+"""An error code from the range that JSON-RPC leaves to servers."""
 
 
 class UpdateParams(types.RequestParams):
-    """The parameters of `tasks/update`."""
+    """Parameters of `tasks/update`."""
 
     task_id: str
     input_responses: dict[str, Any]
 
 
 class EvaluationTasks:
-    """The tasks of one server, for all its clients. Lives as long as the server."""
+    """The tasks of one server for all its clients. Lives as long as the server."""
 
     def __init__(
         self,
@@ -148,10 +147,10 @@ class EvaluationTasks:
         self._subscriptions = subscriptions
         self._running = TaskSet()
         self._tasks: dict[str, Task] = {}
-        """The tasks that clients know, by id, the oldest first."""
+        """Tasks that clients know, by id, oldest first."""
 
     def handlers(self) -> Mapping[str, tuple[type[types.RequestParams], Callable[[Any, Any], Awaitable[Any]]]]:
-        """Return the handlers of the requests about tasks, by method, each with the model of its parameters."""
+        """Return the handlers of requests about tasks by method, each with the model of its parameters."""
         return {
             "tasks/get": (types.GetTaskRequestParams, self._get),
             "tasks/cancel": (types.CancelTaskRequestParams, self._cancel),
@@ -161,27 +160,27 @@ class EvaluationTasks:
         }
 
     async def augmented(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Return the answer to a call that asks for a task: the task. Any other answer unchanged.
+        """Return the task for a call that requests one, or the unchanged answer to any other request.
 
         Raises:
-            MCPError: the tool is not called as a task, there are too many tasks, or the client knows of none.
+            MCPError: the tool cannot be called as a task, there are too many tasks, or the client supports none.
         """
         if ctx.method in ERAS:
             check_offered(ctx)
-        asked = (ctx.params or {}).get("task")
+        requested_task = (ctx.params or {}).get("task")
         is_modern = ctx.protocol_version == MODERN
-        if ctx.method != CALL or asked is None or is_modern or not ctx.lifespan_context.accepts_tasks:
+        if ctx.method != CALL or requested_task is None or is_modern or not ctx.lifespan_context.accepts_tasks:
             return await call_next(ctx)
         params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         client = ctx.lifespan_context
         called = self._caller.find(params.name, params.arguments or {})
         if called is None or called[0].name not in WITH_TASKS:
-            raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: leave out task")
-        if not self.has_room(client):
-            raise MCPError(TOO_MANY, f"{MOST} tasks of this client are not over: cancel some, or wait for their ends")
+            raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: omit task")
+        if not self.can_add(client):
+            raise MCPError(TOO_MANY, f"{MOST} tasks of this client are unfinished: cancel some, or wait for them")
         capabilities = ctx.session.client_capabilities
         elicitation = capabilities.elicitation if capabilities is not None else None
-        accepts_input = elicitation is not None and takes_forms(elicitation.model_dump(exclude_none=True))
+        accepts_input = elicitation is not None and supports_forms(elicitation.model_dump(exclude_none=True))
         ttl_ms = params.task.ttl if params.task is not None and params.task.ttl is not None else MAX_TTL_MS
         task = self._new(client, ttl_ms, accepts_input=accepts_input, fails=True)
         self._publish(task)
@@ -190,9 +189,9 @@ class EvaluationTasks:
         return {"task": task.older(), "_meta": {IMMEDIATELY: words}}
 
     async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> Answered | dict[str, Any]:
-        """The answer to a call of a client with the extension, or a task if the call takes long or wants input."""
+        """Return the answer to a call of a client with the extension, or a task if it takes long or needs input."""
         client, capabilities = ctx.lifespan_context, capabilities_of(ctx)
-        task = self._new(client, MAX_TTL_MS, accepts_input=takes_forms(capabilities.get("elicitation")), fails=False)
+        task = self._new(client, MAX_TTL_MS, accepts_input=supports_forms(capabilities.get("elicitation")), fails=False)
         self._begin(task, tool, arguments, token=token_of(ctx))
         try:
             with anyio.move_on_after(self._services.durations.task_s):
@@ -201,21 +200,21 @@ class EvaluationTasks:
         except anyio.get_cancelled_exc_class():
             task.scope.cancel()
             raise
-        if task.fault is not None:
-            raise MCPError(task.fault["code"], task.fault["message"])
+        if task.error is not None:
+            raise MCPError(task.error["code"], task.error["message"])
         if task.answered is not None:
             return task.answered
         self._publish(task)
         return {"resultType": "task", **task.newer()}
 
     def is_able(self, ctx: Context, tool: Tool) -> bool:
-        """Return whether this call may become a task: its client declares that it knows tasks."""
+        """Return whether this call may become a task, because its client supports them."""
         if not offered(ctx) or tool.name not in ABLE:
             return False
-        return self.has_room(ctx.lifespan_context)
+        return self.can_add(ctx.lifespan_context)
 
-    def has_room(self, client: ClientSession) -> bool:
-        """Return whether the client may have one more task; the oldest finished one makes room."""
+    def can_add(self, client: ClientSession) -> bool:
+        """Return whether the client may have one more task, discarding the oldest finished one if necessary."""
         self._sweep()
         for tasks, most in ((self._of(client), MOST), (list(self._tasks.values()), MAX_OF_ALL)):
             if len(tasks) >= most:
@@ -226,30 +225,30 @@ class EvaluationTasks:
         return True
 
     def _of(self, client: ClientSession) -> list[Task]:
-        """Return the tasks that a client started over its connection, the oldest first."""
+        """Return the tasks that a client started over its connection, oldest first."""
         return [task for task in self._tasks.values() if task.client is client]
 
     async def end(self) -> None:
-        """Wait until no call runs any more, as the server stops."""
+        """Wait until all calls have finished, because the server stops."""
         await self._running.end()
 
-    def listened(self, ctx: Context, asked: Iterable[object]) -> frozenset[str]:
-        """Return the ids of tasks among those that a client asks to follow.
+    def listened(self, ctx: Context, task_ids: Iterable[object]) -> frozenset[str]:
+        """Return the ids of tasks among those that a client requests to follow.
 
         Raises:
-            MCPError: the client does not declare that it knows tasks.
+            MCPError: the client does not declare support for tasks.
         """
-        if not asked:
+        if not task_ids:
             return frozenset()
         check_offered(ctx)
-        return frozenset(map(str, asked)) & self._tasks.keys()
+        return frozenset(map(str, task_ids)) & self._tasks.keys()
 
     def _new(self, client: ClientSession, ttl_ms: int, *, accepts_input: bool, fails: bool) -> Task:
         ttl_ms = min(max(ttl_ms, MIN_TTL_MS), MAX_TTL_MS)
-        return Task(client, ttl_ms, accepts_input, fails, self._services.now, self._tell)
+        return Task(client, ttl_ms, accepts_input, fails, self._services.now, self._notify)
 
     def _publish(self, task: Task) -> None:
-        """Make a task known to its client, which may ask for it from now on."""
+        """Make a task known to its client, which may query it from now on."""
         self._tasks[task.id] = task
         task.is_detached = True
 
@@ -259,20 +258,20 @@ class EvaluationTasks:
     async def _run(self, task: Task, tool: Tool, arguments: dict[str, Any], token: object) -> None:
         async def report(elapsed_s: float, words: str) -> None:
             words = self._caller.redactor(words)
-            task.say(words)
-            # In 2026-07-28 tasks have no progress.
+            task.report(words)
+            # Tasks of 2026-07-28 have no progress.
             if token is not None and (task.fails or not task.is_detached):
                 related = {"_meta": {RELATED: {"taskId": task.id}}} if task.fails else {}
                 params = {TOKEN: token, "progress": elapsed_s, "message": words, **related}
                 _offer(task.client, "notifications/progress", params)
 
-        gone = {"code": INTERNAL_ERROR, "message": "the call was given up, and has no answer"}
+        gone = {"code": INTERNAL_ERROR, "message": "the call was abandoned and has no answer"}
         try:
             with task.scope:
                 task.end(await self._caller.run(task.client, tool, arguments, report, lasting=task))
         except Exception:
             logger.exception("the task of %s failed", tool.name)
-            gone = {"code": INTERNAL_ERROR, "message": FAULT}
+            gone = {"code": INTERNAL_ERROR, "message": INTERNAL_MESSAGE}
         finally:
             if not task.is_answered:
                 task.fail(gone)
@@ -283,7 +282,7 @@ class EvaluationTasks:
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
-            raise MCPError(INVALID_PARAMS, "there is no such cursor: all tasks come at once")
+            raise MCPError(INVALID_PARAMS, "there is no such cursor: all tasks are listed at once")
         self._sweep()
         return {"tasks": [task.older() for task in self._of(ctx.lifespan_context)]}
 
@@ -293,17 +292,17 @@ class EvaluationTasks:
             task.cancel()
             self._running.start(self._stop(task, "its client cancelled the task"))
         elif ctx.protocol_version == OLDER:
-            raise MCPError(INVALID_PARAMS, f"the task is over already: its status is {task.status!r}")
+            raise MCPError(INVALID_PARAMS, f"the task has already finished: its status is {task.status!r}")
         return task.older() if ctx.protocol_version == OLDER else {}
 
     async def _await_result(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
-        """The call's answer, when it is over; until then the client is asked for any input that the code wants."""
+        """Wait for the call's answer, and ask the client for any input that the code needs until then."""
         task = self._known(params.task_id)
-        asked = 0
+        last_request = 0
         while not task.is_over:
-            if task.status == "input_required" and task.question != asked:
-                asked = task.question
-                await self._ask(ctx, task)
+            if task.status == "input_required" and task.request_number != last_request:
+                last_request = task.request_number
+                await self._request_input(ctx, task)
             else:
                 await task.wait_changed()
         with anyio.move_on_after(2 * self._services.durations.settle_s):
@@ -311,19 +310,19 @@ class EvaluationTasks:
                 await task.wait_changed()
         related = {RELATED: {"taskId": task.id}}
         if task.answered is None:
-            fault = task.fault or {"code": REFUSED, "message": "cancelled, and its evaluation has not ended yet"}
-            raise MCPError(fault["code"], fault["message"], {"_meta": related})
+            error = task.error or {"code": REFUSED, "message": "cancelled, and its evaluation has not ended yet"}
+            raise MCPError(error["code"], error["message"], {"_meta": related})
         return {**self._as_json(task), "_meta": related}
 
     async def _update(self, _ctx: Context, params: UpdateParams) -> dict[str, Any]:
         task = self._known(params.task_id)
         answer = params.input_responses.get(task.key)
         if task.status == "input_required" and isinstance(answer, dict):
-            await self._take(task, answer.get("action"), answer.get("content"))
+            await self._accept_input(task, answer.get("action"), answer.get("content"))
         return {}
 
     def _known(self, identity: str) -> Task:
-        """Return the task of this id, whoever started it.
+        """Return the task with this id, whoever started it.
 
         Raises:
             MCPError: there is no such task.
@@ -331,11 +330,11 @@ class EvaluationTasks:
         self._sweep()
         task = self._tasks.get(identity)
         if task is None:
-            raise MCPError(INVALID_PARAMS, "there is no such task: it was kept long enough, or its server has ended")
+            raise MCPError(INVALID_PARAMS, "there is no such task: it has expired, or its server has ended")
         return task
 
     def _sweep(self) -> None:
-        """Forget finished tasks that were kept long enough, and tasks whose evaluation has no record any more."""
+        """Discard finished tasks that have expired, and tasks whose evaluation is no longer known."""
         now, known = self._services.now(), self._services.core.state.evaluations
         for task in [task for task in self._tasks.values() if task.is_over and task.is_answered]:
             if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
@@ -351,36 +350,36 @@ class EvaluationTasks:
                     excess -= task.bytes
                     del self._tasks[task.id]
 
-    async def _ask(self, ctx: Context, task: Task) -> None:
-        """Ask the client for the line that the code waits for; return as soon as the code waits for the line no more.
+    async def _request_input(self, ctx: Context, task: Task) -> None:
+        """Ask the client for the line that the code waits for, and return when the code no longer waits for it.
 
         Raises:
-            MCPError: the REPL refused the line. The code waits on, under a new question.
+            MCPError: the REPL refused the line. The code still waits, with a new request.
         """
-        number = task.question
-        told: list[types.ElicitResult] = []
+        number = task.request_number
+        results: list[types.ElicitResult] = []
 
-        async def ask() -> None:
-            params = {**task.asked(self._prompt(task)), "_meta": {RELATED: {"taskId": task.id}}}
+        async def elicit() -> None:
+            params = {**task.elicitation(self._prompt(task)), "_meta": {RELATED: {"taskId": task.id}}}
             request = types.ElicitRequest(params=types.ElicitRequestFormParams.model_validate(params, by_name=False))
-            with suppress(MCPError):  # the client cannot ask: others may still give input
-                told.append(await ctx.session.send_request(request, types.ElicitResult))
+            with suppress(MCPError):  # the client cannot ask its user, but others may send input
+                results.append(await ctx.session.send_request(request, types.ElicitResult))
                 tasks.cancel_scope.cancel()
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
-            while (task.status, task.question) == ("input_required", number):
+            tasks.start_soon(elicit)
+            while (task.status, task.request_number) == ("input_required", number):
                 await task.wait_changed()
             tasks.cancel_scope.cancel()
-        # Beyond the scope: a line that is being sent is sent whole.
-        if told and (task.status, task.question) == ("input_required", number):
-            await self._take(task, told[0].action, told[0].content)
+        # Outside of the scope, so that a line is always sent whole.
+        if results and (task.status, task.request_number) == ("input_required", number):
+            await self._accept_input(task, results[0].action, results[0].content)
 
-    async def _take(self, task: Task, action: object, content: object) -> None:
-        """Give the client's answer to the code. A refusal to answer ends the code: nobody else will think of answering.
+    async def _accept_input(self, task: Task, action: object, content: object) -> None:
+        """Send the client's answer to the code. Declining stops the code, because no other input is expected.
 
         Raises:
-            MCPError: the REPL refused the line. The code waits on, under a new question.
+            MCPError: the REPL refused the line. The code still waits, with a new request.
         """
         if task.evaluation is None:
             return
@@ -393,10 +392,10 @@ class EvaluationTasks:
         if evaluation is None or evaluation.status != "needs-input":
             return
         try:
-            with suppress(ReplDisconnectedError):  # the lost connection ends the evaluation, too
+            with suppress(ReplDisconnectedError):  # the lost connection also ends the evaluation
                 await give_input(LastingCall(task, call), evaluation, text)
         except RefusedError as error:
-            words = f"the input was not taken, and the code still waits for it: {error.message}; {error.hint}"
+            words = f"the input was not accepted, and the code still waits for it: {error.message}; {error.hint}"
             raise MCPError(REFUSED, self._caller.redactor(words)) from error
 
     async def _stop(self, task: Task, why: str) -> None:
@@ -412,11 +411,11 @@ class EvaluationTasks:
 
         return Call(self._services, task.client.id, task.client.name, silent)
 
-    def _tell(self, task: Task) -> None:
-        """Tell the client that the status has changed: unasked in 2025-11-25, by subscription in 2026-07-28."""
+    def _notify(self, task: Task) -> None:
+        """Notify the client of the new status: always in 2025-11-25, by subscription in 2026-07-28."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if task.status == "working" and transcript is not None:
-            task.heard = transcript.out.total
+            task.read_until = transcript.out.total
         if task.fails:
             _offer(task.client, "notifications/tasks/status", task.older())
         else:
@@ -426,18 +425,18 @@ class EvaluationTasks:
         return task.newer_in_detail(lambda _answered: self._as_json(task), self._prompt(task))
 
     def _as_json(self, task: Task) -> dict[str, Any]:
-        """Return the call's answer, in the form that the call would have given it."""
+        """Return the call's answer, in the form that the call would have returned."""
         assert task.answered is not None  # noqa: S101 - asked for when it is there
         result: dict[str, Any] = json.loads(result_of(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
 
     def _prompt(self, task: Task) -> str:
-        """The last line that the code printed before it asked for input, and after it was last given input."""
+        """Return the last line that the code printed between its last input and its request for more."""
         transcript = self._services.transcripts.get(task.evaluation or "")
         if transcript is None:
             return ""
-        said = transcript.out.last(min(PROMPT_CHARACTERS, transcript.out.total - task.heard)).text
-        return self._caller.redactor(said.rstrip().rsplit("\n", 1)[-1])
+        last_output = transcript.out.last(min(PROMPT_CHARACTERS, transcript.out.total - task.read_until)).text
+        return self._caller.redactor(last_output.rstrip().rsplit("\n", 1)[-1])
 
 
 def _offer(client: ClientSession, method: str, params: dict[str, Any]) -> None:
@@ -447,40 +446,40 @@ def _offer(client: ClientSession, method: str, params: dict[str, Any]) -> None:
 TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 ID_BYTES = 16
-"""The bytes of a task's id: nobody guesses 128 random bits."""
+"""Size of a task's id in bytes. 128 random bits cannot be guessed."""
 POLL_MS = 1000
 ANSWER = "text"
-"""The name of the typed text, in an answer to a question for input."""
+"""Name of the entered text in the answer to a request for input."""
 
 
 @dataclass(eq=False, slots=True)
 class Task:
-    """A call that goes on by itself, for as long as its client may ask for it."""
+    """A call that continues by itself while its client may query it."""
 
     client: ClientSession
     ttl_ms: int
     accepts_input: bool
-    """Whether the client can ask its user for input. Else the call ends when the code wants input."""
+    """Whether the client can ask its user for input. Otherwise the call ends when the code needs input."""
     fails: bool
-    """Whether an answer that tells of an error makes the task a failed one, as 2025-11-25 has it."""
+    """Whether an answer with an error makes the task failed, as in 2025-11-25."""
     now: Callable[[], int]
     on_change: Callable[[Task], None]
-    """Called at each change of `status`, once the client knows of the task."""
+    """Called for each change of `status`, once the client knows the task."""
     id: str = field(default_factory=lambda: secrets.token_hex(ID_BYTES))
     is_detached: bool = False
-    """Whether the client knows of the task, and its call is answered: then the call's end ends nothing else."""
+    """Whether the client knows the task and its call is answered, so that the end of the call stops nothing."""
     status: TaskStatus = "working"
     words: str = ""
-    """The state of the task in words."""
+    """Description of the task's state."""
     evaluation: str | None = None
-    question: int = 0
-    """The number of the last question for input. Each has a number of its own."""
-    heard: int = 0
-    """The length of the code's output when the code was last given input."""
+    request_number: int = 0
+    """Number of the last request for input. Each one has its own."""
+    read_until: int = 0
+    """Length of the code's output at its last input."""
     answered: Answered | None = None
-    """The call's answer, once it is over."""
-    fault: dict[str, Any] | None = None
-    """The JSON-RPC error that is the call's answer instead."""
+    """Answer of the call, once it has finished."""
+    error: dict[str, Any] | None = None
+    """JSON-RPC error that replaces the call's answer."""
     created_ms: int = field(init=False)
     updated_ms: int = field(init=False)
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
@@ -496,19 +495,19 @@ class Task:
 
     @property
     def is_answered(self) -> bool:
-        """Return whether the task's call has finished, too."""
-        return self.answered is not None or self.fault is not None
+        """Return whether the task's call has finished as well."""
+        return self.answered is not None or self.error is not None
 
     @property
     def bytes(self) -> int:
-        """Return the size of the task's answer, about."""
+        """Return the approximate size of the task's answer."""
         given = self.answered
         return 0 if given is None else len(given.text) + sum(len(image.data) for image in given.images)
 
     @property
     def key(self) -> str:
-        """Return the name of the last question."""
-        return f"input-{self.question}"
+        """Return the name of the last request for input."""
+        return f"input-{self.request_number}"
 
     async def wait_changed(self) -> None:
         """Wait until the task has changed."""
@@ -521,19 +520,19 @@ class Task:
             return
         if evaluation.status == "needs-input" and self.accepts_input:
             if self.status != "input_required":
-                self.question += 1
+                self.request_number += 1
                 self._become("input_required", f"evaluation {evaluation.id} waits for input")
         elif self.status == "input_required" or not self.words:
             state = "is running" if evaluation.status in OCCUPYING else "is queued"
-            self._become("working", f"evaluation {evaluation.id} {state}: get_evaluation tells more")
+            self._become("working", f"evaluation {evaluation.id} {state}: see get_evaluation")
 
-    def say(self, words: str) -> None:
-        """Tell the task's progress."""
+    def report(self, words: str) -> None:
+        """Report the task's progress."""
         if self.status == "working":
             self.words, self.updated_ms = words, self.now()
 
     def end(self, answered: Answered) -> None:
-        """Take the call's answer, and end the task."""
+        """Store the call's answer, and finish the task."""
         self.answered = answered
         if not self.is_over:
             is_failed = self.fails and not answered.ok
@@ -541,8 +540,8 @@ class Task:
         self._wake()
 
     def fail(self, error: dict[str, Any]) -> None:
-        """End the task as failed, by a fault of ours, or as given up."""
-        self.fault = error
+        """Finish the task as failed, because of an internal error or because it was abandoned."""
+        self.error = error
         if not self.is_over:
             self._become("failed", str(error["message"]))
         self._wake()
@@ -571,18 +570,18 @@ class Task:
         return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_MS}
 
     def newer_in_detail(self, result: Callable[[Answered], dict[str, Any]], prompt: str) -> dict[str, Any]:
-        """Return the task in the form of the extension, with its result, its error or its question."""
-        told = self.newer()
+        """Return the task in the form of the extension, with its result, error or request for input."""
+        task = self.newer()
         if self.status == "input_required":
-            told["inputRequests"] = {self.key: {"method": "elicitation/create", "params": self.asked(prompt)}}
+            task["inputRequests"] = {self.key: {"method": "elicitation/create", "params": self.elicitation(prompt)}}
         elif self.status == "completed" and self.answered is not None:
-            told["result"] = result(self.answered)
+            task["result"] = result(self.answered)
         elif self.status == "failed":
-            told["error"] = self.fault
-        return told
+            task["error"] = self.error
+        return task
 
-    def asked(self, prompt: str) -> dict[str, Any]:
-        """Return the question for input, as an elicitation by a form."""
+    def elicitation(self, prompt: str) -> dict[str, Any]:
+        """Return the request for input as an elicitation with a form."""
         form = {"type": "object", "properties": {ANSWER: {"type": "string", "title": "Input"}}, "required": [ANSWER]}
         printed = f" It printed: {prompt}" if prompt else ""
         message = f"The code of evaluation {self.evaluation} waits for a line of input.{printed}"
@@ -595,11 +594,11 @@ class Task:
 
 
 def _reason(answered: Answered) -> str:
-    """Return the reason, in the tool's own words, why the tool refused the call."""
+    """Return the tool's message about why it refused the call."""
     fields = json.loads(answered.text)
     error = fields.get("error")
-    said = fields.get("message") or (error.get("message") if isinstance(error, dict) else None)
-    return str(said or fields.get("reason", ""))
+    message = fields.get("message") or (error.get("message") if isinstance(error, dict) else None)
+    return str(message or fields.get("reason", ""))
 
 
 def _time(epoch_ms: int) -> str:

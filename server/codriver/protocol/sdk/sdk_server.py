@@ -1,8 +1,8 @@
-"""The SDK's server: it reads and answers the requests that are not plain, with the results of both ways where shared.
+"""The SDK's server: read and answer the requests that are not plain, with results shared with plain requests.
 
-A connection is two streams of messages to the SDK, one for each protocol era, as the SDK serves one era on a stream:
-requests with an envelope of their own go to the stateless one, all else to the session that `initialize` opens. Both
-write to the same client. Handlers serve both eras alike. Requests that the SDK refuses with a code alone get a message.
+A connection has two streams of messages to the SDK, one for each protocol era, because the SDK serves one era per
+stream. Requests with their own envelope go to the stateless one, all others to the session opened by `initialize`. Both
+write to the same client. Handlers serve both eras. Requests that the SDK refuses with only a code get a message.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from codriver.protocol.calls import result_of
 from codriver.protocol.error_messages import (
     CANCELLED,
     DISCOVER,
-    FAULT,
     HANDSHAKE_VERSIONS,
     INITIALIZE,
     INITIALIZED,
     INTERNAL_ERROR,
+    INTERNAL_MESSAGE,
     INVALID_PARAMS,
     INVALID_REQUEST,
     LEVEL_KEY,
@@ -60,7 +60,7 @@ from codriver.protocol.error_messages import (
 from codriver.protocol.plain_requests import METHODS
 from codriver.protocol.results import NAME, TITLE
 from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, offered
-from codriver.protocol.skill_resources import GET, LIST, READ_FOLDER
+from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -79,8 +79,8 @@ Context = ServerRequestContext[ClientSession]
 R = TypeVar("R")
 
 
-class FolderParams(types.PaginatedRequestParams):
-    """The parameters of `resources/directory/read`."""
+class DirectoryParams(types.PaginatedRequestParams):
+    """Parameters of `resources/directory/read`."""
 
     uri: str
 
@@ -98,15 +98,15 @@ SHARED: Mapping[str, type[types.RequestParams]] = MappingProxyType(
         "logging/setLevel": types.SetLevelRequestParams,
         LIST: types.PaginatedRequestParams,
         GET: types.SubscribeRequestParams,
-        READ_FOLDER: FolderParams,
+        READ_DIRECTORY: DirectoryParams,
     }
 )
-"""The requests whose results are those of the plain way, with the models of their parameters."""
-NOT_KEPT: Mapping[str, Any] = MappingProxyType({})
+"""Requests whose results are shared with plain requests, with the models of their parameters."""
+NOT_CACHED: Mapping[str, Any] = MappingProxyType({})
 
 
 class SdkServer:
-    """The SDK's side of one server, for all its clients. Lives from its first use to the server's end."""
+    """The SDK's part of one server, for all its clients. Lives from its first use until the server ends."""
 
     def __init__(self, shared: Shared) -> None:
         self._results = shared.results
@@ -120,32 +120,32 @@ class SdkServer:
 
     def _new_server(self, version: str) -> Server[ClientSession]:
         server: Server[ClientSession] = Server(NAME, version=version, title=TITLE)
-        server.middleware.clear()  # tracing that nobody exports costs a tenth of every call
-        server.middleware += [worded, self._heard, self._greeted, self._tasks.augmented]
+        server.middleware.clear()  # unused tracing takes a tenth of the time of every call
+        server.middleware += [worded, self._with_log_messages, self._greeted, self._tasks.augmented]
         for method, parameters in SHARED.items():
             server.add_request_handler(method, parameters, _guarded(self._shared(method)))
-        own: dict[str, tuple[type[types.RequestParams], Callable[[Context, Any], Awaitable[Any]]]] = {
+        handlers_by_method: dict[str, tuple[type[types.RequestParams], Callable[[Context, Any], Awaitable[Any]]]] = {
             "tools/call": (types.CallToolRequestParams, self._call_tool),
             "resources/read": (types.ReadResourceRequestParams, self._read_resource),
             "prompts/get": (types.GetPromptRequestParams, self._get_prompt),
             LISTEN: (types.SubscriptionsListenRequestParams, self._listen),
             **self._tasks.handlers(),
         }
-        for method, (parameters, handler) in own.items():
+        for method, (parameters, handler) in handlers_by_method.items():
             server.add_request_handler(method, parameters, _guarded(handler))
         server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
         return server
 
     def connect(self, session: ClientSession, plain: PlainRequests) -> SdkConnection:
-        """Return the SDK's side of a client's connection."""
+        """Return the SDK's part of a client's connection."""
         return SdkConnection(self._server, session, plain, self._redactor.redact_json)
 
     async def end(self) -> None:
-        """End the background tasks, as the server stops."""
+        """Stop the background tasks."""
         await self._tasks.end()
 
     def _shared(self, method: str) -> Callable[[Context, Any], Awaitable[Any]]:
-        """Return the handler of a request whose result is that of the plain way."""
+        """Return the handler of a request whose result is shared with plain requests."""
         making = METHODS[method].result
         assert making is not None  # noqa: S101 - none of them is a connection's own
 
@@ -157,16 +157,16 @@ class SdkServer:
 
         return handle
 
-    async def _heard(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """The answer to a request, during which its client is told log messages, if the request asks for them."""
-        wanted = meta_of(ctx.params).get(LEVEL_KEY) if ctx.protocol_version == MODERN else None
-        if wanted is None or ctx.request_id is None or ctx.method == LISTEN:
+    async def _with_log_messages(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Return the answer to a request, sending log messages during it if the request enables them."""
+        level = meta_of(ctx.params).get(LEVEL_KEY) if ctx.protocol_version == MODERN else None
+        if level is None or ctx.request_id is None or ctx.method == LISTEN:
             return await call_next(ctx)
-        with _as_the_sdks(), self._log_messages.heard_by(ctx.lifespan_context, wanted):
+        with _as_the_sdks(), self._log_messages.sending_to(ctx.lifespan_context, level):
             return await call_next(ctx)
 
     async def _greeted(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Return the answer to `initialize`, if the SDK lets it in; any other answer unchanged."""
+        """Return the answer to `initialize` if the SDK accepts it, or any other answer unchanged."""
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
             return result
@@ -181,14 +181,14 @@ class SdkServer:
         client, meta, is_modern = ctx.lifespan_context, meta_of(ctx.params), ctx.protocol_version == MODERN
         called = self._caller.find(params.name, params.arguments or {})
         if called is None:
-            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list names those there are")
+            raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list has the available ones")
         tool, arguments = called
         client.note_conversation(meta)
         if is_modern and LEVEL_KEY not in meta and not offered(ctx):
             client.envelope = envelope(meta)
-        questions = self._caller.questions
-        if tool.name == questions.tool and (asked := await questions.required(client, ctx.params or {})):
-            return asked
+        decisions = self._caller.decisions
+        if tool.name == decisions.tool and (elicitation := await decisions.required(client, ctx.params or {})):
+            return elicitation
         given: Answered | dict[str, Any]
         if is_modern and self._tasks.is_able(ctx, tool):
             given = await self._tasks.call(ctx, tool, arguments)
@@ -199,7 +199,7 @@ class SdkServer:
             return given
         if given.handed_out is not None and not client.has_left:
             given.handed_out()
-        result: dict[str, Any] = json.loads(result_of(client, given, self._results.beside if is_modern else ""))
+        result: dict[str, Any] = json.loads(result_of(client, given, self._results.more_members if is_modern else ""))
         return result
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
@@ -221,12 +221,12 @@ class SdkServer:
             contents[0]["_meta"] = found.about
         if found.note:
             contents.append({"uri": f"{uri}#note", "mimeType": "text/plain", "text": found.note})
-        return self._results.told(ctx.protocol_version, {"contents": contents})
+        return self._results.in_version(ctx.protocol_version, {"contents": contents})
 
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
-        asked = params.notifications.model_dump(by_alias=True, exclude_none=True)
+        requested = params.notifications.model_dump(by_alias=True, exclude_none=True)
         tasks = self._tasks.listened(ctx, (params.notifications.model_extra or {}).get("taskIds") or ())
-        self._results.listen(ctx.lifespan_context, ctx.request_id, asked, tasks)
+        self._results.listen(ctx.lifespan_context, ctx.request_id, requested, tasks)
         try:
             while True:
                 await anyio.sleep_forever()
@@ -237,17 +237,17 @@ class SdkServer:
         self._introduce(ctx)
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
         filled = await self._prompts.filled(ctx.lifespan_context, params.name, given)
-        return self._results.told(ctx.protocol_version, filled, NOT_KEPT)
+        return self._results.in_version(ctx.protocol_version, filled, NOT_CACHED)
 
     def _introduce(self, ctx: Context) -> None:
-        """Note the client of a stateless request, which describes its client itself."""
+        """Record the client of a stateless request, which describes its client itself."""
         if ctx.protocol_version == MODERN:
             info = ctx.session.client_params.client_info if ctx.session.client_params else None
             self._results.introduce(ctx.lifespan_context, info.name if info else None)
 
 
 def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Context, Any], Awaitable[R]]:
-    """The handler, with every fault of ours turned into an internal error that tells nothing of our insides."""
+    """Return a handler that turns unexpected exceptions into internal errors without details."""
 
     async def guarded(ctx: Context, params: Any) -> R:
         try:
@@ -257,28 +257,28 @@ def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Conte
             raise
         except Exception as error:
             logger.exception("%s failed", ctx.method)
-            raise MCPError(INTERNAL_ERROR, FAULT) from error
+            raise MCPError(INTERNAL_ERROR, INTERNAL_MESSAGE) from error
 
     return guarded
 
 
 @contextmanager
 def _as_the_sdks() -> Iterator[None]:
-    """Within this context a request that is refused is refused in the SDK's way."""
+    """Convert refusals to errors of the SDK while the context is active."""
     try:
         yield
     except RequestRefusedError as error:
         raise MCPError(error.code, str(error), error.data) from error
 
 
-MAX_TOLD = 5
-"""The problems told of one request: a client with more should read the specification."""
+MOST_ERRORS = 5
+"""Maximum number of errors described for one request."""
 BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
-"""The methods that a client may send before its handshake. Source: MCP, lifecycle, initialization."""
+"""Methods that a client may send before its handshake. Source: MCP, lifecycle, initialization."""
 
 
 async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Return the answer to a request, or the error with the fault and its remedy.
+    """Return the answer to a request, or an error with an explanation and a remedy.
 
     Raises:
         MCPError: the request is refused.
@@ -288,41 +288,41 @@ async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Ha
     except ValidationError as error:
         if ctx.request_id is None:
             raise
-        words = _too_early(ctx.method) if _is_early(ctx) else f"{ctx.method}: {_problems(error)}"
+        words = _too_early(ctx.method) if _is_early(ctx) else f"{ctx.method}: {_describe_errors(error)}"
         raise MCPError(INVALID_PARAMS, words) from error
     except MCPError as error:
         refused = error.error
         if refused.code == METHOD_NOT_FOUND and refused.data == ctx.method:
             raise MCPError(METHOD_NOT_FOUND, f"there is no method {ctx.method!r}", ctx.method) from error
-        # Nobody else refuses parameters with data that is empty.
+        # Only the SDK refuses parameters with empty data.
         if refused.code == INVALID_PARAMS and refused.data == "" and _is_early(ctx):
             raise MCPError(INVALID_PARAMS, _too_early(ctx.method)) from error
         raise
 
 
 def _is_early(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Return whether a request belongs to a session that no `initialize` has opened yet."""
+    """Return whether a request belongs to a session that `initialize` has not opened yet."""
     is_of_session = ctx.method not in BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
     return is_of_session and ctx.session.client_params is None
 
 
 def _too_early(method: str) -> str:
     return (
-        f"{method} comes too early: send initialize first, and wait for its answer; or describe the client in "
+        f"{method} was sent too early: send initialize first, and wait for its answer; or describe the client in "
         f"params._meta, with {VERSION_KEY!r}"
     )
 
 
-def _problems(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_input=False, include_context=False)
-    said = [
-        f"{'.'.join(map(str, problem['loc'])) or 'params'} "
-        + ("is missing" if problem["type"] == "missing" else f"is wrong: {problem['msg']}")
-        for problem in problems[:MAX_TOLD]
+def _describe_errors(error: ValidationError) -> str:
+    found_errors = error.errors(include_url=False, include_input=False, include_context=False)
+    messages = [
+        f"{'.'.join(map(str, error_item['loc'])) or 'params'} "
+        + ("is missing" if error_item["type"] == "missing" else f"is wrong: {error_item['msg']}")
+        for error_item in found_errors[:MOST_ERRORS]
     ]
-    if len(problems) > MAX_TOLD:
-        said.append(f"and {len(problems) - MAX_TOLD} more")
-    return "; ".join(said)
+    if len(found_errors) > MOST_ERRORS:
+        messages.append(f"and {len(found_errors) - MOST_ERRORS} more")
+    return "; ".join(messages)
 
 
 UNSAID: dict[str, object] = {
@@ -330,14 +330,14 @@ UNSAID: dict[str, object] = {
     "capabilities": {},
     "clientInfo": {"name": "", "version": ""},
 }
-"""The parameters of a client that does not describe itself, as those of Backseat Driver may not."""
+"""Parameters for a client that does not describe itself, as is possible for those of Backseat Driver."""
 
 
 class SdkConnection:
-    """Both directions of one connection, and the SDK's loops between them: one for each protocol era.
+    """Both directions of one connection, and the SDK's loops between them, one for each protocol era.
 
-    `plain` has the requests of this client that the SDK does not see, and the replies by which all answers go. `redact`
-    takes the secrets out of errors, which repeat parts of the request; results come without any.
+    `plain` has the requests of this client that the SDK does not see, and the replies through which all answers go.
+    `redact` removes secrets from errors, which repeat parts of the request. Results are already redacted.
     """
 
     def __init__(
@@ -356,12 +356,12 @@ class SdkConnection:
             anyio.create_memory_object_stream[SessionMessage | Exception](0) for _ in range(2)
         )
         self._awaited: tuple[str | int, anyio.Event] | None = None
-        """The request whose answer must come before any other message is handed on."""
+        """Request whose answer must be sent before any other message is passed on."""
         self._is_hearing = False
-        """Whether the client has had that answer already."""
+        """Whether the client has already received that answer."""
 
     async def run(self) -> None:
-        """Answer the messages handed on, until no more come."""
+        """Answer the messages passed on until there are no more."""
         serve = partial(serve_dual_era_loop, self._server, write_stream=self, lifespan_state=self._session)
         try:
             async with anyio.create_task_group() as loops:
@@ -373,28 +373,28 @@ class SdkConnection:
                 messages.close()
 
     def end(self) -> None:
-        """Note that no more messages come."""
+        """Mark the end of the messages."""
         for to_sdk, _ in (self._session_era, self._stateless_era):
             to_sdk.close()
 
     def drop(self) -> None:
-        """Drop the messages handed on, if no loop runs that would read them."""
+        """Discard the messages passed on, if no loop runs that would read them."""
         self.end()
         for _, messages in (self._session_era, self._stateless_era):
             messages.close()
 
-    async def hear(self, said: Iterable[Mapping[str, Any]]) -> None:
-        """Take in the client's earlier description of itself, without a second answer."""
+    async def replay(self, messages: Iterable[Mapping[str, Any]]) -> None:
+        """Process the client's earlier description of itself, without answering it again."""
         self._is_hearing = True
-        for one in said:
-            await self.take(SessionMessage(jsonrpc_message_adapter.validate_python(one, by_name=False)))
+        for one in messages:
+            await self.accept(SessionMessage(jsonrpc_message_adapter.validate_python(one, by_name=False)))
         self._is_hearing = False
 
-    async def take(self, item: SessionMessage) -> None:
-        """Take in a message that was read; return when the SDK has started with it.
+    async def accept(self, item: SessionMessage) -> None:
+        """Process a message, and return when the SDK has started with it.
 
-        A handshake is answered first: the messages behind it may depend on it. A cancellation goes to both eras, as it
-        does not say in which one its request was.
+        A handshake is answered first, because later messages may depend on it. A cancellation goes to both eras,
+        because it does not say to which one its request belonged.
         """
         message, answered = item.message, anyio.Event()
         is_end = isinstance(message, JSONRPCNotification) and message.method == INITIALIZED
@@ -413,7 +413,7 @@ class SdkConnection:
         await answered.wait()
 
     def read(self, line: bytes, *, in_batch: bool = False) -> SessionMessage | None:
-        """Return the message in a line; None for a line that is no message, which is then answered."""
+        """Return the message in a line, or None for a line that is not a message, which is then answered."""
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
@@ -424,11 +424,11 @@ class SdkConnection:
             opened = self._open(message, len(line), in_batch=in_batch)
             return SessionMessage(opened) if opened is not None else None
         if isinstance(message, JSONRPCNotification) and b'"id"' in line and "id" in json.loads(line):
-            # An id that is null, a fraction or a boolean is no id: the sender expects an answer it cannot get.
+            # Null, a fraction or a boolean is not an id, but the sender expects an answer.
             self._replies.refuse_line("the id of a request must be a string or an integer")
             return None
         if isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
-            # A cancelled request gets no answer, so the request is not open any more.
+            # A cancelled request gets no answer, so it is no longer open.
             self._plain.cancel((message.params or {}).get("requestId"))
         return SessionMessage(message)
 
@@ -445,7 +445,7 @@ class SdkConnection:
         return request
 
     def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
-        """Return the reason why a request goes no further; None for a request that does."""
+        """Return why a request is not passed on, or None if it is."""
         too_much = self._plain.too_much(size)
         if too_much is not None:
             return Refusal(request.id, TOO_MANY, too_much)
@@ -456,7 +456,7 @@ class SdkConnection:
         return None
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Queue a message for the client. Never waits: the outbox bounds the losses."""
+        """Queue a message for the client. Never waits: the outbox limits the losses."""
         message = item.message
         if isinstance(message, JSONRPCResponse | JSONRPCError) and self._awaited and message.id == self._awaited[0]:
             self._awaited[1].set()
@@ -478,7 +478,7 @@ class SdkConnection:
             self._session.outbox.put(line)
 
     async def aclose(self) -> None:
-        """Do nothing: the listener owns the socket and closes it when all is written."""
+        """Do nothing: the listener owns the socket and closes it when everything is written."""
 
     async def __aenter__(self) -> Self:
         return self
