@@ -112,7 +112,7 @@ async def test_a_real_client_reads_a_long_text_piece_by_piece_by_the_name_the_an
             first, note = (await client.read_resource(uri)).contents
             assert first.text == whole[:100_000]
             assert first.meta == {"codriver/totalCharacters": len(whole), "codriver/nextOffset": 100_000}
-            assert note.text == f"{len(whole)} characters in all: go on with ?offset=100000"
+            assert note.text == f"{len(whole)} characters in all: continue with ?offset=100000"
             assert str(note.uri) == f"{uri}#note"
 
 

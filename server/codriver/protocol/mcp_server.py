@@ -111,9 +111,9 @@ class McpServer:
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
         self._decisions = TrustDecisions(services)
-        notify_of_log, decisions_of_server = self.broadcast.log_grew_for, self._decisions
+        notify_of_log, decisions = self.broadcast.log_grew_for, self._decisions
         self.caller = Caller(
-            services, about.manifest, redactor=redactor, notify_of_log=notify_of_log, decisions=decisions_of_server
+            services, about.manifest, redactor=redactor, notify_of_log=notify_of_log, decisions=decisions
         )
         results = Results(services, clients, served, prompts_served, self.broadcast, self.log_messages, about, redactor)
         self._shared = Shared(

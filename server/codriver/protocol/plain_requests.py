@@ -301,15 +301,13 @@ class PlainRequests:
 
     def _knows(self, meta: Params) -> bool:
         """Return whether a stateless request describes its client, itself or as an earlier one did."""
-        handshake_messages = envelope(meta)
-        if handshake_messages == self._client.envelope:
+        described = envelope(meta)
+        if described == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
         if not fits(meta, META_OF_MODERN):
             return False
-        self._client.envelope, self._client.sends_envelopes = handshake_messages, True
-        self._results.introduce(
-            self._client, handshake_messages[CLIENT_KEY]["name"] if CLIENT_KEY in handshake_messages else None
-        )
+        self._client.envelope, self._client.sends_envelopes = described, True
+        self._results.introduce(self._client, described[CLIENT_KEY]["name"] if CLIENT_KEY in described else None)
         return True
 
     def handshake_messages(self) -> list[Given]:
@@ -427,8 +425,8 @@ class PlainRequests:
         async def report(elapsed_s: float, words: str) -> None:
             if token is not None:
                 params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.redactor(words)}
-                handshake_messages = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
-                self._client.outbox.offer(as_json(handshake_messages).encode() + b"\n")
+                notification = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+                self._client.outbox.offer(as_json(notification).encode() + b"\n")
 
         decisions, is_modern = self._caller.decisions, request.version == MODERN
         if tool.name == decisions.tool and (elicitation := await decisions.required(self._client, request.params)):
