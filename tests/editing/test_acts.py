@@ -12,7 +12,7 @@ import pytest
 from alike import rounds
 from project_texts import ProjectTexts
 
-from codriver.editing import Act, Editor, InsertDef, Limits, ReplaceDef, Wanted
+from codriver.editing import Act, Editor, EditRequest, InsertDef, Limits, ReplaceDef
 from codriver.editing.batch import Create
 from codriver.editing.python_edits import changed_statements
 from codriver.errors import RefusedError
@@ -192,11 +192,11 @@ def test_whatever_step_fails_files_and_definitions_are_as_before(tmp_path, seed)
     dice = random.Random(seed)
     failing = STEPS[seed % len(STEPS)]
     project = Project(tmp_path.resolve(), seed)
-    wanted = [Wanted(f"{project.low}.py", make()) for make in dice.sample(EDITS, dice.randint(1, 3))]
+    wanted = [EditRequest(f"{project.low}.py", make()) for make in dice.sample(EDITS, dice.randint(1, 3))]
     if sum(one.edit.name == "Order" for one in wanted) > 1:
         wanted = wanted[:1]
-    wanted.append(Wanted(f"{project.high}.py", InsertDef("Large", "def more(self): return rate()", side="after")))
-    wanted.append(Wanted(f"{project.new}.py", Create(f"import {project.low} as low\n\n\nvalue = low.rate()\n")))
+    wanted.append(EditRequest(f"{project.high}.py", InsertDef("Large", "def more(self): return rate()", side="after")))
+    wanted.append(EditRequest(f"{project.new}.py", Create(f"import {project.low} as low\n\n\nvalue = low.rate()\n")))
     before = project.picture()
     refused = pytest.raises(RefusedError) if failing in ("unwritable", "full") else contextlib.nullcontext()
     with refused:
@@ -324,8 +324,8 @@ def test_what_somebody_else_wrote_or_defined_meanwhile_stays_and_is_told(tmp_pat
     project = Project(tmp_path.resolve(), "meanwhile")
     editor = Editor(project.folder)
     wanted = [
-        Wanted(f"{project.low}.py", ReplaceDef("rate", "def rate(): return 1\n\n\nadded = 1")),
-        Wanted(f"{project.high}.py", InsertDef(None, "more = 1")),
+        EditRequest(f"{project.low}.py", ReplaceDef("rate", "def rate(): return 1\n\n\nadded = 1")),
+        EditRequest(f"{project.high}.py", InsertDef(None, "more = 1")),
     ]
 
     class Meanwhile(Steps):

@@ -15,7 +15,7 @@ import pytest
 from alike import rounds
 from live_server import serving
 
-from codriver.editing import BatchRecords, Create, Editor, Limits, Wanted
+from codriver.editing import BatchRecords, Create, Editor, EditRequest, Limits
 from codriver.editing.atomic_batch import UNDER_WAY
 from codriver.editing.file_changes import Change, read
 from codriver.files.own_folders import workspace_state_directory
@@ -130,7 +130,7 @@ def test_a_batch_that_was_cut_off_at_any_step_is_taken_back_by_the_next_server(f
     told = records.recover()
     assert everything(folder) == before
     assert posix_only.has_mode(folder / "a.clj", 0o751)
-    assert [words.startswith("a batch of edits was cut off") for words in told] == [True] * (steps > 4)
+    assert [words.startswith("a batch of edits was interrupted") for words in told] == [True] * (steps > 4)
     assert kept(folder) == []
     assert records.recover() == []
 
@@ -155,7 +155,7 @@ def test_a_record_is_the_users_alone_and_holds_files_up_to_a_bound(folder):
         (folder / name).write_bytes(b";" * 40 * 2**20)
     both = [Change(folder / name, read(folder / name, folder, most_bytes=2**30), b"") for name in ("a.clj", "b.clj")]
     again = BatchRecords(folder.parent / "more", folder)
-    with again.kept(both, {change.path: ".a.0123456789ab.tmp" for change in both}):
+    with again.recorded(both, {change.path: ".a.0123456789ab.tmp" for change in both}):
         assert [path.stat().st_size < 1000 for path in (folder.parent / "more").iterdir()] == [True]
 
 
@@ -165,8 +165,8 @@ def test_what_somebody_changed_since_stays_and_is_told(folder, records):
     (folder / "gone.clj").write_bytes(b"(made again)\n")
     (folder / ".mine.clj.0123456789ab.tmp").write_text("not ours")
     [told] = records.recover()
-    assert "as before it again: b.clj, new/deep/c.clj, d.clj" in told
-    assert told.endswith("as it cannot be written: a.clj, gone.clj")
+    assert "restored: b.clj, new/deep/c.clj, d.clj" in told
+    assert told.endswith("because they changed since or cannot be written: a.clj, gone.clj")
     assert {path.name: data for path, data in everything(folder).items()} == {
         "a.clj": b"(saved by the user)\n",
         "b.clj": OLD.encode(),
@@ -321,7 +321,7 @@ def test_a_record_removes_no_file_but_its_temporary_ones(folder, records):
 def test_a_state_folder_that_cannot_be_written_holds_no_edit_up(folder):
     (folder.parent / "file").touch()
     editor = Editor(folder, BatchRecords(folder.parent / "file" / "records", folder))
-    wanted = [Wanted("a.clj", Append("(z)")), Wanted("n.clj", Create("(n)\n"))]
+    wanted = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", Create("(n)\n"))]
 
     async def run():
         await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
@@ -335,7 +335,7 @@ def test_the_editor_tells_once_of_a_batch_that_was_cut_off(folder, records):
     editor = Editor(folder, records)
     told = editor.recover()
     assert len(told) == 1
-    assert (editor.take_untold(), editor.take_untold()) == (told, [])
+    assert (editor.pop_recovery_notes(), editor.pop_recovery_notes()) == (told, [])
     assert not list(folder.glob(".*.tmp"))
 
 
@@ -349,8 +349,8 @@ def test_the_next_server_tells_the_log_and_the_next_edit_alone(folder, tmp_path,
         said = client.call(
             "repl_output_log",
             query="[:find (count ?e) . :where [?e :output/text ?t] "
-            '[(clojure.string/includes? ?t "as before it again: a.clj, b.clj")]]',
+            '[(clojure.string/includes? ?t "restored: a.clj, b.clj")]]',
         )
-    assert first["notes"] == ["a batch of edits was cut off as its server was killed; as before it again: a.clj, b.clj"]
+    assert first["notes"] == ["a batch of edits was interrupted because its server was killed; restored: a.clj, b.clj"]
     assert "notes" not in second
     assert said["result"] == 1

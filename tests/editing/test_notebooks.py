@@ -234,7 +234,7 @@ def test_a_cell_tells_its_source_whole_its_count_and_whether_it_failed():
     ],
 )  # fmt: skip
 def test_a_text_that_is_no_notebook_is_refused_with_the_place(text, why):
-    with refused_as("file-unreadable", match=r"x\.ipynb is no notebook of nbformat 4") as told:
+    with refused_as("file-unreadable", match=r"x\.ipynb is not a notebook of nbformat 4") as told:
         read_notebook(text, "x.ipynb")
     assert why in told.value.message
 

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from refusals import refused_as
 
-from codriver.editing import Create, Editor, InsertDef, Limits, ReplaceDef, Wanted, python_edits
+from codriver.editing import Create, Editor, EditRequest, InsertDef, Limits, ReplaceDef, python_edits
 from codriver.editing.python_edits import PythonSource, apply
 from codriver_lisp.edit import Append, Edited, Replace
 from codriver_lisp.source_text import Target
@@ -157,8 +157,8 @@ def test_an_assignment_to_one_name_is_a_definition_and_keeps_its_comment(edit, o
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a", "a is no function, class or simple assignment: replace its text"),
-        ("x", "x is no function, class or simple assignment"),
+        ("a", "a is not a function, class or simple assignment: replace its text"),
+        ("x", "x is not a function, class or simple assignment"),
         ("p", "p shares line 5 with other code"),
         ("q", "q shares line 5 with other code"),
         ("MODE", "MODE is defined more than once, at lines 17, 19"),
@@ -267,7 +267,7 @@ def test_a_definition_replaced_by_its_own_text_gives_the_same_file_wherever_it_s
 
 def work(folder, *wanted, dry_run=False):
     editor = Editor(folder.resolve())
-    pairs = [Wanted(file, edit) for file, edit in wanted]
+    pairs = [EditRequest(file, edit) for file, edit in wanted]
 
     async def run():
         return await editor.edit("me", pairs, limits=Limits(), allow_outside=False, dry_run=dry_run)

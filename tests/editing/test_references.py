@@ -6,7 +6,7 @@ import posix_only
 import pytest
 
 from codriver.editing import references
-from codriver.editing.references import Wanted, find_references
+from codriver.editing.references import SearchTarget, find_references
 
 
 def write(folder, **files):
@@ -17,9 +17,9 @@ def write(folder, **files):
 
 
 def places(folder, name, space=None, *, endings=(".py",), is_space=False):
-    found = find_references(folder, Wanted(name, space, is_space), endings)
+    found = find_references(folder, SearchTarget(name, space, is_space), endings)
     assert not found.skipped
-    return [(one.file, one.line, one.text) for one in found.places]
+    return [(one.file, one.line, one.text) for one in found.uses]
 
 
 PYTHON = {
@@ -94,28 +94,28 @@ def test_a_name_of_hy_is_found_in_both_spellings(tmp_path):
 
 def test_fifty_places_are_listed_and_the_rest_is_counted(tmp_path):
     write(tmp_path, a_DOT_py="x = 1\n" * 70)
-    found = find_references(tmp_path, Wanted("x"), (".py",))
-    assert (len(found.places), found.omitted) == (50, 20)
+    found = find_references(tmp_path, SearchTarget("x"), (".py",))
+    assert (len(found.uses), found.omitted) == (50, 20)
 
 
 def test_what_cannot_be_searched_is_counted(tmp_path):
     write(tmp_path, bad_DOT_py="x = (\n", long_DOT_py="x\n" * 200_000, good_DOT_py="x\n", bad_DOT_clj="(x\n")
     (tmp_path / "binary.py").write_bytes(b"x\xff\xfe")
-    found = find_references(tmp_path, Wanted("x"), (".py",))
-    assert ([one.file for one in found.places], found.skipped) == (["good.py"], 3)
-    assert find_references(tmp_path, Wanted("x"), (".clj",)).skipped == 1
+    found = find_references(tmp_path, SearchTarget("x"), (".py",))
+    assert ([one.file for one in found.uses], found.skipped) == (["good.py"], 3)
+    assert find_references(tmp_path, SearchTarget("x"), (".clj",)).skipped == 1
 
 
 def test_no_link_leads_out_of_the_workspace(tmp_path):
     write(tmp_path, out__secret_DOT_py="x\n", work__good_DOT_py="x\n")
     (tmp_path / "work" / "link.py").symlink_to(tmp_path / "out" / "secret.py")
     posix_only.make_pipe(tmp_path / "work" / "pipe.py")
-    found = find_references(tmp_path / "work", Wanted("x"), (".py",))
-    assert ([one.file for one in found.places], found.skipped) == (["good.py"], 2)
+    found = find_references(tmp_path / "work", SearchTarget("x"), (".py",))
+    assert ([one.file for one in found.uses], found.skipped) == (["good.py"], 2)
 
 
 @pytest.mark.parametrize("limit", ["MAX_S", "MAX_BYTES"])
 def test_the_search_ends_when_its_time_or_bytes_are_up_and_counts_the_rest(tmp_path, limit):
     write(tmp_path, a_DOT_py="x\n", b_DOT_py="x\n")
     with patch.object(references, limit, 0):
-        assert find_references(tmp_path, Wanted("x"), (".py",)).skipped == 2
+        assert find_references(tmp_path, SearchTarget("x"), (".py",)).skipped == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from refusals import refused_as
 
-from codriver.editing import Editor, Limits, ReplaceText, Wanted
+from codriver.editing import Editor, EditRequest, Limits, ReplaceText
 from codriver.editing.file_languages import apply_words
 from codriver_lisp.edit import Edited
 
@@ -43,7 +43,7 @@ def test_an_end_of_line_meets_that_of_the_file(ending):
 
 def test_words_that_stand_twice_are_refused_with_their_places():
     [(message, context)] = refused(SHOP, ReplaceText("rate = 2", "rate = 3"))
-    assert message == "oldText stands 2 times: take more of it, or say name or line"
+    assert message == "oldText occurs 2 times: include more of the surrounding text, or pass name or line"
     assert "→ 5      rate = 2" in context
     assert "→ 10      rate = 2" in context
     assert "  4  def price(x):" in context
@@ -54,12 +54,12 @@ def test_a_line_or_a_definition_tells_which_of_them_is_meant():
     assert edited(SHOP, ReplaceText("rate = 2", "rate = 3", line=11)) == second
     assert edited(SHOP, ReplaceText("rate = 2", "rate = 3", name="cost"), is_python=True) == second
     [(message, _)] = refused("x\n\nx\n", ReplaceText("x", "y", line=2))
-    assert message.startswith("oldText stands 2 times")
+    assert message.startswith("oldText occurs 2 times")
 
 
 def test_words_that_are_not_there_are_refused_with_the_lines_most_like_them():
     [(message, context)] = refused(SHOP, ReplaceText("    return x * rates", "    return 1"))
-    assert message == "oldText does not stand in the file as it is now: these lines are most like it"
+    assert message == "oldText does not occur in the present file; these lines are most similar"
     assert "→ 6      return x * rate" in context
     [(message, context)] = refused(SHOP, ReplaceText("nothing of the kind", "1"))
     assert "read the file again" in message
@@ -87,7 +87,7 @@ def test_random_edits_of_real_files_change_what_they_say_alone():
 
 
 async def edit(workspace, file, *edits, **how):
-    wanted = [Wanted(file, one) for one in edits]
+    wanted = [EditRequest(file, one) for one in edits]
     return await Editor(workspace).edit("me", wanted, limits=Limits(), allow_outside=False, **how)
 
 

@@ -211,7 +211,8 @@ def edit(data):
     if isinstance(result, Edited):
         check_edited(batch, result)
     else:
-        assert {problem.message for _, problem in result.errors} == {"the new text would run into the code beside it"}
+        messages = {error.message for _, error in result.errors}
+        assert messages == {"the new text would merge with the code next to it"}
         # What stands alone, between spaces, nothing runs into, unless it is a comment.
         beside = {text[at : at + 1] for unit in document.units for at in (max(0, unit.start - 1), unit.end)}
         comments = any(";" in one or "#!" in one for one in (text, *(new for *_, new in batch.spliced)))

@@ -110,7 +110,7 @@ def test_a_refused_edit_names_what_there_is_and_touches_nothing(client, shop):
     assert "there is no definition Ordr; there is Order" in refused["message"]
     assert shop.read_text() == SHOP
     bound = edit(client, shop, {**RATE, "name": "datetime"})
-    assert "datetime is no function, class or simple assignment: replace its text" in bound["message"]
+    assert "datetime is not a function, class or simple assignment: replace its text" in bound["message"]
     for wrong in (
         {**RATE, "newForm": "x"},
         {**HALF, "side": "below"},

@@ -134,9 +134,9 @@ def is_alive(pid):
 @pytest.mark.parametrize(
     ("rest", "note"),
     [
-        ("print('no json')", "clj-kondo gave no JSON that could be read"),
-        ("print('{}')", "clj-kondo gave no JSON that could be read"),
-        ("print('[1]')", "clj-kondo gave no JSON that could be read"),
+        ("print('no json')", "clj-kondo did not print valid JSON"),
+        ("print('{}')", "clj-kondo did not print valid JSON"),
+        ("print('[1]')", "clj-kondo did not print valid JSON"),
         ("sys.exit('first\\nout of memory')", "clj-kondo failed with exit code 1: out of memory"),
     ],
 )

@@ -16,10 +16,10 @@ from refusals import refused_as
 from codriver.editing import (
     Create,
     Editor,
+    EditRequest,
     FilesChangedError,
     FilesUnwritableError,
     Limits,
-    Wanted,
 )
 from codriver.editing.atomic_batch import commit
 from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read
@@ -62,7 +62,7 @@ def _one_for_two(below):
 
 
 async def edit(editor, *wanted, caller="me", **options):
-    pairs = [Wanted(str(file), what) for file, what in wanted]
+    pairs = [EditRequest(str(file), what) for file, what in wanted]
     options = {"limits": Limits(), "allow_outside": False, **options}
     return (await editor.edit(caller, pairs, **options)).files
 
@@ -123,7 +123,7 @@ class TestWhatIsWritten:
 
     async def test_a_file_that_is_there_is_created_only_by_overwriting(self, editor, workspace):
         assert await refusal(editor, ("a.clj", Create("(x)"))) == [
-            (0, "a.clj is there already: edit it, or say overwrite")
+            (0, "a.clj already exists: edit it, or pass overwrite")
         ]
         await edit(editor, ("a.clj", Create("(x)", overwrite=True)))
         assert (workspace / "a.clj").read_text() == "(x)"
@@ -176,7 +176,8 @@ class TestWhatIsRefused:
             ("a.clj", Replace(Target(30, "(def b 1)"), "x")),
         )
         assert [index for index, _ in told] == [1, 2, 3, 4]
-        assert told[0][1] == "nowhere.clj is not there: look at the path, or make the file with an edit of type create"
+        missing = "nowhere.clj does not exist: check the path, or create the file with an edit of type create"
+        assert told[0][1] == missing
 
     async def test_a_refused_creation_hides_no_problem_of_the_edits_beside_it(self, editor):
         told = await refusal(
@@ -188,7 +189,7 @@ class TestWhatIsRefused:
         )
         assert [index for index, _ in told] == [0, 1, 2]
         assert told[1][1].startswith("the new text does not balance")
-        assert told[2][1] == "a.clj is there already: edit it, or say overwrite"
+        assert told[2][1] == "a.clj already exists: edit it, or pass overwrite"
 
     async def test_beside_a_creation_that_does_not_balance_new_text_is_still_checked(self, editor):
         told = await refusal(
@@ -240,7 +241,7 @@ class TestWhatIsRefused:
         (workspace / "Makefile").write_text("all:\n")
         for name in ("a.js", "Makefile", "new.txt"):
             [(_, told)] = await refusal(editor, (name, Create("(x)", overwrite=True)))
-            assert told.startswith(f"{name} is no Python or Lisp file (.py, .clj, .cljs")
+            assert told.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
             assert told.endswith("change it as text, with your client's own editing tool")
 
     async def test_what_is_no_text_file_is_refused(self, editor, workspace):
@@ -255,7 +256,7 @@ class TestWhatIsRefused:
         assert told == [
             "folder.clj: it is a folder, not a regular file",
             "pipe.clj: it is a pipe, not a regular file",
-            "latin.clj is no UTF-8 text: the byte at offset 8 does not fit",
+            "latin.clj is not valid UTF-8: the byte at offset 8 is invalid",
             "huge.clj: it has 8,388,610 bytes, and 8,388,608 bytes are the most that is read",
             "readonly.clj: it is read-only",
             "a.clj/b.clj: Not a directory",
@@ -316,7 +317,7 @@ class TestTheWorkspace:
         (workspace / "folder").symlink_to(outside.parent)
         for given in ("../outside/o.clj", str(outside), "file.clj", "folder/o.clj", "x/../../outside/o.clj"):
             [(_, told)] = await refusal(editor, (given, NEW_B))
-            assert f"{given} lies outside the workspace {workspace}" in told
+            assert f"{given} is outside of the workspace {workspace}" in told
             assert "allowEditsOutsideWorkspace" in told
         [(_, told)] = await refusal(editor, ("folder/new.clj", Create("(ns new)")))
         assert told.startswith("folder/new.clj lies outside")
@@ -345,7 +346,7 @@ class TestMeanwhile:
         b.write_text("(b)")
         changes = [Change(a, read(a, workspace), b"(x)"), Change(b, read(b, workspace), b"(y)")]
         b.write_text("(somebody else)")
-        with pytest.raises(FilesChangedError, match=r"b\.clj changed meanwhile, so nothing was written"):
+        with pytest.raises(FilesChangedError, match=r"b\.clj changed in the meantime, so nothing was written"):
             commit(changes, workspace)
         assert a.read_text() == TEXT
         assert sorted(path.name for path in workspace.iterdir()) == ["a.clj", "b.clj"]
@@ -399,7 +400,7 @@ class TestMeanwhile:
         (workspace / "one" / "a.clj").write_text(TEXT)
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
         monkeypatch.setattr(whole_files, "_below", _one_for_two(whole_files._below))
-        with pytest.raises(FilesChangedError, match=r"two/a\.clj changed meanwhile"):
+        with pytest.raises(FilesChangedError, match=r"two/a\.clj changed in the meantime"):
             commit(changes, workspace)
         assert (workspace / "one" / "a.clj").read_text() == TEXT
         assert [path.name for path in (workspace / "one").iterdir()] == ["a.clj"]
@@ -478,8 +479,9 @@ class TestMeanwhile:
 
         monkeypatch.setattr(os, "link" if is_new else "replace", put)
         first = Create(TEXT) if is_new else NEW_B
-        told = r"^c\.clj changed meanwhile, so the edits were taken back; a\.clj was saved by somebody else meanwhile "
-        with pytest.raises(FilesChangedError, match=told + "and stays as it is$"):
+        reverted = r"^c\.clj changed in the meantime, so the edits were reverted; "
+        stays = r"a\.clj was changed by somebody else in the meantime and stays as it is$"
+        with pytest.raises(FilesChangedError, match=reverted + stays):
             await edit(editor, ("a.clj", first), ("b.clj", NEW_B), ("c.clj", NEW_B))
         texts = {path.name: path.read_text() for path in workspace.iterdir()}
         assert texts == {"a.clj": "(saved by the user)", "b.clj": TEXT, "c.clj": "(and this)"}
@@ -498,7 +500,7 @@ class TestMeanwhile:
             (workspace / "b.clj").write_text("(and this)")
 
         monkeypatch.setattr(os, "unlink", unlink)
-        with pytest.raises(FilesChangedError, match=r"taken back; a\.clj was saved by somebody else"):
+        with pytest.raises(FilesChangedError, match=r"reverted; a\.clj was changed by somebody else"):
             commit(changes, workspace)
         monkeypatch.undo()
         assert everything(workspace) == {
@@ -572,7 +574,7 @@ class TestUndo:
             (workspace / "b.clj").unlink()
             if theirs:
                 (workspace / "b.clj").write_text(theirs)
-            with pytest.raises(FilesChangedError, match=r"^b\.clj changed meanwhile"):
+            with pytest.raises(FilesChangedError, match=r"^b\.clj changed in the meantime"):
                 await editor.undo("me")
             assert "(def b 2)" in (workspace / "a.clj").read_text()
             (workspace / "b.clj").write_text(mine)

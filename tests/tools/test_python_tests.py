@@ -230,7 +230,7 @@ def test_a_second_run_waits_and_says_for_whose_run_and_how_far_that_is(live, cli
     with live.client(name="bob") as bob:
         refused = run(bob, "tests/test_shop.py::test_total", timeoutMs=300)
         assert (refused["ok"], refused["reason"]) == (False, "busy")
-        assert f"the test run {answer['evaluationId']} of ann runs for" in refused["message"]
+        assert f"the test run {answer['evaluationId']} of ann has been running for" in refused["message"]
         assert " of 3 tests are done" in refused["message"]
         client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
         assert run(bob, "tests/test_shop.py::test_total")["ok"]
@@ -342,7 +342,7 @@ def test_changed_lines_that_no_test_ran_are_named(live, client):
         if sys.version_info >= (3, 12):
             assert "shop.py:5" in answer["notRun"], answer
         else:
-            assert "Python has from 3.12" in answer["trace"]
+            assert "exists from Python 3.12 on" in answer["trace"]
     finally:
         file.write_text(SHOP)
         shutil.rmtree(live.workspace / ".git")

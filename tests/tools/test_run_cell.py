@@ -318,7 +318,7 @@ def test_cells_are_edited_all_or_none_with_other_files(client, live, notebook):
     words = {row["index"]: row["message"] for row in refused["problems"]}
     assert "with this edit the cell does not parse" in words[1]
     assert "there is no cell 'none'" in words[2]
-    assert "cell is one of a notebook" in words[3]
+    assert "cell is only for notebooks" in words[3]
     assert (notebook.read_text(), beside.read_text()) == (text, "one")
     right = {"filePath": notebook.name, "cell_id": "a", "old_string": "f(1)", "new_string": "f(2)"}
     assert client.call("edit_files", edits=[edits[0], right])["ok"]
@@ -343,7 +343,7 @@ def test_no_file_outside_the_workspace_is_reached_and_none_that_is_read_only(cli
     outside.write_text(text)
     notebook.symlink_to(outside)
     refused = client.call("run_cell", filePath=notebook.name, cell="c")
-    assert (refused["reason"], "lies outside the workspace" in refused["message"]) == ("file-unreadable", True)
+    assert (refused["reason"], "is outside of the workspace" in refused["message"]) == ("file-unreadable", True)
     (live.workspace / ".git").mkdir()
     (live.workspace / ".git" / "x.ipynb").write_text(text)
     assert "version control" in client.call("run_cell", filePath=".git/x.ipynb", cell="c")["message"]

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from alike import rounds
 
-from codriver.editing import Create, Editor, Limits, Wanted
+from codriver.editing import Create, Editor, EditRequest, Limits
 from codriver.errors import RefusedError
 from codriver_lisp.edit import Append, Replace
 from codriver_lisp.source_text import Target
@@ -107,7 +107,7 @@ def left(folder):
 
 
 def change(old, new):
-    return Wanted("src/a.clj", Replace(Target(1, old.strip()), new.strip()))
+    return EditRequest("src/a.clj", Replace(Target(1, old.strip()), new.strip()))
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_no_new_file_or_folder_appears_outside_and_none_half_made_stays_in
     editor = Editor(workspace)
 
     async def create(number):
-        wanted = [Wanted("src/a.clj", Append("(z)")), Wanted(f"src/new{number}/deep/n.clj", Create("(n)\n"))]
+        wanted = [EditRequest("src/a.clj", Append("(z)")), EditRequest(f"src/new{number}/deep/n.clj", Create("(n)\n"))]
         await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
 
     await repeat(create)
@@ -150,7 +150,7 @@ async def test_no_new_file_or_folder_appears_outside_and_none_half_made_stays_in
 
 async def test_what_is_taken_back_is_taken_back_inside(workspace, outside, attack):
     editor = Editor(workspace)
-    wanted = [change(*TEXTS), Wanted("src/n.clj", Create("(n)\n"))]
+    wanted = [change(*TEXTS), EditRequest("src/n.clj", Create("(n)\n"))]
     (outside / "n.clj").write_text("(n)\n")
     (outside / "a.clj").write_text(TEXTS[1])  # as an edit leaves it, so that taking it back would find it in order
 
@@ -176,7 +176,7 @@ async def test_many_files_hold_few_descriptors(workspace, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fsync)
     before = open_descriptors()
-    wanted = [Wanted(f"d{n}/x/n.clj", Create("(n)\n")) for n in range(200)]
+    wanted = [EditRequest(f"d{n}/x/n.clj", Create("(n)\n")) for n in range(200)]
     await Editor(workspace).edit("me", wanted, limits=Limits(), allow_outside=False)
     assert len(left(workspace)) >= 600
     assert max(held) - before < 50

@@ -64,7 +64,7 @@ SHAPES = (
 )
 WITH_HOOKS = tuple(word for name in known_hooks() for word in ("--client", name))
 NOT_READ = {
-    **dict.fromkeys((shape for shape in SHAPES if "link" in shape), "lies outside the workspace"),
+    **dict.fromkeys((shape for shape in SHAPES if "link" in shape), "is outside of the workspace"),
     "pipe": "it is a pipe",
     "huge": "bytes are the most that is read",
 }

@@ -1,36 +1,36 @@
-"""Editing files: Lisp by whole forms, as `codriver_lisp.edit` does it, Python by its definitions, any text by words.
+"""Edit files: Lisp by whole forms, as `codriver_lisp.edit` does, Python by definitions, and any text by strings.
 
-All edits of a batch are checked before any file is touched, and all of them are done or none.
+All edits of a batch are checked before any file is written, and either all or none of them are applied.
 """
 
 from codriver.editing.atomic_batch import BatchRecords
-from codriver.editing.batch import HY, Create, FileResult, Limits, Wanted
+from codriver.editing.batch import HY, Create, EditRequest, FileResult, Limits
 from codriver.editing.diagnostics import Diagnostics, lint
-from codriver.editing.editor import Act, Editor, OnEnd, Outcome, PutBack
+from codriver.editing.editor import Act, ActResult, Editor, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
-from codriver.editing.references import Elsewhere
+from codriver.editing.references import OtherUses
 
 __all__ = [
     "HY",
     "Act",
+    "ActResult",
     "BatchRecords",
     "Create",
     "Diagnostics",
+    "EditRequest",
     "Editor",
-    "Elsewhere",
     "FileEdit",
     "FileResult",
     "FilesChangedError",
     "FilesUnwritableError",
     "InsertDef",
     "Limits",
-    "OnEnd",
+    "OtherUses",
     "Outcome",
     "PutBack",
     "ReplaceDef",
     "ReplaceText",
-    "Wanted",
     "lint",
 ]

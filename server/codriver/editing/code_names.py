@@ -1,8 +1,8 @@
-"""The names that a piece of code makes and uses, and the imports between files: read, never run.
+"""The names that code defines and uses, and the imports between files, found without running code.
 
-A name belongs to a *space*: a namespace of Lisp, a module of Python. Code that cannot be read makes and uses nothing.
-Imports between the files of a project are found by their words, however indirectly. Only a file that changed is read
-again, and files with the same name in several folders count as each other: a test too many does no harm.
+A name belongs to a *space*: a namespace of Lisp, or a module of Python. Code that cannot be parsed defines and uses
+nothing. Imports between the files of a project are matched by name, directly or not. Only changed files are read again.
+Files with the same name in several directories are not distinguished, because running too many tests does no harm.
 """
 
 from __future__ import annotations
@@ -52,33 +52,35 @@ UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooMa
 
 @dataclass(frozen=True, slots=True)
 class Making:
-    """One name that code makes. `text` is the top-level form or statement; two with the same `form` do the same.
+    """One name that code defines.
 
-    `is_kept`: an existing name keeps its value, as with `defonce`.
+    `text` is the top-level form or statement. Definitions with equal `form` are equivalent.
+
+    With `is_kept`, an existing name retains its value, as with `defonce`.
     """
 
     space: str
     name: str
     text: str
     form: object
-    is_kept: bool = False
+    retains_value: bool = False
     is_dotted: bool = False
-    """Whether an attribute is set, on the object that the space's name stands for."""
+    """Whether an attribute is set, on the object that the space's name refers to."""
 
 
 def words(code: str, language: Language) -> set[str]:
-    """Return every word in the code that could be a name, without its part before a slash or a dot."""
+    """Return every word in the code that could be a name, without a prefix before a slash or a dot."""
     return set(WORDS[language].findall(code))
 
 
 def makings(code: str, language: Language, space: str) -> tuple[Making, ...]:
-    """Return the names that the code makes when it runs in `space`, in order."""
+    """Return the names that the code defines when it runs in `space`, in order."""
     makes = _python_makings if language == "python" else _lisp_makings
     return _readable(lambda: tuple(makes(code, space)), ())
 
 
 def header(code: str, language: Language) -> str:
-    """Return the code's statements that make other spaces' names known: `ns`, `require`, `import`."""
+    """Return the statements that import names of other spaces: `ns`, `require`, `import`."""
     if HEADERS.search(code) is None:
         return ""
     heads = _python_heads if language == "python" else _lisp_heads
@@ -86,28 +88,28 @@ def header(code: str, language: Language) -> str:
 
 
 def uses(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
-    """Whether the code, run in `space`, uses a name of another space; `known` is the header before the code.
+    """Return whether the code, run in `space`, uses a name of another space. `known` is the header before the code.
 
-    A local name of the same word is no use of the name, nor is a word in quoted data or a string.
+    A local name, or a word in quoted data or a string, does not count.
     """
-    asks = partial(_python_uses, code, space, name, known)
+    check = partial(_python_uses, code, space, name, known)
     if language != "python":
-        asks = partial(_lisp_uses, code, space, name, known, is_hy=language == "hy")
-    return _readable(asks, False)  # noqa: FBT003  # the default, also for unreadable code
+        check = partial(_lisp_uses, code, space, name, known, is_hy=language == "hy")
+    return _readable(check, False)  # noqa: FBT003  # the default, also for unreadable code
 
 
 def delta(before: str, after: str) -> str:
-    """Return the difference of two forms in a few words, as `43 → 100`; blank for a longer one."""
+    """Return the difference between two forms as a short text such as `43 → 100`, or an empty string if it is long."""
     old, new = TOKENS.findall(before), TOKENS.findall(after)
     first = len(list(takewhile(bool, map(eq, old, new))))
     last = len(list(takewhile(bool, map(eq, reversed(old[first:]), reversed(new[first:])))))
-    gone, come = (" ".join(tokens[first : len(tokens) - last]) for tokens in (old, new))
-    is_short = gone and come and max(len(gone), len(come)) <= DELTA_CHARACTERS
-    return f"{gone} → {come}" if is_short else ""
+    gone, added = (" ".join(tokens[first : len(tokens) - last]) for tokens in (old, new))
+    is_short = gone and added and max(len(gone), len(added)) <= DELTA_CHARACTERS
+    return f"{gone} → {added}" if is_short else ""
 
 
 def diff(before: str, after: str) -> str:
-    """Return the lines in which two texts differ, as a unified diff without its head; a long diff is cut."""
+    """Return the differing lines of two texts as a unified diff without header. A long diff is truncated."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
     return cut(text, DIFF_CHARACTERS)
@@ -128,7 +130,7 @@ def _lisp_makings(code: str, space: str) -> Iterator[Making]:
     begin = 0
     for form, end in zip(forms, found.ends, strict=True):
         for one in found.found[begin:end]:
-            # A namespace that is known only when the code runs: nothing is known of the names that it replaces.
+            # A namespace that is computed when the code runs, so its definitions are unknown.
             for name in () if one.is_undoing or not one.namespace else dict.fromkeys((one.name, *one.makes)):
                 yield Making(one.namespace, name, code[form.start : form.end], one.digest, one.head in ONCE)
         begin = end
@@ -151,8 +153,8 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
     whole = Document(f"{known}\n{code}", is_hy=is_hy)
     if namespace_of(whole) == home:
         return False
-    found_elsewhere = find_references(whole, Renamed(home, word, word), checks=False)
-    return any(start > len(known) for start, _, _ in found_elsewhere.positions)
+    references = find_references(whole, Renamed(home, word, word), checks=False)
+    return any(start > len(known) for start, _, _ in references.positions)
 
 
 def _statements(code: str) -> list[ast.stmt]:
@@ -166,12 +168,12 @@ def _python_makings(code: str, space: str) -> Iterator[Making]:
         for name in _defined(node):
             text = "\n".join(lines[first - 1 : node.end_lineno])
             yield Making(space, name, text, ast.dump(node))
-        for owner, name in _set_elsewhere(node):
+        for owner, name in _attributes_set(node):
             text = "\n".join(lines[first - 1 : node.end_lineno])
             yield Making(owner, name, text, ast.dump(node), is_dotted=True)
 
 
-def _set_elsewhere(node: ast.stmt) -> Iterator[tuple[str, str]]:
+def _attributes_set(node: ast.stmt) -> Iterator[tuple[str, str]]:
     """Yield the attributes that an assignment sets, each with the dotted name of its owner."""
     for target in node.targets if isinstance(node, ast.Assign) else ():
         if isinstance(target, ast.Attribute) and (owner := _dotted(target.value)):
@@ -198,18 +200,18 @@ def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bo
     if home == space and _is_global(symtable.symtable(code, "<code>", "exec"), word):
         return any(isinstance(one, ast.Name) and one.id == word for one in ast.walk(tree))
     imported = dict(_imported([*_statements(known), *ast.walk(tree)]))
-    wanted = f".{home}.{word}"
+    target = f".{home}.{word}"
     for one in ast.walk(tree):
         dotted = _dotted(one)
         root, _, rest = dotted.partition(".")
         whole = f"{imported[root]}.{rest}".strip(".") if root in imported else ""
-        if whole and wanted.endswith(f".{whole}"):
+        if whole and target.endswith(f".{whole}"):
             return True
     return False
 
 
 def _is_global(table: symtable.SymbolTable, word: str) -> bool:
-    """Return whether the module's own name is read somewhere by this word."""
+    """Return whether the word refers to a global of the module anywhere."""
     if word in table.get_identifiers():
         symbol = table.lookup(word)
         if symbol.is_referenced() and (table.get_type() == "module" or symbol.is_global()):
@@ -218,7 +220,7 @@ def _is_global(table: symtable.SymbolTable, word: str) -> bool:
 
 
 def _imported(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    """Yield the names that imports bind, each with its dotted meaning."""
+    """Yield the names that imports bind, each with the dotted name that it refers to."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
             for one in node.names:
@@ -251,15 +253,15 @@ _WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
 
 
 class ImportGraph:
-    """The imports of the files that were asked about, for the life of a server. Any thread may call."""
+    """The imports of queried files, for the life of a server. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Path, tuple[files.Stamp, str, frozenset[str]]] = {}
-        """By file: its stamp, its namespace in Lisp, and the names that it imports."""
+        """Stamp, namespace in Lisp, and imported names, by file."""
 
     def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
-        """Return the files that import the changed ones, each with how many imports lie between. Blocks."""
+        """Return the files that import the changed ones, each with the number of imports in between. Blocks."""
         with self._lock:
             names: dict[str, set[Path]] = {}
             imports: dict[Path, frozenset[str]] = {}
@@ -305,7 +307,7 @@ def _reached(
 
 
 def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
-    """The names by which a file may be imported: its namespace, or its path from any folder of the project on."""
+    """Yield the names by which a file may be imported: its namespace, or its path from any directory of the project."""
     if file.suffix != PYTHON:
         yield space
         return
@@ -316,18 +318,15 @@ def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
 
 
 def python_imports(text: bytes, file: Path) -> Iterator[str]:
-    """Yield the modules that a Python text may import, at any place.
-
-    Relative imports are named by the directories around.
-    """
+    """Yield the modules that Python text may import anywhere. Relative imports are resolved by the directories."""
     for found in _IMPORT.finditer(text):
         source, names, modules = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
         for module in filter(None, (part.split()[0] if part.split() else "" for part in modules.split(","))):
             yield from _prefixes(module)
         if source:
             level = len(source) - len(source.lstrip("."))
-            folders = file.parent.parts[: len(file.parent.parts) - level + 1]
-            base = ".".join(filter(None, [folders[-1] if level and folders else "", source.lstrip(".")]))
+            directories = file.parent.parts[: len(file.parent.parts) - level + 1]
+            base = ".".join(filter(None, [directories[-1] if level and directories else "", source.lstrip(".")]))
             yield from _prefixes(base)
             for name in re.findall(r"[\w*]+", re.sub(r"\bas\s+\w+|#[^\n]*", "", names)):
                 yield f"{base}.{name}"
@@ -340,7 +339,7 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def lisp_imports(text: bytes) -> tuple[str, frozenset[str]]:
-    """The namespace of a Lisp text, and the words of its `ns` form; the names of required namespaces are among them."""
+    """Return the namespace of Lisp text, and the words of its `ns` form, which include required namespaces."""
     found = _NS.search(text.decode("utf-8", "replace"))
     if found is None:
         return "", frozenset()

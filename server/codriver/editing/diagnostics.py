@@ -1,4 +1,4 @@
-"""Diagnostics by clj-kondo, when it is installed."""
+"""Find errors in Lisp files with clj-kondo, if it is installed."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LINT_S = 10.0
-"""A whole project takes it a few seconds, one file a tenth of one."""
+"""Time limit in seconds. A whole project takes a few seconds, one file a tenth of one."""
 MAX_ROWS = 50
-"""Of one file."""
+"""Maximum number of findings for one file."""
 SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
-"""The suffixes of the files that it reads."""
+"""Suffixes of the files that clj-kondo reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """The linter's findings, by file, as JSON rows; or in `note` why there are none.
+    """The linter's findings by file as JSON rows, or in `note` why there are none.
 
-    Both are empty when there is no linter. A file without findings has an empty row list.
+    Both are empty if there is no linter. A file without findings has an empty list.
     """
 
     rows: Mapping[Path, Sequence[Mapping[str, object]]]
     note: str | None = None
 
 
-async def lint(workspace: Path, texts: Mapping[Path, bytes], *, limit_s: float = LINT_S) -> Diagnostics:
-    """Lint the texts of files in one run of clj-kondo from the workspace, with the project's own configuration.
+async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: float = LINT_S) -> Diagnostics:
+    """Lint files in one run of clj-kondo in the workspace, with the project's configuration.
 
-    The linter gets copies in a private folder, below which they have their own paths: a path of the workspace may lead
-    elsewhere by the time the linter opens it.
+    The linter reads copies in a private directory, with the paths of the originals below it, because a path of the
+    workspace may be replaced by a link before the linter opens it.
 
-    Source: clj-kondo's manual: `--lint`, `--config`, `--cache`, its JSON output, and exit codes 0, 2 and 3 for what it
-    found.
+    Source: clj-kondo's manual: `--lint`, `--config`, `--cache`, its JSON output, and exit codes 0, 2 and 3 for
+    findings.
     """
-    known = {path: data for path, data in texts.items() if path.suffix in SUFFIXES}
+    known = {path: data for path, data in contents.items() if path.suffix in SUFFIXES}
     program = shutil.which("clj-kondo")
     if program is None or not known:
         return Diagnostics({})
     try:
-        folder = await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="codriver-lint-"))
+        directory = await anyio.to_thread.run_sync(partial(tempfile.mkdtemp, prefix="codriver-lint-"))
     except OSError as error:
-        return Diagnostics({}, f"clj-kondo has no folder to read from: {error.strerror or error}")
+        return Diagnostics({}, f"clj-kondo could not get a temporary folder: {error.strerror or error}")
     try:
-        return await _lint_copies(program, workspace, known, Path(folder), limit_s)
+        return await _lint_copies(program, workspace, known, Path(directory), limit_s)
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(files.remove_tree, Path(folder))
+            await anyio.to_thread.run_sync(files.remove_tree, Path(directory))
 
 
 async def _lint_copies(
-    program: str, workspace: Path, texts: Mapping[Path, bytes], folder: Path, limit_s: float
+    program: str, workspace: Path, contents: Mapping[Path, bytes], directory: Path, limit_s: float
 ) -> Diagnostics:
-    copies = {path: folder.joinpath(*path.parts[1:]) for path in texts}
+    copies = {path: directory.joinpath(*path.parts[1:]) for path in contents}
     command = [program, "--lint", *map(str, copies.values()), "--config", "{:output {:format :json}}"]
     done: subprocess.CompletedProcess[bytes] | None = None
     try:
-        await anyio.to_thread.run_sync(_copy, texts, copies)
-        if not await anyio.to_thread.run_sync(_keeps_its_cache_inside, workspace):
+        await anyio.to_thread.run_sync(_copy, contents, copies)
+        if not await anyio.to_thread.run_sync(_has_cache_inside, workspace):
             command += ["--cache", "false"]
         with anyio.move_on_after(limit_s):
             done = await anyio.run_process(command, cwd=workspace, check=False)
@@ -85,17 +85,17 @@ async def _lint_copies(
         findings = json.loads(done.stdout)["findings"]
         return Diagnostics({path: _rows(copy, findings) for path, copy in copies.items()})
     except (ValueError, KeyError, TypeError):
-        return Diagnostics({}, "clj-kondo gave no JSON that could be read")
+        return Diagnostics({}, "clj-kondo did not print valid JSON")
 
 
-def _copy(texts: Mapping[Path, bytes], copies: Mapping[Path, Path]) -> None:
+def _copy(contents: Mapping[Path, bytes], copies: Mapping[Path, Path]) -> None:
     for path, copy in copies.items():
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(texts[path])
+        copy.write_bytes(contents[path])
 
 
-def _keeps_its_cache_inside(workspace: Path) -> bool:
-    """Return whether the directory into which clj-kondo writes is in the workspace, links followed."""
+def _has_cache_inside(workspace: Path) -> bool:
+    """Return whether clj-kondo's cache directory is in the workspace, with links resolved."""
     try:
         cache = (workspace / ".clj-kondo" / ".cache").resolve()
         return cache.is_relative_to(workspace) and not cache.is_symlink()
@@ -104,7 +104,7 @@ def _keeps_its_cache_inside(workspace: Path) -> bool:
 
 
 def _rows(path: Path, findings: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-    """Return the findings of one file, in its order."""
+    """Return the findings of one file, in order."""
     rows = [
         {
             "line": finding["row"],

@@ -1,7 +1,7 @@
-"""Editor of one workspace: one batch at a time at a file, acts of several steps, and undo for each caller.
+"""The editor of one workspace: edits in batches, acts of several steps, and undo for each caller.
 
-An act is one plan of steps: write, load, test, then keep or restore. A refusal, a failure or a client that leaves ends
-the act at that step, and the effects of the earlier steps are put back.
+An act consists of the steps write, load, test, and then commit or restore. A refusal, a failure or a disconnecting
+client ends the act at that step, and the effects of the earlier steps are reverted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import anyio
 import anyio.to_thread
 
 from codriver.editing.atomic_batch import commit
-from codriver.editing.batch import Create, FileResult, Limits, Wanted, edits_refused, plan, unified
+from codriver.editing.batch import Create, EditRequest, FileResult, Limits, edits_refused, plan, unified
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.editing.file_changes import (
     MISSING,
@@ -28,7 +28,7 @@ from codriver.editing.file_changes import (
     UnreadableError,
     read,
 )
-from codriver.editing.references import Elsewhere, find_elsewhere, renamed_by
+from codriver.editing.references import OtherUses, find_other_uses, renamed_by
 from codriver.errors import refused
 from codriver_lisp.edit import Rename
 from codriver_lisp.errors import EditError, EditFailedError
@@ -45,37 +45,37 @@ if TYPE_CHECKING:
 
 
 EDIT_THREADS = 4
-"""Threads that read and write files at a time; each holds a number of folders open."""
+"""Number of threads that read and write files. Each one keeps several directories open."""
 MAX_CALLERS = 200
 MAX_BATCHES = 20
 MAX_UNDO_BYTES = 64 * 2**20
-"""The bytes that all undo batches together may hold; the caller that edited least recently is forgotten first."""
+"""Maximum bytes of all undo batches together. Those of the caller that edited least recently are discarded first."""
 
 
 Result = TypeVar("Result")
 
 
 def _nothing_to_undo() -> RefusedError:
-    """Return the refusal that the caller has no batch to take back."""
+    """Return the refusal of an undo when the caller has no batch."""
     return refused(
         "nothing-to-undo",
-        "there is no batch of yours to take back",
-        hint="a batch is known by its who, or where it had none by the connection it came over; "
-        f"the last {MAX_BATCHES} are kept until the server stops",
+        "you have no batch of edits to revert",
+        hint="A batch belongs to its who, or else to the connection over which it came. "
+        f"The last {MAX_BATCHES} are available until the server stops.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a batch, file by file in the order they were first named."""
+    """The outcome of a batch by file, in the order in which the files were first named."""
 
     files: tuple[FileResult, ...]
-    elsewhere: Mapping[int, Elsewhere] = field(default_factory=dict)
-    """The other files with the name, by the index of the renaming in the batch."""
+    other_uses: Mapping[int, OtherUses] = field(default_factory=dict)
+    """Uses of the name in other files, by the index of the renaming in the batch."""
 
 
 Guard = Callable[[Change], str]
-"""Says why a change is forbidden; nothing for an allowed change."""
+"""Returns why a change is forbidden, or an empty string."""
 
 
 def _nothing(_change: Change) -> str:
@@ -86,7 +86,7 @@ def _other_file(file: str, changed: Sequence[str]) -> RefusedError:
     return refused(
         "nothing-to-undo",
         f"your last edit changed {', '.join(changed) or 'nothing'}, not {file}",
-        hint="name a file of your last edit; edits are taken back from the last one on",
+        hint="Name a file of your last edit. Edits are reverted from the last one on.",
     )
 
 
@@ -96,71 +96,74 @@ class Editor:
     def __init__(self, workspace: Path, records: BatchRecords | None = None) -> None:
         self._workspace = workspace
         self._records = records
-        self._untold: list[str] = []
+        self._recovery_notes: list[str] = []
         self._threads = anyio.CapacityLimiter(EDIT_THREADS)
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
         self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
 
     def recover(self) -> list[str]:
-        """Take back the half-done batches of killed servers; the results in words, which the next edit repeats."""
+        """Revert unfinished batches of killed servers, and return a sentence about each.
+
+        The next edit repeats these sentences.
+        """
         found = [] if self._records is None else self._records.recover()
-        self._untold += found
+        self._recovery_notes += found
         return found
 
-    def take_untold(self) -> list[str]:
-        """Return the words of `recover` that no edit has told, once."""
-        told, self._untold = self._untold, []
-        return told
+    def pop_recovery_notes(self) -> list[str]:
+        """Return and clear the sentences of `recover` that no edit has returned."""
+        notes, self._recovery_notes = self._recovery_notes, []
+        return notes
 
     async def edit(
         self,
         caller: str,
-        wanted: Sequence[Wanted],
+        requests: Sequence[EditRequest],
         *,
         limits: Limits,
         allow_outside: bool,
         guard: Guard = _nothing,
         dry_run: bool = False,
     ) -> Outcome:
-        """Do all of `wanted` or nothing; with `dry_run` only tell the planned changes.
+        """Apply all edits or none. With `dry_run`, only return the planned changes.
 
-        `guard` says of each change why it is forbidden, or nothing.
+        `guard` returns why a change is forbidden, or an empty string.
 
         Raises:
-            RefusedError: the problems, by the index of the edit.
-            FilesChangedError: somebody else wrote one of the files at the same time.
-            FilesUnwritableError: the system refused.
+            RefusedError: edits cannot be applied. The details have the errors by index.
+            FilesChangedError: one of the files was changed at the same time.
+            FilesUnwritableError: the system refused to write.
         """
-        locate_all = partial(self._locate, wanted, allow_outside=allow_outside)
-        paths, problems = await self._in_thread(locate_all)
-        elsewhere = await self._in_thread(partial(self._look_elsewhere, paths))
-        problems += self._spread(paths, elsewhere, wanted)
+        locate_all = partial(self._locate, requests, allow_outside=allow_outside)
+        paths, errors = await self._in_thread(locate_all)
+        other_uses = await self._in_thread(partial(self._find_other_uses, paths))
+        errors += self._spread(paths, other_uses, requests)
         async with self._locked(paths):
-            results = await self._in_thread(partial(self._plan, paths, limits, problems, wanted, guard))
+            results = await self._in_thread(partial(self._plan, paths, limits, errors, requests, guard))
             changes = _changes(results)
             if not dry_run:
-                with anyio.CancelScope(shield=True):  # the changes must be known, so that they can be taken back
+                with anyio.CancelScope(shield=True):  # the changes must be recorded, so that they can be reverted
                     if changes:
                         await self._in_thread(partial(commit, changes, self._workspace, self._records))
-                    # Also a batch that changed nothing: otherwise taking it back would take back the batch before.
+                    # Also a batch without changes, because reverting it would otherwise revert the batch before.
                     self._remember(caller, changes)
-        return Outcome(tuple(results), elsewhere)
+        return Outcome(tuple(results), other_uses)
 
-    def adopt(self, caller: str, former: str) -> None:
-        """Give the batches of a `former` caller to `caller`, the same client: its newest, if `caller` has others."""
-        if batches := self._done.pop(former, None):
+    def adopt(self, caller: str, previous: str) -> None:
+        """Transfer the batches of a previous caller to `caller`, the same client, up to the limit."""
+        if batches := self._done.pop(previous, None):
             self._done[caller] = [*self._done.get(caller, []), *batches][-MAX_BATCHES:]
             self._done.move_to_end(caller)
 
     async def undo(self, caller: str, file: str | None = None) -> tuple[Outcome, int]:
-        """Take back the last remaining batch of `caller`; its outcome, and the number of batches then left.
+        """Revert the last remaining batch of `caller`, and return its outcome and the number of batches left.
 
-        With `file`, the batch has to have changed that file.
+        With `file`, the batch must have changed that file.
 
         Raises:
             RefusedError: the caller has no batch, or it did not change `file`.
-            FilesChangedError: a file is not as the batch left it; the batch can be taken back once the file is.
-            FilesUnwritableError: the system refused.
+            FilesChangedError: a file differs from the batch's result. Undo is possible when it no longer does.
+            FilesUnwritableError: the system refused to write.
         """
         batches = self._done.get(caller)
         if not batches:
@@ -170,21 +173,21 @@ class Editor:
             path = await self._in_thread(partial(editable_path, self._workspace, file, allow_outside=True))
             if path not in [change.path for change in batch]:
                 raise _other_file(file, changed)
-        if not batch:  # the batch changed nothing, so there is nothing to wait for
+        if not batch:  # a batch without changes needs no locks
             batches.pop()
             return Outcome(()), len(batches)
         async with self._locked([change.path for change in batch]):
-            if not batches or batches[-1] is not batch:  # taken back while this call waited
+            if not batches or batches[-1] is not batch:  # reverted while this call waited
                 raise _nothing_to_undo()
             with anyio.CancelScope(shield=True):
-                files = await self._in_thread(partial(self._take_back, batch))
+                files = await self._in_thread(partial(self._revert, batch))
                 batches.pop()
         return Outcome(files), len(batches)
 
     async def put_back(self, caller: str, outcome: Outcome) -> list[str]:
-        """Restore each file from before a batch of `caller`; the files that stay, as answers show them.
+        """Restore each file of a batch of `caller`, and return the display paths of files that stay.
 
-        A file stays if it is not as the batch left it, or cannot be written. The batch cannot be taken back any more.
+        A file stays if it differs from the batch's result, or cannot be written. The batch can no longer be undone.
         """
         changes = _changes(outcome.files)
         async with self._locked([change.path for change in changes]):
@@ -195,22 +198,23 @@ class Editor:
         return left
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
-        """Return the path of the file named by `given`, and the file as it is now.
+        """Return the path of the file named by `given`, and its present content.
 
         Raises:
-            NotEditableError, UnreadableError: the file cannot be edited, for the reason said.
+            NotEditableError, UnreadableError: the file cannot be edited.
         """
         path = await self._in_thread(partial(editable_path, self._workspace, given, allow_outside=allow_outside))
         return path, await self._in_thread(partial(read, path, self._workspace))
 
     async def rewrite(self, path: Path, make: Callable[[bytes | None], bytes]) -> None:
-        """Replace a file by the result of `make`, which runs in a thread. This is no batch and cannot be taken back.
+        """Replace a file by the result of `make`, which runs in a thread. This cannot be undone.
 
         Raises:
-            FilesChangedError: somebody else wrote the file at the same time.
-            FilesUnwritableError: the system refused.
-            UnreadableError: the file cannot be edited, for the reason said. Whatever `make` raises; then nothing was
-            written.
+            FilesChangedError: the file was changed at the same time.
+            FilesUnwritableError: the system refused to write.
+            UnreadableError: the file cannot be edited.
+
+        Errors of `make` are passed on, without anything written.
         """
 
         def write() -> None:
@@ -224,74 +228,74 @@ class Editor:
                 await self._in_thread(write)
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
-        """Run a function that waits for a disk in one of the editor's own threads."""
+        """Run a function that waits for a disk in one of the editor's threads."""
         return await anyio.to_thread.run_sync(work, limiter=self._threads)
 
     def _locate(
-        self, wanted: Sequence[Wanted], *, allow_outside: bool
+        self, requests: Sequence[EditRequest], *, allow_outside: bool
     ) -> tuple[dict[Path, dict[int, FileEdit | Create]], list[tuple[int, str, EditError]]]:
-        """Return the edits by file, and the problems with their paths."""
+        """Return the edits by file, and the errors of their paths."""
         paths: dict[Path, dict[int, FileEdit | Create]] = {}
-        problems = []
-        for index, want in enumerate(wanted):
+        errors = []
+        for index, want in enumerate(requests):
             try:
                 path = editable_path(self._workspace, want.file, allow_outside=allow_outside)
             except NotEditableError as error:
-                problems.append((index, want.file, EditError(str(error))))
+                errors.append((index, want.file, EditError(str(error))))
             else:
                 paths.setdefault(path, {})[index] = want.edit
-        return paths, problems
+        return paths, errors
 
-    def _look_elsewhere(self, paths: Mapping[Path, Mapping[int, FileEdit | Create]]) -> dict[int, Elsewhere]:
-        """Return the uses of a renamed name in other files, by the renaming's index."""
+    def _find_other_uses(self, paths: Mapping[Path, Mapping[int, FileEdit | Create]]) -> dict[int, OtherUses]:
+        """Return the uses of renamed names in other files, by the renaming's index."""
         found = {}
         for path, edits in paths.items():
             for index, edit in edits.items():
                 try:
                     name = renamed_by(path, self._workspace, edit) if isinstance(edit, Rename) else None
                 except (OSError, ValueError, EditFailedError):
-                    found[index] = Elsewhere(None)  # the plan itself tells the problem
+                    found[index] = OtherUses(None)  # the plan reports the error
                     continue
                 if name is not None:
-                    found[index] = find_elsewhere(self._workspace, path, name)
+                    found[index] = find_other_uses(self._workspace, path, name)
         return found
 
     def _spread(
         self,
         paths: dict[Path, dict[int, FileEdit | Create]],
-        elsewhere: dict[int, Elsewhere],
-        wanted: Sequence[Wanted],
+        other_uses: dict[int, OtherUses],
+        requests: Sequence[EditRequest],
     ) -> list[tuple[int, str, EditError]]:
-        """Add to `paths` the changes of each renaming with `files: all` in other files; give their problems."""
-        problems = []
-        for index, want in enumerate(wanted):
+        """Add to `paths` the changes of each renaming with `files: all` in other files, and return errors."""
+        errors = []
+        for index, want in enumerate(requests):
             if not want.is_everywhere:
                 continue
-            found = elsewhere.get(index)
+            found = other_uses.get(index)
             if found is None:
                 words = (
                     "files: all is for a name of the file's own namespace, or a keyword, in all of a file; not in Hy"
                 )
-                problems.append((index, want.file, EditError(words)))
+                errors.append((index, want.file, EditError(words)))
                 continue
-            problems += [(index, file, problem) for file, problem in found.unread]
+            errors += [(index, file, error) for file, error in found.unread]
             if found.name is not None:
                 for path in found.files:
                     paths.setdefault(path, {})[index] = found.name
-        return problems
+        return errors
 
     def _plan(
         self,
         paths: dict[Path, dict[int, FileEdit | Create]],
         limits: Limits,
-        problems: list[tuple[int, str, EditError]],
-        wanted: Sequence[Wanted],
+        errors: list[tuple[int, str, EditError]],
+        requests: Sequence[EditRequest],
         guard: Guard,
     ) -> list[FileResult]:
         """Return the results of all edits, by file.
 
         Raises:
-            RefusedError: an edit cannot be done.
+            RefusedError: an edit cannot be applied.
         """
         results = []
         for path, edits in paths.items():
@@ -302,17 +306,17 @@ class Editor:
                 results.append(result)
             else:
                 name = show(self._workspace, path)
-                own = {index for index in edits if not isinstance(edits[index], Renamed)}
-                problems = problems + [
-                    (index, wanted[index].file if index in own else name, problem) for index, problem in result
+                of_this_file = {index for index in edits if not isinstance(edits[index], Renamed)}
+                errors = errors + [
+                    (index, requests[index].file if index in of_this_file else name, error) for index, error in result
                 ]
-        if problems:
-            raise edits_refused(sorted(problems, key=lambda problem: problem[0]), len(wanted))
+        if errors:
+            raise edits_refused(sorted(errors, key=lambda error: error[0]), len(requests))
         return results
 
     def _put_back(self, batch: tuple[Change, ...]) -> list[str]:
         try:
-            self._take_back(batch)
+            self._revert(batch)
         except (FilesChangedError, FilesUnwritableError):
             pass
         else:
@@ -320,7 +324,7 @@ class Editor:
         left = []
         for change in batch:
             try:
-                self._take_back((change,))
+                self._revert((change,))
             except (FilesChangedError, FilesUnwritableError):
                 if not self._is_as_before(change):
                     left.append(show(self._workspace, change.path))
@@ -332,7 +336,7 @@ class Editor:
         except UnreadableError:
             return False
 
-    def _take_back(self, batch: tuple[Change, ...]) -> tuple[FileResult, ...]:
+    def _revert(self, batch: tuple[Change, ...]) -> tuple[FileResult, ...]:
         backward = []
         changed = []
         for change in batch:
@@ -345,7 +349,7 @@ class Editor:
             else:
                 backward.append(Change(change.path, now, change.before.data))
         if changed:
-            raise FilesChangedError(changed, "look at it, and change by hand what is to be changed")
+            raise FilesChangedError(changed, "Check the file, and edit it directly.")
         commit(backward, self._workspace, self._records)
         return tuple(self._result_of_undo(change) for change in backward)
 
@@ -361,12 +365,12 @@ class Editor:
         batches.append(changes)
         self._done.move_to_end(caller)
         del batches[:-MAX_BATCHES]
-        while len(self._done) > MAX_CALLERS or (len(self._done) > 1 and self._held_bytes() > MAX_UNDO_BYTES):
+        while len(self._done) > MAX_CALLERS or (len(self._done) > 1 and self._stored_bytes() > MAX_UNDO_BYTES):
             self._done.popitem(last=False)
-        while len(batches) > 1 and self._held_bytes() > MAX_UNDO_BYTES:
+        while len(batches) > 1 and self._stored_bytes() > MAX_UNDO_BYTES:
             del batches[0]
 
-    def _held_bytes(self) -> int:
+    def _stored_bytes(self) -> int:
         return sum(
             len(data or b"")
             for batches in self._done.values()
@@ -377,7 +381,7 @@ class Editor:
 
     @contextlib.asynccontextmanager
     async def _locked(self, paths: Iterable[Path]) -> AsyncIterator[None]:
-        """Hold the locks of all `paths`, taken in one order everywhere, so that no two batches wait for each other."""
+        """Lock all `paths`, in the same order everywhere, so that batches cannot deadlock."""
         async with contextlib.AsyncExitStack() as stack:
             for path in sorted(paths):
                 lock = self._locks.setdefault(path, anyio.Lock())
@@ -386,15 +390,15 @@ class Editor:
 
 
 def _changes(results: Iterable[FileResult]) -> tuple[Change, ...]:
-    """Return the changes of a batch that reach the disk."""
+    """Return the changes of a batch that modify files."""
     return tuple(result.change for result in results if result.change.before.data != result.change.after)
 
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """The outcome of putting back: the files and definitions that stay, being newer or unchangeable.
+    """The outcome of putting back an edit: files and names that stay, because they are newer or cannot be changed.
 
-    `why`: why the definitions were not put back, in words; empty if they were.
+    `why` explains why definitions were not put back, and is empty if they were.
     """
 
     files: tuple[str, ...] = ()
@@ -403,7 +407,7 @@ class PutBack:
 
 
 class LiveSide(Protocol):
-    """The steps of an act in a REPL. Each returns whether it succeeded, and keeps its failure to itself."""
+    """The steps of an act in a REPL. Each returns whether it succeeded, and records its own failure."""
 
     async def load(self, outcome: Outcome) -> bool:
         """Load the changed files."""
@@ -418,22 +422,25 @@ class LiveSide(Protocol):
         ...
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Put back the definitions; the names that stay, and the reason for a failure. Never raises."""
+        """Restore the previous definitions, and return the names that stay, and the reason for a failure.
+
+        Never raises.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class OnEnd:
-    """The end of an act: the written files, and after a failed step the outcome of putting all back."""
+class ActResult:
+    """The end of an act: the written files, and after a failed step the outcome of putting them back."""
 
     outcome: Outcome
     put_back: PutBack | None = None
 
 
 class Act:
-    """One act in a workspace. `restores`: a failed step has all changes put back.
+    """One act in a workspace. With `restores`, a failed step reverts all changes.
 
-    `put_files` makes files as they were before, and gives those that stay, as somebody else wrote them meanwhile.
+    `put_files` restores files, and returns those that stay because they were changed in the meantime.
     """
 
     def __init__(
@@ -443,16 +450,19 @@ class Act:
         self._side = side
         self._restores = restores
 
-    async def run(self, write: Callable[[], Awaitable[Outcome]]) -> OnEnd:
-        """Do the steps. When `write` raises, nothing was done; a cancellation continues when all is put back."""
+    async def run(self, write: Callable[[], Awaitable[Outcome]]) -> ActResult:
+        """Perform the steps.
+
+        If `write` raises, nothing was done. A cancellation is passed on after everything was reverted.
+        """
         outcome = await write()
         is_well, put_back = False, None
         try:
             is_well = await self._side.load(outcome) and await self._side.test(outcome)
         finally:
-            with anyio.CancelScope(shield=True):  # a cancelled act must not stay half done
+            with anyio.CancelScope(shield=True):  # a cancelled act must not remain unfinished
                 put_back = await self._end(outcome, is_well=is_well)
-        return OnEnd(outcome, put_back)
+        return ActResult(outcome, put_back)
 
     async def _end(self, outcome: Outcome, *, is_well: bool) -> PutBack | None:
         if is_well or not self._restores:

@@ -1,4 +1,4 @@
-"""Changes of files: the content of a file before and after an edit, and what went wrong in writing it."""
+"""Changes of files: the content before and after an edit, and errors in writing it."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from codriver.files import DirectoryEntry
 
 MAX_FILE_BYTES: Final = 8 * MEBIBYTE
-"""No source file is as large, and reading such a file takes a second."""
+"""Maximum size of a file. Source files are smaller, and reading a file of this size takes a second."""
 MAX_LINES: Final = 400_000
-"""Nor has any so many lines, each of which is an object of its own: two million hold up all other work for seconds."""
+"""Maximum number of lines, since each becomes an object. Two million would block all other work for seconds."""
 MAX_NOTEBOOK_BYTES: Final = 64 * MEBIBYTE
-"""A notebook holds its pictures. So much of it is looked at and gets outputs; its text is edited as any other."""
+"""Maximum size of a notebook with its images, for reading it and writing outputs. Its text is limited as usual."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A file at one moment: its bytes, None for a missing file, its permissions and its owner."""
+    """A file at one moment: its bytes, or None if it is missing, its permissions and its owner."""
 
     data: bytes | None
     mode: int | None = None
@@ -37,7 +37,7 @@ MISSING = Snapshot(None)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A file's content before and after a change; None as `after` takes the file away."""
+    """A file's content before and after a change. None in `after` removes the file."""
 
     path: Path
     before: Snapshot
@@ -46,64 +46,69 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """Files of a failed batch that are not as before it: saved by somebody else meanwhile, or impossible to restore."""
+    """Files of a failed batch that could not be restored.
+
+    They were changed in the meantime, or cannot be written.
+    """
 
     saved: tuple[str, ...] = ()
     stuck: tuple[str, ...] = ()
 
-    def told(self) -> str:
-        """Return the words of a message about these files; empty when every file is as before."""
+    def as_text(self) -> str:
+        """Return a clause for messages about these files, or an empty string if every file was restored."""
         words = ""
         if self.saved:
-            verb = "was saved by somebody else meanwhile and stays as it is"
+            verb = "was changed by somebody else in the meantime and stays as it is"
             if len(self.saved) > 1:
-                verb = "were saved by somebody else meanwhile and stay as they are"
+                verb = "were changed by somebody else in the meantime and stay as they are"
             words += f"; {', '.join(self.saved)} {verb}"
         if self.stuck:
-            words += f"; in {', '.join(self.stuck)} the edits are done and could not be taken back"
+            words += f"; the edits of {', '.join(self.stuck)} could not be reverted"
         return words
 
 
 class FilesChangedError(RefusedError):
-    """A file changed after the edit was planned; nothing was written, or all but `left` was taken back."""
+    """A file changed after the edit was planned. Nothing was written, or all but the files of `left` was reverted."""
 
     reason = "file-changed"
 
     def __init__(
-        self, paths: Sequence[str], hint: str = "read it again, and make the edits anew", left: Left | None = None
+        self, paths: Sequence[str], hint: str = "Read it again, and repeat the edits.", left: Left | None = None
     ) -> None:
         self.paths = tuple(paths)
-        more = left.told() if left is not None else ""
-        done = f"so the edits were taken back{more}" if more else "so nothing was written"
-        super().__init__(f"{', '.join(paths)} changed meanwhile, {done}", hint=hint, details={"filePaths": list(paths)})
+        more = left.as_text() if left is not None else ""
+        done = f"so the edits were reverted{more}" if more else "so nothing was written"
+        super().__init__(
+            f"{', '.join(paths)} changed in the meantime, {done}", hint=hint, details={"filePaths": list(paths)}
+        )
 
 
 class FilesUnwritableError(RefusedError):
-    """The system refused to write; every file is as it was, unless `left` names some."""
+    """The system refused to write. Every file is unchanged, except for those of `left`."""
 
     reason = "file-unwritable"
 
     def __init__(self, path: str, why: str, left: Left | None = None) -> None:
-        hint = "see that the folder can be written and the disk is not full, and try again"
-        more = left.told() if left is not None else ""
+        hint = "Check that the folder is writable and the disk is not full, and try again."
+        more = left.as_text() if left is not None else ""
         if more:
-            hint = "look at the files that are not as before, and see that their folders can be written"
+            hint = "Check the files that were not restored, and that their folders are writable."
         super().__init__(f"cannot write {path}: {why}{more}", hint=hint)
 
 
 class UnreadableError(Exception):
-    """A file cannot be edited, for the reason said."""
+    """A file cannot be edited, for the reason in the message."""
 
 
 def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snapshot:
-    """The file at `path` as it is now; `MISSING` when there is none. `most_bytes` None: as many as its kind may have.
+    """Return the present file at `path`, or `MISSING`. If `most_bytes` is None, the limit depends on the kind of file.
 
     Raises:
-        UnreadableError: the file is no regular file, too large, reached by a link, or not readable or writable by us.
+        UnreadableError: the file is not a regular file, too large, reached by a link, or not readable or writable.
     """
     try:
-        with locate_file(path, workspace) as place:
-            return snapshot_of(place, most_bytes=most_bytes)
+        with locate_file(path, workspace) as location:
+            return snapshot_of(location, most_bytes=most_bytes)
     except FileNotFoundError:
         return MISSING
     except OSError as error:
@@ -111,33 +116,33 @@ def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snaps
 
 
 def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
-    """The place of a path without links; for a path in the workspace, the walk opens nothing outside of that."""
+    """Return the location of a path without links. For a path in the workspace, nothing outside of it is opened."""
     return locate(path, Links.NEVER, root=workspace if path.is_relative_to(workspace) else None)
 
 
-def snapshot_of(place: DirectoryEntry, *, most_bytes: int | None = None) -> Snapshot:
-    """The file at the place; raises FileNotFoundError without one, OSError, and the errors of `read`."""
+def snapshot_of(location: DirectoryEntry, *, most_bytes: int | None = None) -> Snapshot:
+    """Return the file at a location. Raises FileNotFoundError if it is missing, OSError, and the errors of `read`."""
     if most_bytes is None:
-        most_bytes = MAX_NOTEBOOK_BYTES if place.path.suffix == ".ipynb" else MAX_FILE_BYTES
-    data, status = place.read_with_status(Rules(Links.NEVER, most_bytes))
-    if not mode_of(status) & 0o222 or not place.is_writable():
+        most_bytes = MAX_NOTEBOOK_BYTES if location.path.suffix == ".ipynb" else MAX_FILE_BYTES
+    data, status = location.read_with_status(Rules(Links.NEVER, most_bytes))
+    if not mode_of(status) & 0o222 or not location.is_writable():
         raise UnreadableError("it is read-only")
-    if place.path.suffix != ".ipynb" and (fault := fault_of_lines(data)):
-        raise UnreadableError(fault)
+    if location.path.suffix != ".ipynb" and (reason := too_many_lines(data)):
+        raise UnreadableError(reason)
     return Snapshot(data, mode_of(status), (status.st_uid, status.st_gid))
 
 
-def fault_of_lines(data: bytes) -> str:
-    """Return why a text with this content has too many lines to be edited; empty if it has not."""
+def too_many_lines(data: bytes) -> str:
+    """Return why text has too many lines to be edited, or an empty string."""
     lines = max(data.count(b"\n"), data.count(b"\r"))
     if lines <= MAX_LINES:
         return ""
-    return f"it has {lines:,} lines, and at most {MAX_LINES:,} can be edited: change it by a program in a shell"
+    return f"it has {lines:,} lines, and at most {MAX_LINES:,} can be edited: change it with a program in a shell"
 
 
-def content_of(place: DirectoryEntry) -> bytes | None:
-    """Return the bytes of the file at the place, None without one. Raises like `snapshot_of`."""
+def content_of(location: DirectoryEntry) -> bytes | None:
+    """Return the bytes of the file at a location, or None if it is missing. Raises the errors of `snapshot_of`."""
     try:
-        return snapshot_of(place).data
+        return snapshot_of(location).data
     except FileNotFoundError:
         return None

@@ -1,8 +1,8 @@
-"""Files that other programs run or obey by themselves, when a person opens the project, commits or pushes.
+"""Files that other programs run or obey automatically, when a person opens the project, commits or pushes.
 
-The rule is closed, so that it can be stated exactly: the names in the tables of this module, hidden files, and
-everything in an environment of Python. Python and Lisp files are guarded only if they are hidden or in an environment,
-as the tools are made for editing them.
+The rule is closed, so that it can be documented exactly: the names in the tables of this module, hidden files, and
+everything in a Python environment. Python and Lisp files are guarded only if they are hidden or in an environment,
+because the tools are made for editing them.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 
     from codriver.editing.file_changes import Change
 
-OWN_FILE: Final = "codriver.toml"
+SETTINGS_FILE: Final = "codriver.toml"
 PYTHON_PROJECT: Final = "pyproject.toml"
 NODE_PROJECT: Final = "package.json"
 NODE_HOOKS: Final = ("simple-git-hooks", "husky", "lint-staged", "gitHooks", "pre-commit", "pre-push", "yorkie")
-"""Keys of package.json that name programs for hooks of git."""
+"""Keys of package.json that name programs for git hooks."""
 ENVIRONMENT_MARK: Final = "pyvenv.cfg"
 
 CLIENT_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
 )
-"""Files of clients whose names are not hidden, with the servers and hooks that they run."""
+"""Files of clients that are not hidden, with servers and hooks that clients run."""
 HOOK_FILES: Final = ("lefthook", "lefthook-local", "simple-git-hooks", "captainhook", "grumphp")
-"""Files of managers of git hooks, without the endings of their names."""
+"""Files of git hook managers, without suffixes."""
 DATA_SUFFIXES: Final = frozenset({".json", ".jsonc", ".toml", ".yml", ".yaml", ".js", ".cjs", ".mjs", ".ts", ".dist"})
 CI_FILES: Final = frozenset(
     {
@@ -40,7 +40,7 @@ CI_FILES: Final = frozenset(
         "vercel.json", "render.yaml",
     }
 )  # fmt: skip
-"""Files of CI and of deployment services, in lower case. Most others are hidden."""
+"""Files of CI and deployment services, in lower case. Most others are hidden."""
 SHELL_FILES: Final = frozenset(
     {
         "flake.nix", "shell.nix", "default.nix", "devenv.nix", "devenv.yaml", "devbox.json", "mise.toml",
@@ -57,31 +57,31 @@ BUILD_FILES: Final = frozenset(
 """Programs that a language server runs to load a project."""
 EDITOR_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
-"""Endings of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, in editors too."""
+"""Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""
 
 HARMLESS: Final = frozenset(
     {".gitignore", ".gitattributes", ".editorconfig", ".dockerignore", ".npmignore", ".cljfmt.edn"}
 )
 """Hidden files that name no program."""
 LINTER: Final = ".clj-kondo"
-"""The directory of a linter's settings, which are data in EDN. Its hooks are code that editors run."""
+"""Directory of a linter's settings, which are EDN data. Its hooks are code that editors run."""
 
 
 def guard_reason(workspace: Path, change: Change) -> str:
-    """Return why a file of the workspace is guarded against this change; empty for one that is not. Blocks."""
+    """Return why a file of the workspace is guarded against this change, or an empty string. Blocks."""
     name = plain_name(change.path.name)
     parts = tuple(map(plain_name, change.path.relative_to(workspace).parts))
-    if name == OWN_FILE:
-        return "its settings say what Codriver may do"
+    if name == SETTINGS_FILE:
+        return "its settings control what Codriver may do"
     if name == PYTHON_PROJECT and _codriver_table(change.before.data) != _codriver_table(change.after):
-        return "its table tool.codriver says what Codriver may do"
+        return "its table tool.codriver controls what Codriver may do"
     if name == NODE_PROJECT and _node_hooks(change.before.data) != _node_hooks(change.after):
-        return f"it says which programs git runs at a commit ({', '.join(NODE_HOOKS[:3])}, …)"
+        return f"it configures programs that git runs for a commit ({', '.join(NODE_HOOKS[:3])}, …)"
     hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS]
     if hidden and not (hidden == [LINTER] and PurePath(name).suffix == ".edn"):
-        return f"{hidden[0]} is hidden, as files are that say which programs clients and tools run"
+        return f"{hidden[0]} is hidden, like files that configure which programs clients and tools run"
     if name in CLIENT_FILES:
-        return "it says which servers and hooks a client runs"
+        return "it configures servers and hooks that a client runs"
     if _is_in_environment(workspace, change.path, parts):
         return "it is in an environment of Python, whose programs run with each shell and editor"
     return _reason_by_name(name)
@@ -90,30 +90,30 @@ def guard_reason(workspace: Path, change: Change) -> str:
 def _reason_by_name(name: str) -> str:
     path = PurePath(name)
     if path.suffix in DATA_SUFFIXES and name.partition(".")[0] in HOOK_FILES:
-        return "it says which programs git runs at a commit"
+        return "it configures programs that git runs for a commit"
     if name in CI_FILES or name.startswith("jenkinsfile."):
-        return "CI runs what it says"
+        return "CI runs the commands in it"
     if name in SHELL_FILES:
-        return "a shell or an editor runs what it says when a person enters the project"
+        return "a shell or an editor runs the commands in it when a person enters the project"
     if path.suffix in EDITOR_SUFFIXES:
-        return "an editor runs what it says when a person opens the project"
+        return "an editor runs the commands in it when a person opens the project"
     if name in BUILD_FILES or (path.suffix in CONFIG_SUFFIXES and path.stem.endswith(".config")):
         return "editors and language servers run it when a person opens the project"
     return ""
 
 
 def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> bool:
-    """Return whether a file is in a virtual environment, by its mark or by the usual name."""
+    """Return whether a file is in a virtual environment, by its marker file or its usual name."""
     if path.name == ENVIRONMENT_MARK:
         return True
     if any(part == "venv" and parts[index + 1] in {"bin", "scripts", "lib"} for index, part in enumerate(parts[:-1])):
         return True
-    above = path.relative_to(workspace).parents[:-1]  # a workspace that is an environment itself is still edited
-    return any((workspace / folder / ENVIRONMENT_MARK).exists() for folder in above)
+    above = path.relative_to(workspace).parents[:-1]  # files of a workspace that is itself an environment can be edited
+    return any((workspace / directory / ENVIRONMENT_MARK).exists() for directory in above)
 
 
 def _codriver_table(data: bytes | None) -> object:
-    """Return the table `tool.codriver` of a pyproject.toml; the text itself if it cannot be read."""
+    """Return the table `tool.codriver` of a pyproject.toml, or the text if it cannot be parsed."""
     import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
 
     try:
@@ -125,7 +125,7 @@ def _codriver_table(data: bytes | None) -> object:
 
 
 def _node_hooks(data: bytes | None) -> object:
-    """Return the hooks of git in a package.json; the text itself if it cannot be read."""
+    """Return the git hooks in a package.json, or the text if it cannot be parsed."""
     try:
         document = json.loads((data or b"{}").decode("utf-8-sig"))
     except (ValueError, RecursionError):

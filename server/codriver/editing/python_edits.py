@@ -1,13 +1,12 @@
-"""Edits of one Python text by its definitions, without any other change, and the statements that edits changed.
+"""Edit Python text by definitions, leaving everything else unchanged, and find the statements that edits changed.
 
 A definition is a function, method or class with its decorators, or an assignment to one name in a module or class,
-known by its dotted name. The comments above a definition and behind its last statement are no part of it. New code is
-indented for its place: its lines move together, while lines within its strings stay. Two states of a text are compared
-by their code: the changed statements, which have to run again, the functions that changed in their bodies alone, and
-whether more changed.
+identified by its dotted name. Comments above it and after its last statement do not belong to it. New code is indented
+to fit: its lines move together, while lines inside strings stay. Two versions of a text are compared by code: changed
+statements, which have to run again, functions that changed only in their bodies, and whether anything else changed.
 
-All edits of a text mean the text as it is before any of them. The resulting text must parse, and all statements but the
-replaced and the inserted ones must be as before; else no edit is done.
+All edits of a text refer to the text before any of them. The resulting text must parse, and all statements except the
+replaced and inserted ones must be as before. Otherwise no edit is applied.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply"]
 
 TOP_GAP = 2
-"""Empty lines between definitions of a module."""
+"""Blank lines between definitions of a module."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplaceDef:
-    """A replacement of the definition `name` by `new`; blank, it takes the definition away.
+    """A replacement of the definition `name` by `new`, or its removal if that is blank.
 
-    `line`, any line of the definition, tells it from others of the same name.
+    `line`, any line of the definition, selects one of several with the same name.
     """
 
     name: str
@@ -52,7 +51,7 @@ class ReplaceDef:
 
 @dataclass(frozen=True, slots=True)
 class InsertDef:
-    """An insertion of `new` before or after the definition `name`, or at the end of that class; of the file if None."""
+    """An insertion of `new` before or after the definition `name`, at the end of that class, or of the file if None."""
 
     name: str | None
     new: str
@@ -65,10 +64,10 @@ PythonEdit = ReplaceDef | InsertDef | Append
 
 @dataclass(frozen=True, slots=True)
 class _Splice:
-    """Lines `start` to `end`, from 0 and the last excluded, that become `lines`, behind `gap` empty ones.
+    """Lines `start` to `end`, from 0 and the last excluded, that become `lines`, after `gap` blank ones.
 
-    `behind` is the number of empty lines added after. `wide_end` is the end of existing empty lines that may be removed
-    too.
+    `behind` is the number of blank lines added afterwards. `wide_end` is the end of existing blank lines that may be
+    removed as well.
     """
 
     start: int
@@ -79,63 +78,63 @@ class _Splice:
     behind: int = 0
     wide_end: int = 0
     depth: int = 0
-    """The indentation of the new lines: of several insertions at one place, the innermost is first."""
+    """Indentation of the new lines. Of several insertions at one line, the innermost comes first."""
 
 
 def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
-    """Return `text` after `edits`, all of them or none. The keys are the numbers under which the caller knows them."""
+    """Return `text` after all `edits`, or their errors. The keys are the caller's numbers of the edits."""
     try:
         source = PythonSource(text, compiles=False)
     except SyntaxError as error:
-        problem = EditError(f"the file {words_of(error)}; correct that first, as text")
-        return Refused(tuple((number, problem) for number in edits))
-    splices, problems = list[_Splice](), list[tuple[int, EditError]]()
+        parse_error = EditError(f"the file {words_of(error)}; correct that first, as text")
+        return Refused(tuple((number, parse_error) for number in edits))
+    splices, errors = list[_Splice](), list[tuple[int, EditError]]()
     for number, edit in edits.items():
         try:
             splices.append(_splice(source, number, edit))
         except EditFailedError as error:
-            problems.append((number, error.error))
+            errors.append((number, error.error))
     splices.sort(key=lambda one: (one.start, one.end, -one.depth))
-    problems += _conflicts(splices)
-    if problems:
-        return Refused(tuple(sorted(problems, key=itemgetter(0))))
+    errors += _conflicts(splices)
+    if errors:
+        return Refused(tuple(sorted(errors, key=itemgetter(0))))
     return _assembled(source, splices)
 
 
 def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
-    piece = Piece(edit.new)
+    code = CodeFragment(edit.new)
     if isinstance(edit, ReplaceDef):
         found = source.find(edit.name, edit.line)
-        return _removal(source, found, number) if piece.is_blank else _replacement(source, found, piece, number)
-    if piece.is_blank:
+        return _removal(source, found, number) if code.is_blank else _replacement(source, found, code, number)
+    if code.is_blank:
         raise EditFailedError(EditError("the new text is blank"))
     if isinstance(edit, Append) or edit.name is None:
-        return _insertion(source, piece, len(source.lines), "", TOP_GAP, number)
+        return _insertion(source, code, len(source.lines), "", TOP_GAP, number)
     found = source.find(edit.name, edit.line)
     if edit.side == "in":
-        return _into(source, found, piece, number)
+        return _into(source, found, code, number)
     at = _before(source, found) if edit.side == "before" else _behind(source, found.last, found.margin)
-    gap = found.gap if isinstance(found.node, _DEFINES) or piece.begins_definition else 0
-    return _insertion(source, piece, at, found.margin, gap, number)
+    gap = found.gap if isinstance(found.node, _DEFINES) or code.begins_definition else 0
+    return _insertion(source, code, at, found.margin, gap, number)
 
 
-def _replacement(source: PythonSource, found: Definition, piece: Piece, number: int) -> _Splice:
+def _replacement(source: PythonSource, found: Definition, code: CodeFragment, number: int) -> _Splice:
     old = source.lines[found.last - 1]
     end = old[len(old.rstrip("\r\n")) :]
-    if not isinstance(found.node, _DEFINES) and not piece.ends_in_comment:
+    if not isinstance(found.node, _DEFINES) and not code.ends_in_comment:
         end = _comment_behind(source, found) + end
-    new = lines_of(piece.at(found.margin, source.step, source.ending) + end)
+    new = lines_of(code.at(found.margin, source.step, source.ending) + end)
     return _Splice(found.first - 1, found.last, tuple(new), number)
 
 
 def _comment_behind(source: PythonSource, found: Definition) -> str:
-    """The comment on the last line of an assignment, with the spaces before it; empty without one."""
+    """Return the comment on the last line of an assignment with the spaces before it, or an empty string."""
     line = source.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().rstrip("\r\n")
     return line if line.lstrip().startswith("#") else ""
 
 
 def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
-    """The splice that takes a definition away, with the empty lines behind it if empty lines stand before it."""
+    """Return the splice that removes a definition, with the blank lines after it if there are some before it."""
     end = found.last
     while end < len(source.lines) and not source.lines[end].strip():
         end += 1
@@ -143,21 +142,23 @@ def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
     return _Splice(found.first - 1, found.last, (), number, wide_end=end if has_gap else found.last)
 
 
-def _into(source: PythonSource, found: Definition, piece: Piece, number: int) -> _Splice:
+def _into(source: PythonSource, found: Definition, code: CodeFragment, number: int) -> _Splice:
     if not isinstance(found.node, ast.ClassDef):
         kind = "a function" if isinstance(found.node, _DEFINES) else "an assignment"
-        words = f"{found.name} is {kind}: side in is for a class; replace the {kind.partition(' ')[2]} whole"
+        words = f"{found.name} is {kind}, and side in is only for classes: replace the whole {kind.partition(' ')[2]}"
         raise EditFailedError(EditError(words))
     body = found.node.body
     margin = margin_of(source.lines[source.span(body[0])[0] - 1])
     if body[0].lineno == found.node.lineno or len(margin) <= len(found.margin):
-        raise EditFailedError(EditError(f"the body of {found.name} stands on the line of its head: replace the class"))
+        raise EditFailedError(
+            EditError(f"the body of {found.name} is on the same line as its head: replace the whole class")
+        )
     at = _behind(source, found.last, margin)
-    return _insertion(source, piece, at, margin, 1, number)
+    return _insertion(source, code, at, margin, 1, number)
 
 
 def _before(source: PythonSource, found: Definition) -> int:
-    """Return the beginning of the comments that stand directly above a definition."""
+    """Return the start of the comments directly above a definition."""
     at = found.first - 1
     while at and source.lines[at - 1].startswith(f"{found.margin}#"):
         at -= 1
@@ -165,7 +166,7 @@ def _before(source: PythonSource, found: Definition) -> int:
 
 
 def _behind(source: PythonSource, last: int, margin: str) -> int:
-    """Return the end of the comments that follow a definition and are indented as its body is."""
+    """Return the end of the comments after a definition that are indented like its body."""
     at = last
     while at < len(source.lines) and (line := source.lines[at]).lstrip().startswith("#"):
         if len(margin_of(line)) <= len(margin):
@@ -174,57 +175,57 @@ def _behind(source: PythonSource, last: int, margin: str) -> int:
     return at
 
 
-def _insertion(source: PythonSource, piece: Piece, at: int, margin: str, gap: int, number: int) -> _Splice:
-    """The splice that puts a piece between lines, with empty lines added on both sides as far as they are missing."""
+def _insertion(source: PythonSource, code: CodeFragment, at: int, margin: str, gap: int, number: int) -> _Splice:
+    """Return the splice that inserts code between lines, adding missing blank lines on both sides."""
     lines = source.lines
-    text = lines_of(piece.at(margin, source.step, source.ending) + source.ending)
+    text = lines_of(code.at(margin, source.step, source.ending) + source.ending)
     above = next((line for line in reversed(lines[:at]) if line.strip()), None)
-    is_opened = above is None or len(margin_of(above)) < len(margin)  # opened by the head of the block around it
+    is_opened = above is None or len(margin_of(above)) < len(margin)  # directly after the head of the surrounding block
     behind = gap if at < len(lines) and lines[at].strip() else 0
     return _Splice(at, at, tuple(text), number, 0 if is_opened else gap, behind, at, len(margin))
 
 
 def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
-    problems = list[tuple[int, EditError]]()
+    errors = list[tuple[int, EditError]]()
     last: _Splice | None = None
     for one in splices:
         if last is not None and one.start < last.end:
             for number, other in ((last.number, one.number), (one.number, last.number)):
-                problems.append(
-                    (number, EditError(f"it changes the same code as edit {other}, at line {one.start + 1}"))
-                )
+                errors.append((number, EditError(f"it changes the same code as edit {other}, at line {one.start + 1}")))
         if last is None or one.end > last.end:
             last = one
-    return problems
+    return errors
 
 
 def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Refused:
-    """Return the text with all splices, if it parses and holds the intended code."""
+    """Return the text with all splices, if it parses and has the intended code."""
     parts: list[str] = []
-    done, came, went = dict[int, Done](), set[int](), set[int]()
+    done, inserted_lines, went = dict[int, Done](), set[int](), set[int]()
     at = 0
-    for place, one in enumerate(splices):
+    for splice_index, one in enumerate(splices):
         parts += source.lines[at : one.start]
         if one.gap and parts:
             _part(parts, one.gap, source.ending)
         first = len(parts) + 1
-        came.update(range(first, first + len(one.lines)))
+        inserted_lines.update(range(first, first + len(one.lines)))
         went.update(range(one.start + 1, one.end + 1))
         done[one.number] = Done(one.start + 1, first)
         parts += [*one.lines, *[source.ending] * one.behind]
-        following = splices[place + 1].start if place + 1 < len(splices) else len(source.lines)
+        following = splices[splice_index + 1].start if splice_index + 1 < len(splices) else len(source.lines)
         at = max(at, one.end, min(one.wide_end, following))
     parts += source.lines[at:]
-    if at == len(source.lines) and splices and not splices[-1].lines:  # the last statement is gone, and its gap with it
+    if (
+        at == len(source.lines) and splices and not splices[-1].lines
+    ):  # the last statement was removed together with its gap
         while parts and not parts[-1].strip():
             parts.pop()
     text = "".join(parts)
-    words = _fault(source, text, went, came)
+    words = _reason_against(source, text, went, inserted_lines)
     return Refused(tuple((number, EditError(words)) for number in done)) if words else Edited(text, done)
 
 
 def _part(parts: list[str], gap: int, ending: str) -> None:
-    """Make the lines end with so many empty ones."""
+    """Make the lines end with `gap` blank ones."""
     if not parts[-1].endswith(("\n", "\r")):
         parts[-1] += ending
     has = 0
@@ -234,24 +235,24 @@ def _part(parts: list[str], gap: int, ending: str) -> None:
         parts += [ending] * (gap - has)
 
 
-def _fault(source: PythonSource, text: str, went: set[int], came: set[int]) -> str:
-    """Return the reason why a text is not the one that the edits mean; empty if it is."""
+def _reason_against(source: PythonSource, text: str, went: set[int], inserted_lines: set[int]) -> str:
+    """Return why a text is not the intended result of the edits, or an empty string."""
     try:
         after = PythonSource(text)
     except SyntaxError as error:
         return f"with these edits the file {words_of(error)}"
-    kept, new = _rest(source, went), _rest(after, came)
-    return "" if kept == new else "the new text would run into the code beside it"
+    remaining, new = _rest(source, went), _rest(after, inserted_lines)
+    return "" if remaining == new else "the new text would merge with the code next to it"
 
 
 def _rest(source: PythonSource, lines: set[int]) -> str:
-    """Return the tree of a text without the statements in these lines, written out. The tree is changed."""
+    """Return the dumped tree of a text without the statements in these lines. The tree is changed."""
     waiting: list[ast.AST] = [source.tree]
     while waiting:
         node = waiting.pop()
-        for _, held in ast.iter_fields(node):
-            if isinstance(held, list) and held and isinstance(held[0], ast.stmt):
-                held[:] = [one for one in held if not lines.issuperset(range(source.span(one)[0], _last(one) + 1))]
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                value[:] = [one for one in value if not lines.issuperset(range(source.span(one)[0], _last(one) + 1))]
         waiting += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
     return ast.dump(source.tree)
 
@@ -263,11 +264,11 @@ def _last(node: ast.stmt) -> int:
 _SILENT = frozenset({token.INDENT, token.DEDENT, tokenize.NL, tokenize.COMMENT, token.NEWLINE})
 
 
-class Piece:
-    """A piece of Python, given with any margin.
+class CodeFragment:
+    """Python code with any indentation.
 
     Raises:
-        ProblemError: the piece does not parse.
+        EditFailedError: the code does not parse.
     """
 
     def __init__(self, code: str) -> None:
@@ -281,32 +282,35 @@ class Piece:
         self._fixed: set[int] = set()
         self._step = ""
         self.ends_in_comment = False
-        """Whether a comment stands on the last row."""
+        """Whether the last line is a comment."""
         if lines:
-            self._look()
+            self._find_statement_lines()
             self._check()
 
     @property
     def is_blank(self) -> bool:
-        """Return whether the chunk is empty."""
+        """Return whether the code is blank."""
         return not self._rows
 
     @property
     def begins_definition(self) -> bool:
-        """Whether the piece begins with a function or class, or with a comment or decorator of one."""
+        """Return whether the code begins with a function or class, or with a comment or decorator of one."""
         return self._rows[0].lstrip().startswith(("def ", "class ", "async ", "@", "#"))
 
     def at(self, margin: str, step: str, ending: str) -> str:
-        """The piece with its first line at `margin`, its levels by `step` apart, without an end to its last line."""
+        """Return the code with its first line at `margin` and levels indented by `step`.
+
+        The last line has no line ending.
+        """
         step = step if step and self._step else ""
-        shown: list[str] = []
+        formatted: list[str] = []
         before = after = ""
         for number, row in enumerate(self._rows, 1):
             if number in self._fixed:
-                shown.append(row)
+                formatted.append(row)
                 continue
             if not row.strip():
-                shown.append("")
+                formatted.append("")
                 continue
             rest = row[len(self._margin) :] if row.startswith(self._margin) else row.lstrip()
             inner = margin_of(rest)
@@ -315,11 +319,11 @@ class Piece:
                 inner = after
             elif inner.startswith(before):
                 inner = after + inner[len(before) :]
-            shown.append(margin + inner + rest.lstrip(" \t\f"))
-        return ending.join(shown)
+            formatted.append(margin + inner + rest.lstrip(" \t\f"))
+        return ending.join(formatted)
 
     def _levels(self, margin: str, step: str) -> str:
-        """Return a margin in steps of another length."""
+        """Convert an indentation to steps of another length."""
         if not step or step == self._step:
             return margin
         count = 0
@@ -327,8 +331,8 @@ class Piece:
             margin, count = margin[len(self._step) :], count + 1
         return step * count + margin
 
-    def _look(self) -> None:
-        """Find the rows that begin a statement, and the rows within a string, which must stay as they are."""
+    def _find_statement_lines(self) -> None:
+        """Find the lines that start a statement, and those inside a string, which must stay unchanged."""
         text = "\n".join(self._rows) + "\n"
         try:
             tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
@@ -369,51 +373,51 @@ _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _MARGIN: Final = re.compile(r"[ \t\f]*")
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MAX_NAMED: Final = 8
-"""Definitions or lines that a refusal names."""
+"""Maximum number of definitions or lines that a refusal names."""
 
 _Assignment = ast.Assign | ast.AnnAssign
 Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | _Assignment
 
 
 def margin_of(line: str) -> str:
-    """Return the white space that a line begins with."""
+    """Return the leading white space of a line."""
     found = _MARGIN.match(line)
     return found[0] if found else ""
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their ends, as Python counts them: no other character ends one."""
+    """Return the lines of a text with their ends, which are only those that Python recognises."""
     return _LINE.findall(text)
 
 
 def parsed(text: str, *, compiles: bool = True) -> ast.Module:
-    """Return the syntax tree of a text that, unless it is a chunk of one, compiles as a module.
+    """Return the syntax tree of a text. With `compiles`, it must also compile as a module.
 
     Raises:
-        SyntaxError: the text does not compile; a parser's error of another type is raised as this one.
+        SyntaxError: the text does not compile. Other errors of the parser are converted to this one.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings concern the user's code, and are no reason to refuse it
+            warnings.simplefilter("ignore")  # warnings are no reason to refuse code
             tree = ast.parse(text)
             if compiles:
                 compile(tree, "<edited>", "exec", dont_inherit=True)
     except (ValueError, RecursionError, MemoryError) as error:
-        words = "it holds a null character" if isinstance(error, ValueError) else "it is nested too deep to be read"
+        words = "it contains a null character" if isinstance(error, ValueError) else "it is nested too deeply"
         raise SyntaxError(words) from error
     return tree
 
 
 def words_of(error: SyntaxError) -> str:
-    """The reason why a text does not parse, with the line and the Python version, as a newer one may know more."""
+    """Describe why a text does not parse, with the line and the Python version, since a newer one may accept it."""
     at = "" if error.lineno is None else f" at line {error.lineno}"
-    shown = f": {error.text.strip()[:200]}" if error.text and error.text.strip() else ""
-    return f"does not parse{at} (Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}){shown}"
+    excerpt = f": {error.text.strip()[:200]}" if error.text and error.text.strip() else ""
+    return f"does not parse{at} (Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}){excerpt}"
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A function, method, class or assignment: its first line or first decorator's, and its last, counted from 1."""
+    """A function, method, class or assignment, with its first line, including decorators, and its last, from 1."""
 
     name: str
     node: Definer
@@ -423,12 +427,12 @@ class Definition:
 
     @property
     def gap(self) -> int:
-        """Return the empty lines between the definition and another next to it."""
+        """Return the blank lines between the definition and another next to it."""
         return 1 if self.margin else 2
 
 
 class PythonSource:
-    """A Python text that parses and, unless told otherwise, compiles; else `SyntaxError` is raised."""
+    """Python text that parses and, by default, compiles. Otherwise `SyntaxError` is raised."""
 
     def __init__(self, text: str, *, compiles: bool = True) -> None:
         self.text = text
@@ -437,12 +441,12 @@ class PythonSource:
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
-        """Return all definitions in order, also those in branches and within other definitions."""
+        """Return all definitions in order, including those in branches and in other definitions."""
         return tuple(self._within(self.tree, ""))
 
     @cached_property
     def assignments(self) -> tuple[Definition, ...]:
-        """All assignments to one name in the module and its classes, in order, also those in branches."""
+        """Return all assignments to one name in the module and its classes, in order, including those in branches."""
         return tuple(self._assignments_within(self.tree, ""))
 
     @property
@@ -453,7 +457,7 @@ class PythonSource:
 
     @cached_property
     def step(self) -> str:
-        """One level of indentation, as in the first body deeper than its statement; empty without such a body."""
+        """Return one level of indentation, from the first indented body, or an empty string."""
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
             if isinstance(node, ast.stmt) and isinstance(body, list) and body:
@@ -464,31 +468,33 @@ class PythonSource:
         return ""
 
     def find(self, name: str, line: int | None) -> Definition:
-        """Return the definition of that name; `line` tells which of several is meant.
+        """Return the definition with that name. `line` selects one of several.
 
         Raises:
-            ProblemError: the text has no such definition, or several.
+            EditFailedError: the text has no such definition, or several.
         """
         found = [one for one in self.definitions if one.name == name]
         found = found or [one for one in self.assignments if one.name == name]
         if not found:
             raise EditFailedError(EditError(self._none(name)))
-        meant = [one for one in found if line is None or one.first <= line <= one.last]
-        if len(meant) == 1:
-            return self._alone(meant[0])
-        places = ", ".join(str(one.node.lineno) for one in found[:MAX_NAMED])
-        if line is not None and not meant:
-            raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {places}"))
-        raise EditFailedError(EditError(f"{name} is defined more than once, at lines {places}: say which by line"))
+        matching = [one for one in found if line is None or one.first <= line <= one.last]
+        if len(matching) == 1:
+            return self._alone(matching[0])
+        line_numbers = ", ".join(str(one.node.lineno) for one in found[:MAX_NAMED])
+        if line is not None and not matching:
+            raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {line_numbers}"))
+        raise EditFailedError(
+            EditError(f"{name} is defined more than once, at lines {line_numbers}: select one by line")
+        )
 
     def _none(self, name: str) -> str:
-        """Return the message that the definition is missing; for a name bound otherwise, the way to edit it."""
+        """Return the message that the definition is missing, or how to edit a name that is bound in another way."""
         if any(name in _names_bound(node) for node in ast.walk(self.tree)):
-            return f"{name} is no function, class or simple assignment: replace its text, by oldText and newText"
+            return f"{name} is not a function, class or simple assignment: replace its text with oldText and newText"
         return f"there is no definition {name}{self._near(name)}"
 
     def _alone(self, found: Definition) -> Definition:
-        """The definition, if no other statement shares its lines.
+        """Return the definition, if no other statement shares its lines.
 
         Raises:
             EditFailedError: another statement does.
@@ -498,7 +504,7 @@ class PythonSource:
         before = self.lines[found.first - 1].encode()[: found.node.col_offset].decode()
         behind = self.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().strip()
         if before.strip() or (behind and not behind.startswith("#")):
-            words = f"{found.name} shares line {found.first} with other code: replace its text, by oldText and newText"
+            words = f"{found.name} shares line {found.first} with other code: replace its text with oldText and newText"
             raise EditFailedError(EditError(words))
         return found
 
@@ -506,8 +512,8 @@ class PythonSource:
         names = list(dict.fromkeys(one.name for one in (*self.definitions, *self.assignments)))
         last = name.rpartition(".")[2]
         near = [one for one in names if one.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
-        shown = near or names
-        return f"; there is {', '.join(shown[:MAX_NAMED])}" if shown else "; the file defines none"
+        candidates = near or names
+        return f"; there is {', '.join(candidates[:MAX_NAMED])}" if candidates else "; the file defines none"
 
     def _within(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
         for node in ast.iter_child_nodes(owner):
@@ -531,36 +537,36 @@ class PythonSource:
                 yield from self._assignments_within(node, prefix)
 
     def span(self, node: ast.stmt) -> tuple[int, int]:
-        """Return the first line of a statement with its decorators, and its last one."""
+        """Return the first line of a statement including decorators, and its last one."""
         first = node.lineno
         for decorator in getattr(node, "decorator_list", ()):
             first = min(first, decorator.lineno)
             while first > 1 and not self.lines[first - 1].lstrip().startswith("@"):
-                first -= 1  # the `@` stands before the bracket around the decorator
+                first -= 1  # the `@` precedes the bracket around the decorator
         return first, node.end_lineno or node.lineno
 
 
 def _only_name(node: _Assignment) -> str:
-    """The name that an assignment binds, if it binds one name and nothing else."""
+    """Return the name that an assignment binds, if it binds nothing else."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
 
 
 def _names_bound(node: ast.AST) -> tuple[str, ...]:
-    """Return the name that a node of an assignment or import binds."""
+    """Return the names that a part of an assignment or import binds."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return (node.id,)
     return (node.asname or node.name.partition(".")[0],) if isinstance(node, ast.alias) else ()
 
 
 def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[int, str], ...] | None]:
-    """Return the present text of a file, and its top-level statements that are new.
+    """Return the present text of a file, and its new top-level statements.
 
-    Each statement has its line, behind any decorators, and its text. Comments and layout do not count; None if nothing
-    else changed.
+    Each statement has its line, after any decorators, and its text. Comments and layout do not count. The statements
+    are None if nothing else changed.
 
     Raises:
-        SyntaxError, ValueError: the file cannot be read.
+        SyntaxError, ValueError: the file cannot be parsed.
     """
     text = decoded(after)
     source = PythonSource(text, compiles=False)
@@ -579,7 +585,7 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
 
 
 def imported_names(text: str) -> Iterator[str]:
-    """Yield the last parts of the modules that a text may import, at any place."""
+    """Yield the last parts of the modules that a text may import anywhere."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.name.rpartition(".")[2] for alias in node.names)
@@ -594,7 +600,7 @@ def decoded(data: bytes) -> str:
 
 
 def _dumped(data: bytes) -> list[str]:
-    """Return the statements that a file had; none for an unreadable file."""
+    """Return the dumped statements of a file, or none if it cannot be parsed."""
     try:
         return [ast.dump(node) for node in PythonSource(decoded(data), compiles=False).tree.body]
     except (SyntaxError, ValueError):
@@ -606,14 +612,14 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True, slots=True)
 class ChangedFunctions:
-    """The functions, by qualified name, whose code changed. `is_more`: code outside of functions changed too."""
+    """The qualified names of functions whose code changed. `is_more` is true if other code changed as well."""
 
     names: tuple[str, ...]
     is_more: bool
 
 
 def changed_functions(before: bytes, after: bytes) -> ChangedFunctions:
-    """The functions that differ between two texts of a file; a text that cannot be read differs in all."""
+    """Return the functions that differ between two texts of a file. A text that cannot be parsed differs completely."""
     try:
         old, new = ast.parse(decoded(before)), ast.parse(decoded(after))
     except (SyntaxError, ValueError):
@@ -624,7 +630,7 @@ def changed_functions(before: bytes, after: bytes) -> ChangedFunctions:
 
 
 def _bodies(statements: Sequence[ast.stmt], owner: str) -> Iterator[tuple[str, str]]:
-    """The qualified name and the body of each function, outside of functions; the last of those with one name."""
+    """Yield the qualified name and the body of each top-level function or method, the last one of each name."""
     for node in statements:
         if isinstance(node, Function):
             yield owner + node.name, "".join(map(ast.dump, node.body))

@@ -1,9 +1,8 @@
-"""Folders that Visual Studio Code, or an editor made of it, has open on this machine, by the editor's own state files.
+"""Folders that Visual Studio Code, or an editor based on it, has open on this machine, from the editor's state files.
 
-An open notebook with unsaved changes there conflicts with a write to its file, and nothing tells which notebooks are.
-
-Source: VS Code, `environmentMainService` for `code.lock`, which holds the main process's id while the editor runs;
-`backupMainService` and `windowsStateHandler` for the folders of open windows in `globalStorage/storage.json`.
+Unsaved changes of an open notebook conflict with a write to its file, and there is no way to find out which notebooks
+are open. Source: VS Code, `environmentMainService` for `code.lock`, which has the main process's id while the editor
+runs; `backupMainService` and `windowsStateHandler` for the folders of open windows in `globalStorage/storage.json`.
 """
 
 from __future__ import annotations
@@ -24,25 +23,25 @@ if TYPE_CHECKING:
 
 
 EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
-"""The names of the directories of user data, one for each editor."""
+"""Directories of user data, one for each editor."""
 STATE_RULES: Final = Rules(Links.ANY, 16 * files.MEBIBYTE)
 LOCK_RULES: Final = Rules(Links.ANY, files.KIBIBYTE)
 
 
-def editor_with(folder: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the name of a running editor that has a folder open, or one around it or in it; None without one."""
+def editor_with(directory: Path, environ: Mapping[str, str]) -> str | None:
+    """Return the name of a running editor that has this folder open, or a parent or child of it, or None."""
     for name in EDITORS:
-        data = _config_folder(environ) / name
+        data = _config_directory(environ) / name
         if _is_running(data) and any(
-            folder.is_relative_to(opened) or opened.is_relative_to(folder) for opened in _opened_folders(data)
+            directory.is_relative_to(opened) or opened.is_relative_to(directory) for opened in _opened_directories(data)
         ):
             return "VS Code" if name.startswith("Code") else name
     return None
 
 
-def _config_folder(environ: Mapping[str, str]) -> Path:
+def _config_directory(environ: Mapping[str, str]) -> Path:
     home = Path(environ.get("HOME") or Path.home())
-    system = str(sys.platform)  # each branch is typed on every system
+    system = str(sys.platform)  # so that each branch is type-checked on every system
     if system == "darwin":
         return home / "Library" / "Application Support"
     if system == "win32":
@@ -57,7 +56,7 @@ def _is_running(data: Path) -> bool:
         return False
 
 
-def _opened_folders(data: Path) -> Iterator[Path]:
+def _opened_directories(data: Path) -> Iterator[Path]:
     try:
         state = json.loads(files.read(data / "User" / "globalStorage" / "storage.json", STATE_RULES))
     except (OSError, ValueError, RecursionError):
@@ -70,7 +69,7 @@ def _opened_folders(data: Path) -> Iterator[Path]:
 
 
 def _uris(state: object) -> Iterator[str]:
-    """Yield the directories of the windows that are open, or were when the state was written."""
+    """Yield the folders of the windows that are open, or were when the state was written."""
     backups, windows = _member(state, "backupWorkspaces"), _member(state, "windowsState")
     rows = [*_list(_member(backups, "folders")), _member(windows, "lastActiveWindow")]
     for row in (*rows, *_list(_member(windows, "openedWindows"))):

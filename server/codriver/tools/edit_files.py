@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from codriver.core.values import LISP, PYTHON
-from codriver.editing import HY, Act, Limits, Wanted, lint
+from codriver.editing import HY, Act, EditRequest, Limits, lint
 from codriver.log import facts
 from codriver.tools import evaluate_code
 from codriver.tools.acts.edit_acts import LiveSteps, put_back_fields, put_files
@@ -31,7 +31,7 @@ from codriver_lisp.edit import Rename
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codriver.editing import Diagnostics, Elsewhere, FileResult, Outcome
+    from codriver.editing import Diagnostics, FileResult, OtherUses, Outcome
     from codriver.editing.file_changes import Change
     from codriver.tools.calls.call import Call, Services
 
@@ -89,12 +89,14 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         obstacle := switched_off(evaluate_code.TOOL, settings, by=f"edit_files with {step}")
     ):
         raise obstacle
-    requests: list[Wanted] = []
+    requests: list[EditRequest] = []
     edit: Callable[[], Awaitable[Outcome]]
     if arguments.is_undo:
         edit = partial(_revert, call, arguments)
     else:
-        requests = [Wanted(one.file_path, one.to_edit(), is_everywhere=one.files == "all") for one in arguments.edits]
+        requests = [
+            EditRequest(one.file_path, one.to_edit(), is_everywhere=one.files == "all") for one in arguments.edits
+        ]
         edit = partial(
             services.editor.edit,
             caller_of_batch(call, arguments.who),
@@ -152,7 +154,7 @@ async def _revert(call: Call, arguments: EditFilesArguments) -> Outcome:
     return outcome
 
 
-async def dry_edit(call: Call, given_who: str | None, requests: Sequence[Wanted]) -> Outcome:
+async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditRequest]) -> Outcome:
     """Return the outcome that edits within the workspace would have, without writing anything.
 
     Raises:
@@ -171,12 +173,12 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[Wanted]
 
 
 async def _describe(
-    call: Call, arguments: EditFilesArguments, requests: Sequence[Wanted], outcome: Outcome
+    call: Call, arguments: EditFilesArguments, requests: Sequence[EditRequest], outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
     """Record the edits in the log, and return rows and fields for the answer, with findings of linters."""
     is_whole = arguments.dry_run or wants_detail(call, arguments)
     rows = edit_rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
-    _add_uses_in_other_files(rows, requests, outcome.elsewhere)
+    _add_uses_in_other_files(rows, requests, outcome.other_uses)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
     if arguments.dry_run:
         fields["dryRun"] = True
@@ -192,7 +194,7 @@ async def _describe(
     who = call.who(arguments.who)
     found = call.services.ledger.tests.pop_differences(who)
     of_features = await notes_of_edits(call, edited_files(call, who, outcome.files))
-    if notes := [*call.services.editor.take_untold(), *found, *of_features]:
+    if notes := [*call.services.editor.pop_recovery_notes(), *found, *of_features]:
         fields["notes"] = notes
     return rows, fields
 
@@ -216,22 +218,22 @@ def _add_diagnostics(
 
 
 def _add_uses_in_other_files(
-    rows: Sequence[dict[str, object]], requests: Sequence[Wanted], other_uses: Mapping[int, Elsewhere]
+    rows: Sequence[dict[str, object]], requests: Sequence[EditRequest], other_uses: Mapping[int, OtherUses]
 ) -> None:
     """Add to each renaming in one file the lines of other files that use the name, once."""
-    left = {index: found.told() for index, found in other_uses.items() if not requests[index].is_everywhere}
+    left = {index: found.to_fields() for index, found in other_uses.items() if not requests[index].is_everywhere}
     for row in rows:
         edits = row.get("edits")
         for edit in edits if isinstance(edits, list) else []:
             edit.update(left.pop(edit["index"], {}))
 
 
-def _gone(outcome: Outcome, requests: Sequence[Wanted]) -> dict[int, list[Gone]]:
+def _gone(outcome: Outcome, requests: Sequence[EditRequest]) -> dict[int, list[Gone]]:
     """Return the names that renamings removed, by the index of the file that defined them."""
     gone: dict[int, list[Gone]] = {}
     for file_index, result in enumerate(outcome.files):
         for index in result.done:
-            edit, found = requests[index].edit, outcome.elsewhere.get(index)
+            edit, found = requests[index].edit, outcome.other_uses.get(index)
             if found is not None and found.name is not None and found.name.namespace is not None:
                 names = [Gone(old, found.name.namespace) for old in found.name.changes]
                 gone.setdefault(file_index, []).extend(names)

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from codriver import files
 from codriver.core.values import NOTEBOOK
 from codriver.editing.editable_paths import NotEditableError, editable_path
-from codriver.editing.notebooks import no_notebook, notebook_in
+from codriver.editing.notebooks import not_a_notebook, notebook_in
 from codriver.errors import cut
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
@@ -136,9 +136,9 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
         rules = files.Rules(files.Links.ANY if allow_outside else files.Links.WITHIN, MOST_BYTES)
         data = files.read(path, rules, root=None if allow_outside else workspace)
     except NotEditableError as error:
-        raise no_notebook(given, str(error)) from error
+        raise not_a_notebook(given, str(error)) from error
     except OSError as error:
-        raise no_notebook(given, error.strerror or "it cannot be opened") from error
+        raise not_a_notebook(given, error.strerror or "it cannot be opened") from error
     return path, digest_of(data), notebook_in(data, path.name)
 
 

@@ -16,7 +16,7 @@ from codriver.core import evaluation_queue
 from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.editing.file_changes import UnreadableError, read
-from codriver.editing.notebooks import no_notebook, notebook_in
+from codriver.editing.notebooks import not_a_notebook, notebook_in
 from codriver.editing.vscode import editor_with
 from codriver.errors import RefusedError, refused
 from codriver.tools.acts.source_files import FILE
@@ -260,9 +260,9 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
         path = editable_path(workspace, given, allow_outside=allow_outside)
         data = read(path, workspace).data
     except (NotEditableError, UnreadableError) as error:
-        raise no_notebook(given, str(error)) from error
+        raise not_a_notebook(given, str(error)) from error
     if data is None:
-        raise no_notebook(given, "there is no such file")
+        raise not_a_notebook(given, "there is no such file")
     return path, digest_of(data), notebook_in(data, path.name)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import Field
 
 from codriver.core.values import PYTHON
-from codriver.editing.references import Wanted, find_references
+from codriver.editing.references import SearchTarget, find_references
 from codriver.errors import RefusedError, cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
@@ -209,13 +209,13 @@ async def describe_references(
     else:
         owner, _, name = symbol.rpartition("/")
         space = str(known.get("ns") or owner)
-        target_name = Wanted(str(known.get("name", name)), None if space in IN_NO_FILE else space)
+        target_name = SearchTarget(str(known.get("name", name)), None if space in IN_NO_FILE else space)
         if "names" in known:
-            target_name = Wanted(symbol, is_space=True)
+            target_name = SearchTarget(symbol, is_space=True)
     search = partial(find_references, call.services.workspace, target_name, suffixes)
     found = await call.services.work.files.run(call.client, search)
     clean = call.services.log.without_secrets
-    lines = [f"{one.file}:{one.line}: {cut(clean(one.text), LINE_CHARACTERS)}" for one in found.places]
+    lines = [f"{one.file}:{one.line}: {cut(clean(one.text), LINE_CHARACTERS)}" for one in found.uses]
     rows, note, left = fit(lines, budget(call))
     fields: dict[str, object] = {"references": rows, "count": len(rows)}
     if found.omitted + left:
@@ -227,12 +227,12 @@ async def describe_references(
 
 async def _python_target_name(
     call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
-) -> Wanted:
+) -> SearchTarget:
     """Return what to search for: a name of a module, or for a member of a class only its name."""
     extra = known.get("extra")
     kind = extra.get("type") if isinstance(extra, dict) else None
     if kind == "module":
-        return Wanted(symbol, is_space=True)
+        return SearchTarget(symbol, is_space=True)
     owner, _, name = symbol.rpartition(".")
     space = str(known.get("ns") or "") if kind in ("function", "class") else owner or namespace or ""
     if owner:
@@ -240,7 +240,7 @@ async def _python_target_name(
         found = await adapter.query(Lookup(owner, namespace=namespace, session=target.session.name))
         if found is None or found.extra.get("type") != "module":
             space = ""
-    return Wanted(name, space if space not in IN_NO_FILE else None)
+    return SearchTarget(name, space if space not in IN_NO_FILE else None)
 
 
 def _is_space(symbol: Symbol) -> bool:

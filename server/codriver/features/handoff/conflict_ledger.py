@@ -226,7 +226,7 @@ def _of_chain(
     if not theirs:
         return
     position = len(chain) - len(theirs)
-    if made.is_kept and len(chain) > 1:
+    if made.retains_value and len(chain) > 1:
         return  # the definition was reverted
     first = max(position - 1, 0)
     before = chain[first][1] if first < len(chain) - 1 else None
@@ -237,7 +237,7 @@ def _of_chain(
         (one for one in reversed(submission.makings()) if (one.space, one.name) == (made.space, made.name)), None
     )
     if mine is not None:
-        if mine.form != made.form and not mine.is_kept and (is_changed or not last.is_file):
+        if mine.form != made.form and not mine.retains_value and (is_changed or not last.is_file):
             yield conflict(before.text if before is not None and is_changed else None, mine.text)
         return
     if before is not None and not is_changed:

@@ -13,7 +13,7 @@ from pydantic import Field, WithJsonSchema, model_validator
 
 from codriver.core.actions import AddServerLine
 from codriver.core.values import PYTHON
-from codriver.editing import Wanted
+from codriver.editing import EditRequest
 from codriver.errors import RefusedError
 from codriver.features.try_code.candidates import Trial, Tried, differences, judge
 from codriver.tools.acts.affected_tests import AFFECTED
@@ -125,7 +125,7 @@ async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outco
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, Tried] = {}
     for one in arguments.candidates:
-        wanted = [Wanted(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in one.edits]
+        wanted = [EditRequest(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in one.edits]
         try:
             outcomes[one.label] = await dry_edit(call, arguments.who, wanted)
         except RefusedError as error:
