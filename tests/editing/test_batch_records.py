@@ -178,7 +178,7 @@ def test_what_somebody_changed_since_stays_and_is_told(folder, records):
 
 def test_a_batch_that_is_under_way_is_left_alone(folder, records):
     changes, before = (), everything(folder)
-    with records.kept(changes, {}):
+    with records.recorded(changes, {}):
         assert records.recover() == []
         assert len(kept(folder)) == 1
     assert (kept(folder), everything(folder)) == ([], before)
@@ -187,7 +187,7 @@ def test_a_batch_that_is_under_way_is_left_alone(folder, records):
 def test_a_record_that_the_system_does_not_remove_takes_no_edit_back(folder, records):
     changes = [Change(folder / name, read(folder / name, folder), b"(new)\n") for name in ("a.clj", "b.clj")]
     left = folder.parent / "records" / "0123456789ab.json"
-    with records.kept(changes, {change.path: "x" for change in changes}):
+    with records.recorded(changes, {change.path: "x" for change in changes}):
         [record] = kept(folder)
         left.hardlink_to(record)
         for change in changes:
@@ -201,7 +201,7 @@ def test_a_record_that_the_system_does_not_remove_takes_no_edit_back(folder, rec
 def test_a_record_is_closed_before_it_is_removed(folder, records):
     events = []
     sys.addaudithook(lambda event, given: event == "os.remove" and events.append((given, _open_files())))
-    with records.kept((), {}):
+    with records.recorded((), {}):
         [record] = kept(folder)
         assert str(record) in _open_files()
     assert [str(record) in opened for given, opened in events if str(given[0]).endswith(record.name)] == [False]

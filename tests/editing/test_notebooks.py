@@ -225,7 +225,7 @@ def test_a_cell_tells_its_source_whole_its_count_and_whether_it_failed():
     [
         ("", "line 1, column 1"), ("[]", "line 1, column 1"), ("{", "line 1, column 2"), ('{"cells": []}', "null"),
         ('{"nbformat": 4}', "no cells"),
-        (book()[:-3], "expected , or }"), (book() + "{}", "behind its last brace"), (book(nbformat=3), "nbformat is 3"),
+        (book()[:-3], "expected , or }"), (book() + "{}", "after its last brace"), (book(nbformat=3), "nbformat is 3"),
         (book(cells=1), "expected ["), (book(1), "expected {"), (book({}), "an empty one"), ("[" * 10**5, "line 1"),
         ('{"metadata": ' + "[" * 10**5 + "]" * 10**5 + "}", "too deep"),
         ('{"a": ' + "[" * 10**5, "without an end"), ('{"a": [}', "closes another"), ('{"a": "x', "without an end"),
