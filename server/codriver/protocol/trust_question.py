@@ -114,7 +114,9 @@ class TrustDecisions:
 
     async def _elicit(self, client: ClientSession) -> None:
         services = self._services
-        interpreter = await anyio.to_thread.run_sync(services.grants.pending_interpreter) if services.grants is not None else None
+        interpreter = (
+            await anyio.to_thread.run_sync(services.grants.pending_interpreter) if services.grants is not None else None
+        )
         if interpreter is None or client.has_left:
             return
         identity = f"{PREFIX}{client.id}"
