@@ -120,7 +120,7 @@ def test_a_batch_is_refused_where_another_version_was_negotiated(reach, version)
     client.send([line(1, "ping")])
     error = client.receive()["error"]
     assert error["code"] == -32600
-    assert "2025-03-26 alone" in error["message"]
+    assert "only MCP 2025-03-26" in error["message"]
 
 
 # Errors without an id

@@ -121,13 +121,13 @@ def test_a_repl_that_is_lost_and_settings_that_are_wrong_are_warnings(live):
 
 def test_a_request_is_told_the_newest_of_what_came_before_it_and_how_much_more_there_was(messages, clock):
     client = Client()
-    with messages.heard_by(client, "warning"):
+    with messages.sending_to(client, "warning"):
         pass
     for number in range(MOST_STORED + 10):
         messages.note("info", "beneath it")
         messages.note("warning", f"message {number}")
     assert client.said() == []
-    with messages.heard_by(client, "warning"):
+    with messages.sending_to(client, "warning"):
         seen = client.said()
     assert len(seen) == BURST
     assert (

@@ -200,11 +200,11 @@ def test_progress_is_told_with_the_token_that_was_given(live):
         assert "is running" in told[0]["message"]
 
 
-NOTHING_ASKED = SimpleNamespace(tool="", take=lambda _client, _message: False)
+NOTHING_ASKED = SimpleNamespace(tool="", accept=lambda _client, _message: False)
 
 
 class Failing:
-    questions = NOTHING_ASKED
+    decisions = NOTHING_ASKED
 
     def find(self, name, arguments):
         return BY_NAME[name], arguments
@@ -236,7 +236,7 @@ async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is
     told = []
 
     class Answering:
-        questions = NOTHING_ASKED
+        decisions = NOTHING_ASKED
 
         def find(self, name, arguments):
             return BY_NAME[name], arguments
@@ -279,7 +279,7 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
-    nothing_found = SimpleNamespace(find=lambda _name, _arguments: None, questions=NOTHING_ASKED)
+    nothing_found = SimpleNamespace(find=lambda _name, _arguments: None, decisions=NOTHING_ASKED)
     taken = PlainRequests(session, None, nothing_found, Replies(session), max_open_requests=1)
     assert not taken.accept(plain), "before the handshake"
     session.envelope = {"who": "me"}

@@ -114,7 +114,7 @@ def test_a_skill_of_a_dependency_ends_in_its_name(skills):
     (entry,) = skills.served.list_skills(None, ())["skills"]
     assert entry["uri"] == "skill://lib.tool/saw/SKILL.md"
     assert skills.served.get_skill(entry["uri"])["skill"] == entry
-    (child,) = skills.served.read_folder("skill://lib.tool", None)["resources"]
+    (child,) = skills.served.read_directory("skill://lib.tool", None)["resources"]
     assert child == {"uri": "skill://lib.tool/saw", "name": "saw", KIND: "inode/directory"}
 
 
@@ -161,23 +161,23 @@ def test_a_folder_has_its_direct_children_with_their_types(skills):
     skills.write("one/templates/a.md", b"a")
     skills.write("one/templates/deep/b.unknown", b"b")
     (skills.folder / "one" / "empty").mkdir()
-    assert skills.served.read_folder("skill://one", None)["resources"] == [
+    assert skills.served.read_directory("skill://one", None)["resources"] == [
         {"uri": "skill://one/SKILL.md", "name": "one", "description": "What it is for.", KIND: "text/markdown"},
         {"uri": "skill://one/empty", "name": "empty", KIND: "inode/directory"},
         {"uri": "skill://one/templates", "name": "templates", KIND: "inode/directory"},
     ]
-    assert skills.served.read_folder("skill://one/templates", None)["resources"] == [
+    assert skills.served.read_directory("skill://one/templates", None)["resources"] == [
         {"uri": "skill://one/templates/a.md", "name": "a.md", KIND: "text/markdown"},
         {"uri": "skill://one/templates/deep", "name": "deep", KIND: "inode/directory"},
     ]
-    assert skills.served.read_folder("skill://one/empty", None) == {"resources": []}
+    assert skills.served.read_directory("skill://one/empty", None) == {"resources": []}
 
 
 def test_a_large_folder_comes_in_pages(skills):
     skills.write("one/SKILL.md")
     for number in range(2 * DIRECTORY_PAGE):
         (skills.folder / "one" / f"{number}.md").write_bytes(b"")
-    found = list(pages(lambda cursor: skills.served.read_folder("skill://one", cursor)))
+    found = list(pages(lambda cursor: skills.served.read_directory("skill://one", cursor)))
     assert [len(page) for page in found] == [DIRECTORY_PAGE, DIRECTORY_PAGE, 1]
     assert len({uri for page in found for uri in page}) == 2 * DIRECTORY_PAGE + 1
 
@@ -193,7 +193,7 @@ def test_what_is_no_folder_is_refused(skills, uri):
     skills.write("one/SKILL.md")
     skills.write("one/a/b.md")
     with pytest.raises(RequestRefusedError) as caught:
-        skills.served.read_folder(uri, None)
+        skills.served.read_directory(uri, None)
     assert caught.value.code == INVALID_PARAMS
 
 
