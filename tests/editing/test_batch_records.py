@@ -29,12 +29,12 @@ from pathlib import Path
 from codriver.editing import file_changes
 from codriver.editing.atomic_batch import commit
 from codriver.editing.atomic_batch import BatchRecords
-from codriver.files import Place
+from codriver.files import DirectoryEntry
 
 folder, steps = Path(sys.argv[1]), int(sys.argv[2])
 
 def counted(name):
-    real = getattr(Place, name)
+    real = getattr(DirectoryEntry, name)
     def step(place, *args, **options):
         global steps
         done = real(place, *args, **options)
@@ -43,7 +43,7 @@ def counted(name):
             if not steps:
                 os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
         return done
-    setattr(Place, name, step)
+    setattr(DirectoryEntry, name, step)
 
 for name in ("stage", "put", "put_new", "remove"):
     counted(name)
