@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 from report import main
 
-from codriver.editing import Editor, Limits, Wanted
+from codriver.editing import Editor, EditRequest, Limits
 from codriver_lisp.edit import Append, Rename, Replace, apply
 from codriver_lisp.parinfer import balance, indent_mode
 from codriver_lisp.reader import check, read
@@ -100,7 +100,7 @@ async def edit_file(text, workspace):
     line = next(n for n in range(1, document.positions.count) if document.line_text(n).startswith(WORD))
     taken = []
     for run in range(RUNS):
-        wanted = [Wanted("core.clj", Replace(Target(line, document.line_text(line)), f"{WORD} [f] {run})"))]
+        wanted = [EditRequest("core.clj", Replace(Target(line, document.line_text(line)), f"{WORD} [f] {run})"))]
         begin = time.perf_counter()
         await editor.edit("bench", wanted, limits=Limits(), allow_outside=False)
         taken.append((time.perf_counter() - begin) * 1000)
