@@ -48,6 +48,8 @@ DEMANDED_CHECK_S = 2.0
 IMPORT_S = 15.0
 """The time for an import that nobody asked for."""
 DEMANDED_IMPORT_S = 60.0
+IDLE_S = 1.0
+"""How long a request waits for the end of an evaluation."""
 MOST_ROWS = 5
 MOST_DEMANDED_ROWS = 20
 MOST_WATCHED = 2000
@@ -252,7 +254,8 @@ class Comparison:
         Effects are refused all the same.
         """
         with self._condition:
-            if self._running:
+            # An evaluation is counted until a moment after its answer was sent.
+            if not self._condition.wait_for(lambda: not self._running, IDLE_S):
                 return {"rows": [], "more": 0, "why": "an evaluation runs: ask again when it is over"}
             edits = _merged(self._first, self._pending)
         if not edits:
