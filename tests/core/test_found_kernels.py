@@ -73,14 +73,14 @@ def test_a_found_kernel_is_never_chosen_for_a_call_that_names_none():
         for used in ((), ("kernel:a-ipynb",)):
             with refused_as("no-repl") as refused:
                 resolve(state_of(*kernels), None, used=used)
-            assert refused.value.hint.endswith("give replSessionKey " + " or ".join(one.key for one in kernels))
+            assert refused.value.hint.endswith("pass replSessionKey " + " or ".join(one.key for one in kernels) + ".")
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda origin: origin.kind)
 def test_a_found_kernel_stands_in_for_no_repl_that_was_given_up(named):
     with refused_as("no-repl") as refused:
         resolve(state_of(repl("a-ipynb"), repl("py", named, phase="stopped")), None)
-    assert refused.value.hint.endswith("give replSessionKey a-ipynb")
+    assert refused.value.hint.endswith("pass replSessionKey a-ipynb.")
     assert "a-ipynb" not in refused.value.message
 
 

@@ -157,10 +157,10 @@ def taken(*texts, **how):
 def test_the_ledger_knows_who_made_a_definition_last():
     ledger = taken("(def a 1) (def b 1)", "(def a 2)")
     assert [one.evaluation for one in ledger.makings("shop", "a")] == ["e-0", "e-1"]
-    living = ledger.living("shop", "a")
+    living = ledger.effective_definition("shop", "a")
     assert living is not None
     assert (living.who, living.evaluation, living.definition.digest) == ("ann", "e-1", digest("(def a 2)"))
-    assert ledger.living("shop", "c") is None
+    assert ledger.effective_definition("shop", "c") is None
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_the_ledger_knows_who_made_a_definition_last():
     ],
 )
 def test_what_is_defined_once_lives_until_it_is_undone(texts, lives):
-    living = taken(*texts).living("shop", "a")
+    living = taken(*texts).effective_definition("shop", "a")
     assert living is not None
     assert living.evaluation == lives
 

@@ -210,7 +210,7 @@ async def test_lines_of_an_earlier_run_are_a_gap_of_the_log():
     logs.append("evaluationResults")
     answer = await logs.awaited(RESULTS, since=50)
     assert answer["gap"]
-    assert "lines 51 to 99 have left the log" in answer["notes"][0]
+    assert "lines 51 to 99 were evicted from the log" in answer["notes"][0]
 
 
 def test_the_servers_health_counts_events_where_there_are_some():

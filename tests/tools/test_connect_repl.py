@@ -25,7 +25,7 @@ def test_nothing_is_sent_where_nobody_or_another_user_listens(client):
     known = [row["key"] for row in client.call("list_sessions")["sessions"]]
     (port,) = other_user.free_ports(1)
     refused = client.call("connect_repl", address=f"localhost:{port}")
-    assert (refused["reason"], "nothing listens there" in refused["message"]) == ("repl-unreachable", True)
+    assert (refused["reason"], "nothing listens at this address" in refused["message"]) == ("repl-unreachable", True)
     with other_user.listening(port) as heard:
         refused = client.call("connect_repl", address=f"localhost:{port}")
         assert (refused["reason"], "another user" in refused["message"]) == ("repl-unreachable", True)

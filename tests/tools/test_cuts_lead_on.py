@@ -53,7 +53,7 @@ def test_the_rest_of_a_text(client):
 
 def test_all_of_many_values(client):
     answer = evaluate(client, "\n".join(f'(repeat "{number}" 900)' for number in range(20)))
-    uri = re.search(r"read the resource (\S+) for the rest", note_of(answer, "values shows"))[1]
+    uri = re.search(r"read the resource (\S+) for the rest", note_of(answer, "values has "))[1]
     [content, *_] = client.request("resources/read", {"uri": uri})["result"]["contents"]
     assert content["text"].splitlines() == [json.dumps(str(number) * 900) for number in range(20)]
 

@@ -36,7 +36,7 @@ def test_one_that_is_on_its_way_is_waited_for_and_of_one_that_failed_it_is_told_
     ("languages", "repl", "setting", "named"),
     [
         ({"lisp"}, "clojure", (), "set repl = ['clojure'] in codriver.toml"),
-        ({"lisp"}, "", (), "name one as repl in codriver.toml"),
+        ({"lisp"}, "", (), "set repl in codriver.toml"),
         (set(), "", (), "set repl = ['python'] in codriver.toml"),
         ({"lisp"}, "clojure", ("clojure",), None),
     ],

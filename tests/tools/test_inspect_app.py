@@ -317,7 +317,7 @@ def test_a_large_part_is_marked_and_read_by_parts(client):
     assert len(json.dumps(answer)) < 3000
     first = look(client, "state", path="['blob']", includeLarge=True)
     [note] = first["notes"]
-    start = int(note.split("from ")[1].split()[0])
+    start = int(note.split("from: ")[1].split()[0])
     last = look(client, "state", path="['blob']", includeLarge=True, **{"from": 10_000_000 + 2 - 5})
     assert start == len(first["value"]) < 10_000
     assert last["value"] == "xxxx'"

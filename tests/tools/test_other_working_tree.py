@@ -40,7 +40,7 @@ def test_a_refusal_names_the_tree_the_argument_that_means_it_and_the_port_file()
     with refused_as("other-worktree") as refused:
         check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert "runs in the working tree /w/main, and" in refused.value.message
-    assert "give replSessionKey py;" in refused.value.hint
+    assert "pass replSessionKey py." in refused.value.hint
     assert "/w/main/trees/b/.nrepl-port" in refused.value.hint
 
 
@@ -58,7 +58,7 @@ def test_who_has_to_choose_learns_which_it_is():
     repls = {repl.id: repl for repl in (found(), found(key="own", tree=None))}
     with refused_as("ambiguous-session") as refused:
         resolve(State(repls=repls), None)
-    assert refused.value.hint.endswith(": py (of another working tree), own")
+    assert refused.value.hint.endswith(": py (of another working tree), own.")
 
 
 @pytest.mark.slow

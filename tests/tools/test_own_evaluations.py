@@ -31,7 +31,7 @@ def unfinished(client):
 def test_code_behind_ones_own_running_evaluation_is_refused_and_never_runs(client, running):
     refused = client.call("evaluate_code", code="(exit)", timeoutMs=60_000)
     assert (refused["ok"], refused["reason"]) == (False, "busy")
-    assert "does not run, now or later" in refused["message"]
+    assert "was not sent and will not run" in refused["message"]
     assert running in refused["message"]
     assert "get_evaluation" in refused["hint"]
     assert "interrupt_evaluation" in refused["hint"]

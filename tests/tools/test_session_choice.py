@@ -87,7 +87,7 @@ def test_a_key_goes_before_the_alias_of_another_session():
 def test_several_of_one_rank_are_told_apart_by_name_only(repls, named):
     with refused_as("ambiguous-session") as refused:
         resolve(state_of(*repls), None)
-    assert refused.value.hint.endswith(f"one of: {named}")
+    assert refused.value.hint.endswith(f"one of: {named}.")
 
 
 def test_a_repl_that_is_gone_is_not_chosen_because_it_was_used():
