@@ -239,7 +239,7 @@ class Naming:
 class Assembly:
     """A string after its changes.
 
-    `places` gives, for the index of an edit, the offset of its change in the new text; for names the first one.
+    `positions` gives, for the index of an edit, the offset of its change in the new text; for names the first one.
     `broken` is the index of an edit whose new text would run into the code next to it; the text is then useless.
     """
 

@@ -63,12 +63,12 @@ async def test_a_call_waits_for_port_files_that_are_not_read_until_the_starting_
         handlers=HANDLERS,
         performers=lambda _: performers,
     )
-    core.report(PortFilesSeen(are_unread=True))
+    core.report(PortFilesSeen(has_unread=True))
 
     async def read_them():
         await anyio.lowlevel.checkpoint()
         found = ReplFound("file:app", "app", Origin("port-file", "app"), "127.0.0.1:1")
-        core.report(found, PortFilesSeen(are_unread=False))
+        core.report(found, PortFilesSeen(has_unread=False))
         profile = Profile(dialect="python", capabilities={"seam": Capability("native")})
         core.report(ReplConnected("file:app", profile, "127.0.0.1:1"))
 

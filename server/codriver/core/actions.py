@@ -45,9 +45,9 @@ class Searching(Action):
 
 @dataclass(frozen=True)
 class PortFilesSeen(Action):
-    """All port files were read. `has_unread` REPLs may still be starting."""
+    """All port files were read; with `has_unread`, some not yet, whose REPLs may still be starting."""
 
-    are_unread: bool
+    has_unread: bool
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
 
 def port_files_seen(state: State, action: PortFilesSeen) -> Outcome:
     """Remember whether port files wait to be read until REPLs that are starting have written theirs."""
-    return Outcome(replace(state, lifecycle=replace(state.lifecycle, has_unread_port_files=action.are_unread)))
+    return Outcome(replace(state, lifecycle=replace(state.lifecycle, has_unread_port_files=action.has_unread)))
 
 
 def searching(state: State, action: Searching) -> Outcome:

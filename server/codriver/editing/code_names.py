@@ -56,7 +56,7 @@ class Making:
 
     `text` is the top-level form or statement. Definitions with equal `form` are equivalent.
 
-    With `is_kept`, an existing name retains its value, as with `defonce`.
+    With `retains_value`, an existing name retains its value, as with `defonce`.
     """
 
     space: str

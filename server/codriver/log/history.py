@@ -325,7 +325,7 @@ class History:
     async def run(self, report: Callable[[str | None], None] | None = None) -> None:
         """Write added entries as they come and make them durable, until cancelled; if the disk fails, try again.
 
-        `tell` learns that entries cannot be written, in words, and by None that they can be again.
+        `report` gets a message when entries cannot be written, and None when they can be written again.
         """
         self._disk_errors.report = report
         self._writer = _Writer(self._write)

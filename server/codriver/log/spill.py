@@ -317,8 +317,8 @@ class Store:
     def begin(self, report: Callable[[str | None], None] | None = None) -> None:
         """Remove the directories of killed servers, while this server continues. Also without files of its own.
 
-        `tell` learns that strings cannot be written, in words, and by None that they can be again: in the thread for
-        the disk, with the lock held.
+        `report` gets a message when strings cannot be written, and None when they can be written again. It is called in
+        the thread for the disk, with the lock held.
         """
         self.issue.report = report
         if self._root is not None and self._root.is_dir():

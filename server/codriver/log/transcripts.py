@@ -298,10 +298,10 @@ async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
 class Transcripts:
     """All transcripts of a server, by evaluation id, for its life. No secret that `redactor` knows is in any.
 
-    A transcript lives from the moment its evaluation is accepted until it is forgotten: at least the `kept` newest are
-    held, and together at most `max_bytes` of text in memory, the oldest going first. Long strings go to the disk, as
-    `room` says; strings that cannot go there are held in memory, `max_stream_bytes` of a stream, and output beyond that
-    pushes out the oldest, which is counted. In memory characters count, as most is ASCII.
+    A transcript lives from the moment its evaluation is accepted until it is forgotten: at least the `stored` newest
+    are retained, and together at most `max_bytes` of text in memory, where the oldest go first. Long strings go to the
+    disk as far as `capacity` allows. Strings that cannot go there stay in memory, at most `max_stream_bytes` of a
+    stream; output beyond that replaces the oldest, which is counted. In memory characters count, as most is ASCII.
     """
 
     def __init__(

@@ -162,7 +162,7 @@ def lock_status(directory: Path) -> os.stat_result | None:
 
 
 def is_claimed(directory: Path) -> bool | None:
-    """Return whether a process holds the claim on the workspace of `folder`: a server that runs, starts or ends.
+    """Return whether a process holds the claim on the workspace of `directory`: a server that runs, starts or ends.
 
     None on file systems without locks. The check takes the lock for a moment; a server that starts in that moment tries
     again.

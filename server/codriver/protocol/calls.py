@@ -186,7 +186,7 @@ def _as_javascript(found: re.Match[str]) -> str:
 def result_of(client: ClientSession, answered: Answered, more_members: str = "") -> str:
     """Return a tool's answer as the JSON of the result for this client.
 
-    `beside` has further members of the result of a stateless request. See `Results`.
+    `more_members` has further members of the result of a stateless request. See `Results`.
     """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:

@@ -168,7 +168,7 @@ class Discovery:
         starting = any(repl.owned and repl.phase == "starting" for repl in state.repls.values())
         expected: dict[str, ReplFound] = {}
         errors: dict[str, str] = {}
-        are_unread = False
+        has_unread = False
         for found in self._found:
             path = str(found.path)
             if found.port is None:
@@ -180,7 +180,7 @@ class Discovery:
             if address in connected:
                 continue
             if starting and (before is None or before.address != address):
-                are_unread = True
+                has_unread = True
                 continue
             expected[identity] = ReplFound(
                 identity,
@@ -206,8 +206,8 @@ class Discovery:
             for path, error in errors.items()
             if self._errors.get(path) != error
         ]
-        if are_unread != state.lifecycle.has_unread_port_files:
-            actions.append(PortFilesSeen(are_unread))
+        if has_unread != state.lifecycle.has_unread_port_files:
+            actions.append(PortFilesSeen(has_unread))
         self._errors = errors
         self._written = {f"file:{found.path}": found.written_ns for found in self._found}
         self._dispatch(*actions)

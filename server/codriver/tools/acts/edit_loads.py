@@ -50,9 +50,9 @@ FAILURE = ("reason", "error", "hint")
 class Changed:
     """Code that a batch changed in one file.
 
-    `place` is the index of the file among the results, and `name` the name that answers use. `forms` are the new
+    `index` is the index of the file among the results, and `name` the name that answers use. `forms` are the new
     top-level forms, the `ns` form first. `header` is the present `ns` form, or the names that a Python file imports.
-    `fault` says why the text cannot be loaded.
+    `reason` says why the text cannot be loaded.
     """
 
     index: int
@@ -86,8 +86,8 @@ class EditLoads:
     ) -> None:
         """Prepare the loads of a batch.
 
-        `hold` is the id under which the REPLs retain the values that the loads replace. Such loads are interrupted when
-        their time is up. `key` is the session that loads the files, if the caller named one.
+        `undo_id` is the id under which the REPLs retain the values that the loads replace. Such loads are interrupted
+        when their time is up. `key` is the session that loads the files, if the caller named one.
         """
         self._key = key
         self.rows: dict[int, dict[str, object]] = {}

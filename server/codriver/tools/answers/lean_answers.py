@@ -108,7 +108,7 @@ def reader_of(
 ) -> Reader:
     """Return what the caller `who` with these arguments knows about this evaluation in this session.
 
-    `own_session` is the key of the session that the caller gets by default, if known.
+    `default_session` is the key of the session that the caller gets by default, if known.
     """
     state = call.services.core.state
     repl, knowledge = state.repls.get(evaluation.repl), reported_evaluations.knowledge_of(state, call.client, who)

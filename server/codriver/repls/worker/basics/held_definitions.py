@@ -91,11 +91,11 @@ class UndoRecord:
     Without `is_recording` it serves loads that will not be put back.
     """
 
-    def __init__(self, roots: list[str], *, undo_records: bool = True) -> None:
-        self._is_recording = undo_records
+    def __init__(self, roots: list[str], *, is_recording: bool = True) -> None:
+        self._is_recording = is_recording
         self._roots = [os.path.join(os.path.realpath(root), "") for root in roots]
         self._steps: list[tuple[str, Callable[[], object], Callable[[], object]]] = []
-        self._modules = dict(sys.modules) if undo_records else {}
+        self._modules = dict(sys.modules) if is_recording else {}
         self._before: tuple[dict[str, Any], dict[int, type]] = {}, {}
         self._made: list[type] = []
 
@@ -232,7 +232,7 @@ class UndoRecords:
     def of(self, batch: object) -> UndoRecord:
         """The hold of a batch; an empty hold for a load outside of any."""
         if not isinstance(batch, str) or not batch:
-            return UndoRecord([], undo_records=False)
+            return UndoRecord([], is_recording=False)
         if batch not in self._records:
             self._records[batch] = self.make()
             if len(self._records) > MAX_RECORDS:

@@ -146,8 +146,9 @@ def at_home(thing: object) -> object:
 class Shapes:
     """Shapes of modules, taken within a time.
 
-    `own`: the modules whose classes are looked into wherever they are, beside the shaped module. `code`: how a code
-    object is told, by default as its digest. `seconds`: the processor time for all shapes; later names are unknown.
+    `names`: the modules whose classes are inspected wherever they occur, in addition to the shaped module. `code`
+    describes a code object, by default by its digest. `seconds`: the processor time for all shapes. Names for which no
+    time is left are unknown.
     """
 
     def __init__(

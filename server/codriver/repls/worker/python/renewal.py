@@ -49,7 +49,7 @@ def renew(
     with renewed instances and each function with renewed closures. No user code is run. Changes are kept in `undo`,
     closures that cannot be renewed in `closures`.
     """
-    undo, closures = undo or UndoRecord([], undo_records=False), closures or PreviousClosures()
+    undo, closures = undo or UndoRecord([], is_recording=False), closures or PreviousClosures()
     pairs = {
         id(old): (old, module.__dict__[name])
         for name, old in before.items()
