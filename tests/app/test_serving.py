@@ -344,8 +344,8 @@ def test_what_is_no_request_is_answered_and_the_connection_goes_on(client, line,
         (b'{"jsonrpc":"2.0","id":1,"method":"resources/read"}', "params is missing"),
         (b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}', "params.uri is missing"),
         (b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":5}}', "params.name is wrong: "),
-        (b"[" * 100_000 + b"]" * 100_000, "more than 200 deep"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}", "more than 200 deep"),
+        (b"[" * 100_000 + b"]" * 100_000, "more than 200 levels deep"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}", "more than 200 levels deep"),
     ],
 )
 def test_a_refused_request_is_told_what_is_wrong_with_it(client, line, words):
@@ -451,7 +451,7 @@ def test_the_hint_where_no_repl_is_started_starts_one(tmp_path):
     (workspace / "main.go").write_text("package main\n")
     with serving(tmp_path) as live, live.client() as client:
         refused = client.call("evaluate_code", code="1 + 2")
-        line, file = re.search(r"put (.+) in ([a-z.]+),", refused["hint"]).groups()
+        line, file = re.search(r"set (.+) in ([a-z.]+),", refused["hint"]).groups()
         client.notifications.clear()
         (workspace / file).write_text(f"{line}\n")
         client.await_notification("notifications/tools/list_changed")

@@ -217,7 +217,7 @@ def load(drift, texts, root, chance, loads):
         for now in (text, before):
             file.write_text(now, encoding="utf-8")
             began = time.perf_counter()
-            one = ModuleLoad(name, str(file), now, UndoRecords([]).of(""), drift, home=sys, keeps=False)
+            one = ModuleLoad(name, str(file), now, UndoRecords([]).of(""), drift, home=sys)
             one.begin()
             steps = one.steps()
             ran += len(steps)

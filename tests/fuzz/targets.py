@@ -169,7 +169,7 @@ def zmtp(data):
 
 def kernel_content(data):
     """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
-    with patch.object(messages, "SHORT_BYTES", 4), patch.object(messages, "PIECE_BYTES", 24):
+    with patch.object(messages, "SHORT_BYTES", 4), patch.object(messages, "CHUNK_BYTES", 24):
         work = messages.reading(data, "\ufdd0")
         try:
             while True:

@@ -110,7 +110,7 @@ def test_every_type_of_edit_is_there(client, greet, live):
         ({"type": "append"}, "append needs code"),
         ({"type": "replace", "newForm": "x"}, "replace needs line, targetLineText"),
         ({"type": "rename", "oldName": "a", "newName": "b", "line": 3}, "rename needs targetLineText"),
-        ({"type": "delete", "line": 1, "targetLineText": "x", "overwrite": True}, "delete does not take overwrite"),
+        ({"type": "delete", "line": 1, "targetLineText": "x", "overwrite": True}, "delete does not accept overwrite"),
     ],
 )
 def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, edit, problem):
@@ -124,14 +124,14 @@ def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, e
 def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client, edit):
     answer = client.call("edit_files", edits=[edit])
     assert answer["reason"] == "bad-arguments"
-    assert answer["hint"].startswith("each of edits takes filePath, type, oldText, newText, name, cell, line, ")
+    assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, name, cell, line, ")
 
 
 @pytest.mark.parametrize("edits", [[], "[]"])
 def test_an_empty_list_of_edits_is_refused_with_the_fields_of_an_edit(client, edits):
     answer = client.call("edit_files", edits=edits)
     assert answer["problems"] == [{"argument": "edits.0", "problem": "the list is empty: pass at least one item"}]
-    assert answer["hint"].startswith("each of edits takes filePath, type, oldText, newText, ")
+    assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, ")
 
 
 def test_a_wrong_argument_is_answered_with_the_arguments_of_the_tool(client):

@@ -610,7 +610,7 @@ class TestUndo:
         large = "; " + "x" * (7 * 2**20)
         for n in range(12):
             await edit(editor, ("big.clj", Create(f"{large}{n}\n", overwrite=True)))
-        assert editor._held_bytes() <= 64 * 2**20
+        assert editor._stored_bytes() <= 64 * 2**20
         _, left = await editor.undo("me")
         assert left == 3
         assert (workspace / "big.clj").read_bytes().endswith(b"x10\n")

@@ -175,7 +175,7 @@ def test_queued_code_of_one_client_delays_another_by_the_one_that_runs(live, vic
         until(lambda: queued_evaluations(victim) == 3, "three to be queued")
         mine = victim.call("evaluate_code", code="2", replSessionKey="py", isolate=isolate, timeoutMs=1000)
         assert mine["status"] == "queued"
-        assert f"held by evaluation {first['evaluationId']} of hungry" in str(mine["notes"])
+        assert f"occupied by evaluation {first['evaluationId']} of hungry" in str(mine["notes"])
         gate.touch()
         done = victim.call("get_evaluation", evaluationId=mine["evaluationId"], waitMs=60_000)
         theirs = [answer["outputLines"]["first"] for answer in answers(hungry, queued)]

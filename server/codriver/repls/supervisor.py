@@ -309,13 +309,13 @@ class Repls:
 
         `withheld`: the unused capabilities, each with the way to get it.
         """
-        protocol, address = kinds.split_address(address)
+        protocol, location = kinds.split_address(address)
         silence = anyio.CancelScope()
         if origin is not None:
             self._tasks.start_soon(self._report_silence, silence, repl_id, address)
         try:
             async with self._connectors[protocol](
-                address,
+                location,
                 listener=partial(self._events.receive, repl_id),
                 workspace=self._workspace,
                 is_remote=origin is not None and origin.kind == "address" and not origin.named_by,

@@ -242,7 +242,7 @@ def test_a_link_in_place_of_the_draft_is_not_written_through(tmp_path):
 
 
 def test_a_system_that_opens_no_folders_refuses_a_link_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(embedded, "HAS_OPEN_FOLDERS", False)
+    monkeypatch.setattr(embedded, "HAS_OPEN_DIRECTORIES", False)
     folder = linked(tmp_path / "project", tmp_path / "outside")
     with pytest.raises(NotADirectoryError):
         embedded.claim(str(folder), 4242, 0, replaces_parent=False)

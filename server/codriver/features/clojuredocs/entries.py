@@ -47,7 +47,7 @@ class LookupEntry(Query[Entry | None]):
     is_for_server: ClassVar[bool] = True
     symbol: str
 
-    def asked(self, namespace: str) -> dict[str, str | int]:
+    def request_fields(self, namespace: str) -> dict[str, str | int]:
         """Return the namespace and the name of the var."""
         del namespace
         space, _, name = self.symbol.rpartition("/")

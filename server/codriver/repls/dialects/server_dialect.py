@@ -306,7 +306,7 @@ def _test_hy() -> str:
 def _test_fresh() -> str:
     """The expression that runs the tests in a process of their own: the same program, without the loaded code."""
     return (
-        '[space["run_anew"](process, program, $root, $ns, $name, $match, $words, $only)\n'
+        '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
         ' for space in [{"__name__": "tests"}]\n'
         f" for process, program in [({_process()!r}, {program_of_tests()!r})]\n"
         f" for _ in [exec(\n{_fresh()!r}\n, space)]][0]"
@@ -318,7 +318,7 @@ def _test_fresh_hy() -> str:
     return (
         '(get (lfor\n space [{"__name__" "tests"}]\n'
         f" _ [(exec {json.dumps(_fresh())} space)]\n"
-        ' (.loads (__import__ "json") ((get space "run_anew")\n'
+        ' (.loads (__import__ "json") ((get space "run_in_new_process")\n'
         f" {json.dumps(_process())} {json.dumps(program_of_tests())} $root $ns $name $match $words $only))) 0)"
     )
 
