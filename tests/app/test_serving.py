@@ -345,7 +345,10 @@ def test_what_is_no_request_is_answered_and_the_connection_goes_on(client, line,
         (b'{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{}}', "params.uri is missing"),
         (b'{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":5}}', "params.name is wrong: "),
         (b"[" * 100_000 + b"]" * 100_000, "more than 200 levels deep"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}", "more than 200 levels deep"),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b"[" * 300 + b"]" * 300 + b"}",
+            "more than 200 levels deep",
+        ),
     ],
 )
 def test_a_refused_request_is_told_what_is_wrong_with_it(client, line, words):

@@ -384,7 +384,12 @@ def test_a_check_of_the_settings_names_all_that_is_wrong(tmp_path):
     checked = run(tmp_path, "config", "check", env={"CODRIVER_EVENT_LOOP": "none"})
     assert checked.returncode == 1
     told = checked.stderr.splitlines()
-    wrong = ("maxDepth = 0 is invalid", 'watch = "x" is invalid', 'eventLoop = "none" is invalid', "no setting maxLenght")
+    wrong = (
+        "maxDepth = 0 is invalid",
+        'watch = "x" is invalid',
+        'eventLoop = "none" is invalid',
+        "no setting maxLenght",
+    )
     assert [[words in line for words in wrong].index(True) for line in told] == [0, 1, 2, 3]
 
 
@@ -393,7 +398,11 @@ def test_whoever_reads_the_settings_names_every_wrong_one(tmp_path, words):
     (tmp_path / "codriver.toml").write_text('maxDepth = 0\nwatch = "x"\nport = 1\n')
     done = run(tmp_path, *words)
     assert done.returncode == 1
-    for told in ("maxDepth = 0 is invalid", 'watch = "x" is invalid', "setting port; did you mean mcpSocketServerPort?"):
+    for told in (
+        "maxDepth = 0 is invalid",
+        'watch = "x" is invalid',
+        "setting port; did you mean mcpSocketServerPort?",
+    ):
         assert told in done.stderr
 
 

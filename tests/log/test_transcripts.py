@@ -154,7 +154,7 @@ def test_several_values_are_shown_within_the_limit_and_the_rest_is_counted(clien
     assert answer["result"] == repr("04" * 1_000)
     assert len(answer["values"]) == 2
     [note] = [note for note in answer["notes"] if note.startswith("values")]
-    assert note.startswith("values shows 2 of 5, the last of them shortened: read the resource codriver://evaluation/")
+    assert note.startswith("values has 2 of 5, the last of them shortened: read the resource codriver://evaluation/")
     many = client.call("evaluate_code", code="\n".join(map(str, range(150))))
     assert len(many["values"]) == 100
     assert any(note.startswith("values shows 100 of 150: ") for note in many["notes"])

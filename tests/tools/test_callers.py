@@ -47,7 +47,7 @@ def test_sub_agents_that_give_names_stay_apart(ann):
 def test_a_session_held_by_ones_own_evaluation_is_not_held_by_a_stranger(ann, other):
     running = py(ann, ENDLESS, timeoutMs=1000)
     theirs = py(other, "1", timeoutMs=1000)
-    assert f"held by evaluation {running['evaluationId']} of claude-code" in str(theirs["notes"])
+    assert f"occupied by evaluation {running['evaluationId']} of claude-code" in str(theirs["notes"])
     assert ann.call("interrupt_evaluation", evaluationId=running["evaluationId"])["ok"]
 
 

@@ -253,7 +253,7 @@ def test_a_value_of_the_users_own_class_is_told_without_its_words(client):
 
 def test_a_source_that_is_not_known_is_said_to_be(client):
     answer = ask(client, symbol="len", source=True, replSessionKey="py")
-    assert (answer["ok"], "source" in answer, "not known" in answer["notes"][0]) == (True, False, True)
+    assert (answer["ok"], "source" in answer, "is unknown" in answer["notes"][0]) == (True, False, True)
 
 
 def test_a_long_source_is_cut_and_the_way_to_the_rest_is_told(live, client):

@@ -176,7 +176,7 @@ def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(hy):
         (hy.workspace / "tests" / "test_orders.hy").write_text(HY)
         none = ask(client, timeoutMs=60_000)
         assert none["reason"] == "no-tests"
-        assert "give the test file, as tests/test_core.hy, as namespace" in none["hint"]
+        assert "Pass the test file in paths, such as tests/test_core.hy." in none["hint"]
         assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 1, 3, 0)
         assert ask(client, namespace="tests/test_orders.hy::test-plain")["tests"] == 1
         (hy.workspace / "tests" / "test_orders.hy").write_text(HY.replace("3", "2"))

@@ -170,7 +170,7 @@ def test_lines_that_left_the_log_unseen_are_named(tmp_path):
             client.call("evaluate_code", code="1")
         answer = client.call("wait_for", query=RESULTS, since=line, timeoutMs=0)
         assert (answer["status"], answer["gap"]) == ("found", True)
-        assert any("have left the log" in note for note in answer["notes"])
+        assert any("were evicted from the log" in note for note in answer["notes"])
         assert client.call("wait_for", query=RESULTS, since=answer["lastLine"], timeoutMs=0)["gap"] is False
 
 

@@ -51,7 +51,7 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     by = f"(ann, {answer['evaluationId']})"
     both = f"{low}: edited in the file since the load: rate; redefined in the REPL: rate {by}; only in the file: new"
     assert both in ask(client)
-    assert f"{high}.rate is still the old {low}.rate: load {high}, too" in ask(client)
+    assert f"{high}.rate is still the old {low}.rate: load {high} as well" in ask(client)
     assert f"__main__.kept is still the old {low}.rate: bind it again" in ask(client)
     client.call("evaluate_code", code="del kept")
 
@@ -103,9 +103,9 @@ def test_an_edit_names_the_objects_that_it_leaves_behind_and_who_holds_them(live
     one = {"filePath": f"{low}.py", "type": "text", "oldText": line, "newText": line.replace("('a',)", "('a', 'b')")}
     answer = client.call("edit_files", edits=[one], load=True)
     assert answer["ok"], answer
-    [lives_on] = [note for note in answer["files"][0]["load"]["notes"] if "former class" in note]
+    [lives_on] = [note for note in answer["files"][0]["load"]["notes"] if "old class" in note]
     assert lives_on.startswith(f"2 of the old class {low}.Shape still exist, referenced by ")
-    assert {f"{high}.store['first'][...]", "__main__.desk.top"} == set(lives_on.partition("held by ")[2].split(", "))
+    assert {f"{high}.store['first'][...]", "__main__.desk.top"} == set(lives_on.partition("referenced by ")[2].split(", "))
     client.call("evaluate_code", code=f"del {high}.store, desk, Desk")
 
 
