@@ -143,7 +143,7 @@ def test_an_evaluation_whose_text_was_forgotten_says_so(forgetful):
         client.call("evaluate_code", code=f"{code}\n{number}", timeoutMs=60_000)
     answer = client.call("get_evaluation", evaluationId=first["evaluationId"])
     assert answer["status"] == "done"
-    assert any("forgotten" in note for note in answer["notes"])
+    assert any("discarded" in note for note in answer["notes"])
     part = client.call("get_evaluation", evaluationId=first["evaluationId"], part="stdout", length=5)
     assert (part["ok"], part["reason"]) == (False, "forgotten")
 
@@ -157,7 +157,7 @@ def test_several_values_are_shown_within_the_limit_and_the_rest_is_counted(clien
     assert note.startswith("values has 2 of 5, the last of them shortened: read the resource codriver://evaluation/")
     many = client.call("evaluate_code", code="\n".join(map(str, range(150))))
     assert len(many["values"]) == 100
-    assert any(note.startswith("values shows 100 of 150: ") for note in many["notes"])
+    assert any(note.startswith("values has 100 of 150: ") for note in many["notes"])
 
 
 def test_result_and_output_share_the_length_of_one_answer(client):

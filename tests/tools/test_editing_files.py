@@ -86,7 +86,7 @@ class TestWhatIsWritten:
     async def test_only_what_was_asked_for(self, editor, workspace):
         [result] = await edit(editor, ("a.clj", NEW_B))
         assert (workspace / "a.clj").read_text() == TEXT.replace("1", "2")
-        assert result.shown == "a.clj"
+        assert result.display_path == "a.clj"
         assert result.diff == "--- a/a.clj\n+++ b/a.clj\n@@ -1,3 +1,3 @@\n (ns a)\n \n-(def b 1)\n+(def b 2)\n"
         assert [path.name for path in workspace.iterdir()] == ["a.clj"]
 
@@ -234,7 +234,7 @@ class TestWhatIsRefused:
 
     async def test_a_file_is_created_once(self, editor):
         told = await refusal(editor, ("n.clj", Create("(a)")), ("n.clj", Create("(b)")))
-        assert told == [(1, "edit 0 creates n.clj already")]
+        assert told == [(1, "edit 0 already creates n.clj")]
 
     async def test_files_of_other_languages_are_left_to_other_tools(self, editor, workspace):
         (workspace / "a.js").write_text("x = 1\n")
@@ -242,7 +242,7 @@ class TestWhatIsRefused:
         for name in ("a.js", "Makefile", "new.txt"):
             [(_, told)] = await refusal(editor, (name, Create("(x)", overwrite=True)))
             assert told.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
-            assert told.endswith("change it as text, with your client's own editing tool")
+            assert told.endswith("edit it as text, with your client's own editing tool")
 
     async def test_what_is_no_text_file_is_refused(self, editor, workspace):
         (workspace / "folder.clj").mkdir()
@@ -320,19 +320,19 @@ class TestTheWorkspace:
             assert f"{given} is outside of the workspace {workspace}" in told
             assert "allowEditsOutsideWorkspace" in told
         [(_, told)] = await refusal(editor, ("folder/new.clj", Create("(ns new)")))
-        assert told.startswith("folder/new.clj lies outside")
+        assert told.startswith("folder/new.clj is outside of the workspace")
 
     async def test_a_folder_whose_name_begins_alike_is_outside(self, editor, workspace):
         sibling = workspace.with_name("workspace-two") / "a.clj"
         [(_, told)] = await refusal(editor, (sibling, Create("(a)")))
-        assert "lies outside" in told
+        assert "is outside of the workspace" in told
 
     async def test_a_setting_allows_it(self, editor, workspace, outside):
         (workspace / "file.clj").symlink_to(outside)
         [result] = await edit(editor, ("file.clj", NEW_B), allow_outside=True)
         assert outside.read_text() == TEXT.replace("1", "2")
         assert (workspace / "file.clj").is_symlink()
-        assert result.shown == str(outside)
+        assert result.display_path == str(outside)
 
     @pytest.mark.parametrize("given", ["", " ", "a\0.clj", "loop.clj", "x" * 300 + ".clj"])
     async def test_what_is_no_path_is_refused(self, editor, workspace, given):

@@ -115,7 +115,7 @@ def test_a_notebook_outside_the_workspace_is_not_read(live, client, tmp_path, wa
         given = "../secret.ipynb"
     refused = client.call("list_cells", filePath=given)
     assert (refused["ok"], refused["reason"]) == (False, "file-unreadable")
-    assert "outside the workspace" in refused["message"]
+    assert "outside of the workspace" in refused["message"]
     assert "SECRET" not in str(refused)
 
 

@@ -271,7 +271,7 @@ def test_what_never_ran_leaves_the_file_as_it_is(client, notebook):
     first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
     second = client.call("run_cell", filePath=notebook.name, cell="b", who="two")
     told = client.call("interrupt_evaluation", evaluationId=second["evaluationId"])
-    assert "it did not run" in " ".join(told["notes"])
+    assert "its code never ran" in " ".join(told["notes"])
     client.call("interrupt_evaluation", evaluationId=first["evaluationId"])
     assert cells_of(notebook)[1]["outputs"] == []
 
@@ -360,7 +360,7 @@ def test_no_file_outside_the_workspace_is_reached_and_none_that_is_read_only(cli
     [
         ({"cell": "text"}, "no-code", "of the type markdown"), ({"cell": "blank"}, "no-code", "is blank"),
         ({"cell": "9"}, "unknown-cell", "indexes from 0 to 2"), ({"cell": ["a"]}, "bad-arguments", "cell"),
-        ({"filePath": "../x.ipynb"}, "file-unreadable", "outside the workspace"),
+        ({"filePath": "../x.ipynb"}, "file-unreadable", "outside of the workspace"),
         ({"filePath": "none.ipynb"}, "file-unreadable", "no such file"),
         ({"replSessionKey": "nope"}, "unknown-session", "nope"),
     ],

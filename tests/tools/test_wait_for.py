@@ -120,7 +120,7 @@ def test_a_query_whose_answer_is_cut_is_refused_as_its_new_rows_cannot_be_told(c
     query = "[:find ?a ?b ?c :where [?x :output/line ?a] [?y :output/line ?b] [?z :output/line ?c]]"
     answer = client.call("wait_for", query=query, timeoutMs=60_000)
     assert (answer["ok"], answer["reason"]) == (False, "bad-query")
-    assert "cannot be told" in answer["message"]
+    assert "cannot recognise new rows" in answer["message"]
 
 
 def test_a_client_that_asked_is_told_of_progress(client, other):

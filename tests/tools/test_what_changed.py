@@ -105,7 +105,8 @@ def test_an_edit_names_the_objects_that_it_leaves_behind_and_who_holds_them(live
     assert answer["ok"], answer
     [lives_on] = [note for note in answer["files"][0]["load"]["notes"] if "old class" in note]
     assert lives_on.startswith(f"2 of the old class {low}.Shape still exist, referenced by ")
-    assert {f"{high}.store['first'][...]", "__main__.desk.top"} == set(lives_on.partition("referenced by ")[2].split(", "))
+    holders = lives_on.partition("referenced by ")[2].split(", ")
+    assert {f"{high}.store['first'][...]", "__main__.desk.top"} == set(holders)
     client.call("evaluate_code", code=f"del {high}.store, desk, Desk")
 
 

@@ -371,7 +371,7 @@ async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter
             await adapter.query(Lookup(candidate))
     asked = (
         partial(adapter.run_tests, None, None),
-        *(partial(adapter.ask, one) for one in (Drift("/"), Restore("batch"))),
+        *(partial(adapter.query, one) for one in (Drift("/"), Restore("batch"))),
     )
     for ask in asked:
         with pytest.raises(CapabilityMissingError):

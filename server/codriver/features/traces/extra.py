@@ -35,4 +35,4 @@ class CallTrace:
     def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
         """Return the operation that begins the recording in a kernel, with its arguments."""
         names = None if self.names is None else list(self.names)
-        return "record", {"names": names, "folder": directory, "profiles": self.profiles}
+        return "record", {"names": names, "directory": directory, "profiles": self.profiles}
