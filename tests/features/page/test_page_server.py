@@ -469,7 +469,7 @@ UNDER_WAY = {
 (deftest a (is (= 1 1)))
 (deftest b (throw (js/Error. "no")))
 (defn wait [done] (if (fs/existsSync "GO") (done) (js/setTimeout #(wait done) 10)))
-(deftest z (async done (wait done)))
+(deftest z (async done (is true) (wait done)))
 """,
     "ipykernel": """import pathlib, time
 def test_a(): pass
