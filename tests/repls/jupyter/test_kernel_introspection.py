@@ -116,6 +116,7 @@ async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
         assert [one.text for one in events if isinstance(one, Value)] == [
             f"<module 'loaded_once' from {request.file!r}>"
         ]
+        assert {one.kind for one in await adapter.query(Drift(kernel.folder))} <= {"renewed"}
         assert await adapter.query(Drift(kernel.folder)) == ()
         await evaluate(adapter, Request("held", "sides()"))
         assert events[-1].text == "4"
