@@ -245,7 +245,7 @@ def serve_without_plain_way():
     from codriver.commands.cli import main as command_line  # noqa: PLC0415  # the comparison needs none of it
     from codriver.protocol.plain_requests import PlainRequests  # noqa: PLC0415  # as above
 
-    with patch.object(PlainRequests, "take", lambda _plain, _line, _read=None: False):
+    with patch.object(PlainRequests, "accept", lambda _plain, _line, _read=None: False):
         del sys.argv[1]
         command_line()
 
