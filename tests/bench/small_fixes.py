@@ -1,12 +1,14 @@
-"""Small fixes in real libraries: by Codriver's shortest way and by a shell's, calls and bytes side by side.
+"""Fix drawn bugs in real libraries with Codriver and with a shell, and compare calls, bytes and waiting.
 
-Run it with `python tests/bench/small_fixes.py FOLDER INTERPRETER [--seed N] [--fixes N]`: FOLDER holds the unpacked
-source distributions of boltons, marshmallow, more-itertools, attrs and networkx; INTERPRETER is one that has pytest and
-what their tests need. A seed draws mutations of one line that turn some tests red. The shell runs pytest, looks at the
-function, edits the line, and runs pytest again; Codriver runs the tests, the agent looks at the function in the same
-way, and one call edits, loads and tests. Before that a wrong fix is tried, which is to be taken back.
+Run it with `python tests/bench/small_fixes.py FOLDER INTERPRETER...`. FOLDER holds the unpacked sources of the
+libraries of `LIBRARIES`. Each INTERPRETER has pytest and what the tests need; the bugs of a library use them in turn.
+`--results FILE` writes one line of JSON for each bug, and a second run with the same file goes on where the first one
+stopped.
 
-Whatever an answer says is held against a new process that has an empty cache of compiled code.
+A seed draws changes of one line that make some tests fail. The shell runs `pytest -x -q --tb=short FILE`, prints the
+function, edits the line and runs the tests again. Codriver runs the tests and edits the line with `affected` tests; a
+line that no answer showed costs a call of `symbol_info` first. New processes check what the answers say: which tests
+fail, whether the fix was kept, and whether an edit that breaks them was taken back.
 """
 
 import argparse
@@ -28,7 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from live_server import EVALUATING, serving  # found beside this folder
+from live_server import EVALUATING, serving
 
 LIBRARIES = {
     "boltons": [(f"boltons/{name}.py", f"tests/test_{name}.py") for name in
@@ -43,272 +45,367 @@ LIBRARIES = {
     "networkx": [("networkx/algorithms/dag.py", "networkx/algorithms/tests/test_dag.py"),
                  ("networkx/classes/function.py", "networkx/classes/tests/test_function.py"),
                  ("networkx/algorithms/core.py", "networkx/algorithms/tests/test_core.py")],
+    "sortedcontainers": [(f"src/sortedcontainers/sorted{name}.py", f"tests/test_coverage_sorted{name}.py") for name in
+                         ("list", "dict", "set")],
+    "h11": [("h11/_connection.py", "h11/tests/test_connection.py"), ("h11/_events.py", "h11/tests/test_events.py"),
+            ("h11/_headers.py", "h11/tests/test_headers.py"), ("h11/_state.py", "h11/tests/test_state.py"),
+            ("h11/_readers.py", "h11/tests/test_io.py"), ("h11/_writers.py", "h11/tests/test_io.py"),
+            ("h11/_receivebuffer.py", "h11/tests/test_receivebuffer.py")],
+    "tornado": [(f"tornado/{name}.py", f"tornado/test/{name}_test.py") for name in
+                ("escape", "httputil", "template", "options", "routing", "locks", "queues", "util")],
+    "rich": [(f"rich/{name}.py", f"tests/test_{name}.py") for name in
+             ("text", "table", "segment", "style", "cells", "color", "columns", "markup", "padding", "panel", "ratio")],
+    "docutils": [("docutils/utils/__init__.py", "test/test_utils/test__init__.py"),
+                 ("docutils/nodes.py", "test/test_nodes.py"), ("docutils/statemachine.py", "test/test_statemachine.py"),
+                 ("docutils/io.py", "test/test_io.py")],
+    "humanize": [("src/humanize/number.py", "tests/test_number.py"), ("src/humanize/time.py", "tests/test_time.py"),
+                 ("src/humanize/filesize.py", "tests/test_filesize.py"),
+                 ("src/humanize/lists.py", "tests/test_lists.py")],
+    "sqlparse": [("sqlparse/engine/grouping.py", "tests/test_grouping.py"), ("sqlparse/sql.py", "tests/test_parse.py"),
+                 ("sqlparse/filters/reindent.py", "tests/test_format.py"),
+                 ("sqlparse/engine/statement_splitter.py", "tests/test_split.py")],
+    "tinydb": [("tinydb/table.py", "tests/test_tables.py"), ("tinydb/queries.py", "tests/test_queries.py"),
+               ("tinydb/utils.py", "tests/test_utils.py"), ("tinydb/database.py", "tests/test_tinydb.py")],
 }  # fmt: skip
-"""By library: a module, and a file of tests that run it."""
+"""Modules of each library, with a file of tests that runs them."""
 SLOW = {"more_itertools": (
     "tests/test_recipes.py",
     ("test_primes", "test_nth_prime_approximate", "test_large", "test_vs_statistics_median",
      "test_nth_prime_tightened_bound"),
 )}  # fmt: skip
-"""Tests that take seconds each and are left out, for both ways."""
+"""Tests that take seconds each. Neither way runs them."""
 SWAPS = [(" + ", " - "), (" - ", " + "), (" < ", " <= "), (" > ", " >= "), (" == ", " != "), (" and ", " or "),
          (" is not ", " is "), (" not in ", " in "), ("True", "False"), ("0", "1"), ("1", "2"), ("[0]", "[-1]"),
          (" is None", " is not None"), ("if not ", "if ")]  # fmt: skip
-MOST_FAILED, TAIL, SHORT = 25, 30, 5
-WITHIN_S = 300
+CLIENT = "claude-code"
+MAX_FAILING = 25
+CONTEXT_LINES = 4
+"""Lines that a shell agent's edit tool shows before and after an edit."""
+FUNCTION_LINES = 80
+"""Maximum number of lines of a function that the shell prints."""
+RUN_S = 300
 CPU_S = 30
-"""Processor time that a run of tests may take, or another mutation is drawn: which, no other load decides."""
+"""Processor time of one run of tests. A bug whose tests need more is not used."""
 
 
 @dataclass(frozen=True)
 class Bug:
-    """A mutation of one line of a library: the texts of the file before and after it, and the line in both."""
+    """A changed line of a library, with the file before (`right`) and after (`wrong`) the change."""
 
     source: str
     tests: str
     right: str
     wrong: str
     line: int
-    function: tuple[int, int]
-    """The first and last line of the function."""
+    function: str
+    """The qualified name of the function, as `Class.method`."""
+    span: tuple[int, int]
+    """The first and the last line of the function."""
 
-    def lines(self, text):
-        """The line, with some before it where the wrong one is not the only one of its kind."""
-        one = self.wrong.splitlines(keepends=True)[self.line - 1]
+    def changed_lines(self, text):
+        """Return the changed line of a text, with lines before it if it is not unique."""
         lines = text.splitlines(keepends=True)
-        return "".join(lines[self.line - 1 if self.wrong.count(one) == 1 else max(0, self.line - 4) : self.line])
+        wrong = self.wrong.splitlines(keepends=True)
+        for before in range(CONTEXT_LINES * 2):
+            first = max(0, self.line - 1 - before)
+            if self.wrong.count("".join(wrong[first : self.line])) == 1:
+                return "".join(lines[first : self.line])
+        return ""
+
+    def is_shown_in(self, texts):
+        """Return whether the texts show the wrong line."""
+        line = json.dumps(self.wrong.splitlines()[self.line - 1].strip(), ensure_ascii=False)[1:-1]
+        return any(line in text for text in texts)
 
 
 @dataclass
 class Way:
-    """What one way took."""
+    """What one way of fixing took."""
 
     calls: int = 0
-    read: int = 0
-    said: list = field(default_factory=list)
+    bytes: int = 0
+    waited_s: float = 0.0
     texts: list = field(default_factory=list)
+    untrue: list = field(default_factory=list)
 
-    def take(self, text):
+    def read(self, text):
         self.calls += 1
         self.texts.append(text)
-        self.read += len(text.encode())
+        self.bytes += len(text.encode())
         return text
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("interpreter")
+    parser.add_argument("interpreters", nargs="+")
     parser.add_argument("--seed", type=int, default=20)
-    parser.add_argument("--fixes", type=int, default=20)
-    parser.add_argument("--library", choices=LIBRARIES, action="append", help="these alone: each has draws of its own")
+    parser.add_argument("--fixes", type=int, default=20, help="bugs of each library")
+    parser.add_argument("--library", choices=LIBRARIES, action="append")
+    parser.add_argument("--results", type=Path, help="a file of JSON lines; bugs that it has are not tried again")
     parser.add_argument("--texts", type=Path, help="a folder for the texts that each way read")
-    parser.add_argument("--test", choices=("file", "affected"), default="affected")
-    asked = parser.parse_args()
-    rows, untrue = [], []
-    names = list(LIBRARIES)
-    for place, name in enumerate(names):
-        if name not in (asked.library or names):
-            continue
-        count, chance = len(range(place, asked.fixes, len(names))), random.Random(f"{asked.seed} {name}")
-        with tempfile.TemporaryDirectory() as folder:
-            lay(
-                next(asked.folder.glob(f"{name}-*/")),
-                Path(folder) / "workspace",
-                asked.interpreter,
-                *SLOW.get(name, ()),
-            )
-            with serving(folder, "--repl", "python") as live, live.client() as client:
-                client.call("evaluate_code", code="1", timeoutMs=120_000)
-                for _ in range(count):
-                    bug, red = drawn(live.workspace, LIBRARIES[name], chance)
-                    shell, codriver = Way(), Way()
-                    by_codriver(live, client, bug, red, codriver, asked.test)
-                    by_shell(live.workspace, bug, shell)
-                    rows.append((shell, codriver))
-                    if asked.texts:
-                        asked.texts.mkdir(parents=True, exist_ok=True)
-                        for kind, way in (("shell", shell), ("codriver", codriver)):
-                            (asked.texts / f"{name}-{len(rows):02}-{kind}.txt").write_text("\n\n".join(way.texts))
-                    untrue += codriver.said
-                    say(f"{name:15} {bug.source}:{bug.line:<5} {len(red):3} red   shell {shell.calls} calls"
-                        f" {shell.read:6} bytes   codriver {codriver.calls} calls {codriver.read:6} bytes  "
-                        + "; ".join(codriver.said))  # fmt: skip
-    ratios = [codriver.read / shell.read for shell, codriver in rows]
-    more = max(codriver.calls - shell.calls for shell, codriver in rows)
-    say(f"{len(rows)} fixes: at most {more:+} calls, {statistics.median(ratios):.2f} of the bytes at the median "
-        f"({min(ratios):.2f} to {max(ratios):.2f}), {len(untrue)} untrue answers")  # fmt: skip
+    given = parser.parse_args()
+    rows = []
+    if given.results and given.results.exists():
+        rows = [json.loads(line) for line in given.results.read_text().splitlines()]
+    for library in given.library or LIBRARIES:
+        for number, interpreter in enumerate(given.interpreters):
+            numbers = range(number, given.fixes, len(given.interpreters))
+            done = {row["number"] for row in rows if row["library"] == library and row["seed"] == given.seed}
+            if {*numbers} - done:
+                rows += fixes_of(given, library, interpreter, [one for one in numbers if one not in done])
+    summarize(rows)
 
 
-def say(words):
-    sys.stdout.write(f"{words}\n")
+def fixes_of(given, library, interpreter, numbers):
+    """Fix bugs of one library with one interpreter, and return a row for each."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        source = next(given.folder.glob(f"{library}-*/"))
+        copy_library(source, Path(folder) / "workspace", interpreter, *SLOW.get(library, ()))
+        with serving(folder, "--repl", "python") as live, live.client(name=CLIENT) as client:
+            ask(client, Way(), "evaluate_code", code="1", timeoutMs=120_000)
+            failing_before = [
+                tests for tests in dict.fromkeys(tests for _, tests in LIBRARIES[library])
+                if failing(live.workspace, tests)
+            ]  # fmt: skip
+            modules = [pair for pair in LIBRARIES[library] if pair[1] not in failing_before]
+            for number in numbers:
+                bug, failed = draw(live.workspace, modules, random.Random(f"{given.seed} {library} {number}"))
+                shell, codriver = Way(), Way()
+                fix_with_codriver(live, client, bug, failed, codriver)
+                fix_with_shell(live.workspace, bug, shell)
+                row = {
+                    "library": library, "seed": given.seed, "number": number, "python": Path(interpreter).parts[-3],
+                    "bug": f"{bug.source}:{bug.line}", "failed": len(failed), "untrue": codriver.untrue,
+                    "calls": [shell.calls, codriver.calls], "bytes": [shell.bytes, codriver.bytes],
+                    "seconds": [round(shell.waited_s, 2), round(codriver.waited_s, 2)],
+                    "first": len(codriver.texts[0].encode()),
+                }  # fmt: skip
+                rows.append(row)
+                save(given, row, {"shell": shell, "codriver": codriver})
+    return rows
+
+
+def save(given, row, ways):
+    line = json.dumps(row)
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
+    if given.results:
+        with given.results.open("a") as file:
+            file.write(f"{line}\n")
+    if given.texts:
+        given.texts.mkdir(parents=True, exist_ok=True)
+        for name, way in ways.items():
+            (given.texts / f"{row['library']}-{row['number']:02}-{name}.txt").write_text("\n\n".join(way.texts))
 
 
-def lay(source, workspace, interpreter, slow_file=None, slow=()):
-    """Lay a library out as a workspace whose environment has what the interpreter's has, but not that library."""
-    shutil.copytree(source, workspace)
+def summarize(rows):
+    if not rows:
+        return
+    ratios = {name: [row[name][1] / max(row[name][0], 0.01) for row in rows] for name in ("bytes", "seconds")}
+    untrue = sum(bool(row["untrue"]) for row in rows)
+    sys.stdout.write(
+        f"{len(rows)} fixes: {statistics.median(row['calls'][1] for row in rows)} calls at the median"
+        f" (shell {statistics.median(row['calls'][0] for row in rows)}),"
+        f" {sum(row['calls'][1] == 2 for row in rows)} in two; "
+        f"{statistics.median(ratios['bytes']):.2f} of the bytes"
+        f" ({min(ratios['bytes']):.2f} to {max(ratios['bytes']):.2f}), "
+        f"{statistics.median(ratios['seconds']):.2f} of the waiting; {untrue} with untrue answers\n"
+    )
+
+
+def copy_library(source, workspace, interpreter, slow_file=None, slow=()):
+    """Copy a library as a workspace, whose environment has the packages of the interpreter's."""
+    shutil.copytree(source, workspace, ignore=shutil.ignore_patterns(".git"))
     for name in slow:
         file = workspace / slow_file
         file.write_text(file.read_text().replace(f"def {name}(", f"def left_out_{name}("))
     subprocess.run([interpreter, "-m", "venv", "--without-pip", workspace / ".venv"], check=True)
-    ask = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    home = subprocess.check_output([interpreter, "-c", ask], text=True).strip()
-    library = next((workspace / ".venv" / "lib").glob("python3*")) / "site-packages"
-    (library / "all.pth").write_text(f"{home}\n")
+    query = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    packages = subprocess.check_output([interpreter, "-c", query], text=True).strip()
+    site = next((workspace / ".venv" / "lib").glob("python3*")) / "site-packages"
+    sources = workspace / "src" if (workspace / "src").is_dir() else workspace
+    (site / "all.pth").write_text(f"{sources}\n{packages}\n")
 
 
-def drawn(workspace, modules, chance):
-    """A mutation that turns some tests red, and those. A file of tests that has red ones before is left out."""
-    red_before = [tests for tests in {tests: 0 for _, tests in modules} if failing(workspace, tests)]
+def functions_in(text):
+    """Return the functions of a module, as pairs of a qualified name and a node."""
+
+    def walk(node, names):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield ".".join([*names, child.name]), child
+            elif isinstance(child, ast.ClassDef):
+                yield from walk(child, [*names, child.name])
+
+    return list(walk(ast.parse(text), []))
+
+
+def draw(workspace, modules, chance):
+    """Draw a change of one line that makes some tests fail, the same ones twice. Return it with their names."""
     while True:
         source, tests = chance.choice(modules)
-        if tests in red_before:
-            continue
         text = (workspace / source).read_text()
-        functions = [one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef)]
-        one = chance.choice(functions)
-        number = chance.randrange(one.body[0].lineno, one.end_lineno + 1)
+        function, node = chance.choice(functions_in(text))
+        number = chance.randrange(node.body[0].lineno, node.end_lineno + 1)
         lines = text.splitlines(keepends=True)
-        if re.search(r'"""|>>>|#', lines[number - 1]) or number <= end_of_docstring(one):
+        if re.search(r'"""|>>>|#', lines[number - 1]) or number <= end_of_docstring(node):
             continue
-        made = [lines[number - 1].replace(old, new, 1) for old, new in SWAPS if old in lines[number - 1]]
-        if not made:
+        changes = [lines[number - 1].replace(old, new, 1) for old, new in SWAPS if old in lines[number - 1]]
+        if not changes:
             continue
-        lines[number - 1] = chance.choice(made)
+        lines[number - 1] = chance.choice(changes)
         wrong = "".join(lines)
         try:
             ast.parse(wrong)
         except SyntaxError:
             continue
-        bug = Bug(source, tests, text, wrong, number, (one.lineno, one.end_lineno))
-        if wrong.count(bug.lines(wrong)) != 1:
+        bug = Bug(source, tests, text, wrong, number, function, (node.lineno, node.end_lineno))
+        if not bug.changed_lines(wrong):
             continue
         (workspace / source).write_text(wrong)
-        red = failing(workspace, tests)
-        # A test that minds the time may fail of the machine's load.
-        is_stable = red is not None and 0 < len(red) <= MOST_FAILED and failing(workspace, tests) == red
+        failed = failing(workspace, tests)
+        is_stable = failed is not None and 0 < len(failed) <= MAX_FAILING and failing(workspace, tests) == failed
         (workspace / source).write_text(text)
         if is_stable:
-            return bug, red
+            return bug, failed
 
 
 def end_of_docstring(function):
-    """The last line of a function's docstring; 0 where it has none."""
+    """Return the last line of a function's docstring, or 0 if it has none."""
     return function.body[0].end_lineno if ast.get_docstring(function) is not None else 0
 
 
-def pytest(workspace, *options):
-    """The output of pytest in a new process that has compiled nothing before; None where it takes too long."""
-    with tempfile.TemporaryDirectory() as cache:
-        environ = {**os.environ, "PYTHONPYCACHEPREFIX": cache, "PYTHONPATH": f"{workspace}:{workspace / 'src'}"}
-        command = [workspace / ".venv" / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
-        try:
-            done = subprocess.run(
-                command, cwd=workspace, env=environ, capture_output=True, text=True, timeout=WITHIN_S, check=False,
-                preexec_fn=bound,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired:
-            return None
-        return None if done.returncode < 0 else done.stdout
+def pytest(workspace, *options, cache=None):
+    """Return the output of pytest in a new process, or None if it takes too long."""
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    if cache is not None:
+        environ["PYTHONPYCACHEPREFIX"] = cache
+    command = [workspace / ".venv" / "bin" / "python", "-m", "pytest", "-q", *options]
+    try:
+        done = subprocess.run(
+            command, cwd=workspace, env=environ, capture_output=True, text=True, timeout=RUN_S, check=False,
+            preexec_fn=limit_processor_time,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return None
+    return None if done.returncode < 0 else done.stdout
 
 
-def bound():
+def limit_processor_time():
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
 
 
 def failing(workspace, tests):
-    """The names of the tests that fail in a new process; None where it takes too long, or none is collected."""
+    """Return the tests that fail in a new process that compiles everything, or None if it gives no report."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        if pytest(workspace, tests, f"--junitxml={report}") is None or not report.exists():
+        options = (tests, "-p", "no:cacheprovider", f"--junitxml={report}")
+        if pytest(workspace, *options, cache=folder) is None or not report.exists():
             return None
         cases = list(ET.parse(report).iter("testcase"))
         names = [case.get("name") for case in cases if case.find("failure") is not None]
         return None if any(case.find("error") is not None for case in cases) or not cases else sorted(names)
 
 
-def by_shell(workspace, bug, way):
-    """The fix by a shell and an editor, which answers with the lines around the edit."""
+def fix_with_shell(workspace, bug, way):
+    """Fix a bug with a shell and an edit tool that answers with the lines around the edit."""
     file = workspace / bug.source
     file.write_text(bug.wrong)
-    way.take("\n".join(pytest(workspace, bug.tests).splitlines()[-TAIL:]))
-    way.take(looked_at(bug))
+    shell_test(workspace, bug, way)
+    first, last = bug.span
+    way.read("\n".join(bug.wrong.splitlines()[first - 1 : min(last, first + FUNCTION_LINES)]))
     file.write_text(bug.right)
     lines = bug.right.splitlines()
-    shown = [
-        f"{number}\t{lines[number - 1]}" for number in range(max(1, bug.line - 4), min(len(lines), bug.line + 4) + 1)
-    ]
-    way.take(f"The file {file} has been updated.\n" + "\n".join(shown))
-    way.take("\n".join(pytest(workspace, bug.tests).splitlines()[-SHORT:]))
+    numbers = range(max(1, bug.line - CONTEXT_LINES), min(len(lines), bug.line + CONTEXT_LINES) + 1)
+    way.read(f"The file {file} has been updated.\n" + "\n".join(f"{one}\t{lines[one - 1]}" for one in numbers))
+    shell_test(workspace, bug, way)
 
 
-def looked_at(bug):
-    first, last = bug.function
-    return "\n".join(bug.wrong.splitlines()[first - 1 : min(last, first + 80)])
+def shell_test(workspace, bug, way):
+    start = time.monotonic()
+    output = pytest(workspace, "-x", "--tb=short", bug.tests)
+    way.waited_s += time.monotonic() - start
+    way.read(output or "")
 
 
-def by_codriver(live, client, bug, red, way, test):
-    """The fix through Codriver, whose answers are held against new processes."""
+def fix_with_codriver(live, client, bug, failed, way):
+    """Fix a bug with Codriver, and check its answers against new processes."""
     file = live.workspace / bug.source
-    ask(client, Way(), "run_tests", namespace=bug.tests)  # the REPL has been at work here
+    ask(client, Way(), "run_tests", paths=[bug.tests])  # the REPL has been used before
     file.write_text(bug.wrong)
-    told = ask(client, way, "run_tests", namespace=bug.tests)
-    rows = told.get("results", ())
-    names = [bare(row["test"]) for row in rows] + [
-        bare(one.rpartition(":")[0]) for row in rows for one in row.get("alike", ())
-    ]
-    only = [bare(name) for name in told.get("onlyInThisRepl", ())]
-    beside = [bare(name) for name in told.get("redInNewProcess", ())]
-    # Of a test of several parts each that fails is told.
-    parts = len(names) - len({*names}) if len(names) == told.get("failed", 0) + told.get("errors", 0) else 0
-    count = told.get("failed", 0) + told.get("errors", 0) + len(beside) - parts
-    is_said = not told["ok"] and {*names, *beside} <= {*red, *only} and count == len(red) + len(only)
-    check(way, is_said, f"red are {len(red)}, told were {count}: {sorted({*names} - {*red})}")
-    check(way, not {*only} & {*red}, f"red in this REPL alone, which is not so: {only}")
-    way.take(looked_at(bug))
-    edit = {"filePath": bug.source, "oldText": bug.lines(bug.wrong)}
-    act = {"load": True, "test": ["affected"] if test == "affected" else [bug.tests], "onFailure": "restore"}
-    still = bug.lines(bug.wrong).rstrip("\n") + "  # mended\n"
-    refused = ask(client, Way(), "edit_files", edits=[{**edit, "newText": still}], **act)
-    is_back = file.read_text() == bug.wrong
-    check(way, not refused["ok"] and "restored" in refused and is_back, f"a wrong fix was kept: {refused}")
+    check_failures(way, ask(client, way, "run_tests", paths=[bug.tests]), failed)
+    if not bug.is_shown_in(way.texts):
+        ask(client, way, "symbol_info", symbol=f"{bug.source}:{bug.line}")
+    if not bug.is_shown_in(way.texts):
+        module = bug.source.removeprefix("src/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        ask(client, way, "symbol_info", symbol=f"{module}.{bug.function}")
+    if not bug.is_shown_in(way.texts):
+        way.untrue.append("no answer showed the line")
+    edit = {"filePath": bug.source, "oldText": bug.changed_lines(bug.wrong)}
+    act = {"load": True, "test": ["affected"], "onFailure": "restore"}
+    still_wrong = bug.changed_lines(bug.wrong).rstrip("\n") + "  # fixed\n"
+    answer = ask(client, Way(), "edit_files", edits=[{**edit, "newText": still_wrong}], **act)
+    is_reported = not answer["ok"] or bool(answer.get("failedBefore"))
+    expect(way, is_reported, f"an edit that fixes nothing is said to pass: {answer}")
     file.write_text(bug.wrong)
-    done = ask(client, way, "edit_files", edits=[{**edit, "newText": bug.lines(bug.right)}], **act)
-    is_kept = done["ok"] and file.read_text() == bug.right
-    check(way, is_kept, f"the right fix was taken back: {json.dumps(done)[:600]}")
+    answer = ask(client, way, "edit_files", edits=[{**edit, "newText": bug.changed_lines(bug.right)}], **act)
+    is_kept = answer["ok"] and file.read_text() == bug.right
+    expect(way, is_kept, f"the right fix was not accepted: {json.dumps(answer)[:900]}")
     drift = ask(client, Way(), "what_changed")["differences"]
-    check(way, drift == [], f"drift that is none: {drift}")
+    expect(way, drift == [], f"untrue drift: {drift}")
     file.write_text(bug.right)
-    check(way, failing(live.workspace, bug.tests) == [], "the fix of the script is none")
+    edit = {"filePath": bug.source, "oldText": bug.changed_lines(bug.right), "newText": bug.changed_lines(bug.wrong)}
+    if bug.right.count(edit["oldText"]) == 1:
+        answer = ask(client, Way(), "edit_files", edits=[edit], **act)
+        is_back = not answer["ok"] and file.read_text() == bug.right
+        expect(way, is_back, f"an edit that breaks tests was kept: {json.dumps(answer)[:900]}")
+    file.write_text(bug.right)
+    expect(way, failing(live.workspace, bug.tests) == [], "tests fail with the right file")
+
+
+def check_failures(way, answer, failed):
+    """Compare the failures of an answer with those of a new process."""
+    rows = answer.get("results", ())
+    names = {
+        bare(name) for row in rows for name in (row["test"], *(one.rpartition(":")[0] for one in row.get("alike", ())))
+    }
+    names |= {bare(name) for name in answer.get("failedAlso", ())}
+    expect(way, not answer["ok"], f"run_tests is ok, but {failed} fail")
+    expect(way, names <= {*failed}, f"failed only in the answer: {sorted(names - {*failed})}")
+    count = answer.get("failed", 0) + answer.get("errors", 0)
+    expect(way, count == len(failed), f"{len(failed)} tests fail, the answer counts {count}")
 
 
 def ask(client, way, tool, **arguments):
-    """The answer of a tool, each that had to be waited for counted, as a model reads them."""
-    began = time.monotonic()
-    answer = answered(client, way, tool, arguments)
-    identity = answer.get("evaluationId")
-    while answer.get("status") == "running" and time.monotonic() < began + WITHIN_S:
-        answer = answered(client, way, "get_evaluation", {"evaluationId": identity, "waitMs": 60_000})
+    """Call a tool, wait for its evaluation, and return the last answer."""
+    start = time.monotonic()
+    answer = call(client, way, tool, arguments)
+    while answer.get("status") == "running" and time.monotonic() < start + RUN_S:
+        identity = answer["evaluationId"]
+        answer = call(client, way, "get_evaluation", {"evaluationId": identity, "waitMs": 60_000})
+    way.waited_s += time.monotonic() - start
     return answer
 
 
-def answered(client, way, tool, arguments):
-    lean = {"detail": False} if tool in EVALUATING else {}  # which the small client asks for else
+def call(client, way, tool, arguments):
+    lean = {"detail": False} if tool in EVALUATING else {}  # the test client would ask for details
     answer = client.call(tool, **arguments, **lean)
-    way.take(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
+    way.read(json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
     return answer
 
 
 def bare(name):
-    """A test's name without its class."""
+    """Return a test's name without its file and class."""
     plain, bracket, rest = name.partition("[")
-    return plain.rpartition(".")[2] + bracket + rest
+    return re.split(r"[.:]", plain)[-1] + bracket + rest
 
 
-def check(way, holds, words):
+def expect(way, holds, text):
     if not holds:
-        way.said.append(words)
+        way.untrue.append(text)
 
 
 if __name__ == "__main__":

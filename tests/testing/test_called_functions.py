@@ -41,9 +41,31 @@ class Cart:
     def empty():
         return Cart()
 
+    def __call__(self, name):
+        return len(self.lines)
+
+    def __contains__(self, item):
+        return True
+
+    def __eq__(self, other):
+        return other is self
+
+    def __len__(self):
+        return 0
+
+    def __getitem__(self, place):
+        return place
+
+is_test_running = True
+
 class Lazy:
     def __getattr__(self, name):
+        if is_test_running:
+            return self
         raise SystemExit("no code of the project may run")
+
+    def price(self):
+        return 2
 
 lazy = Lazy()
 """
@@ -66,6 +88,7 @@ def run(tmp_path):
             space["test"]()
         except AssertionError:
             trace = sys.exc_info()[2].tb_next
+        vars(shop)["is_test_running"] = False
         found = called_by(trace.tb_frame, trace.tb_lineno, lambda one: one == str(tmp_path / "shop.py"))
         return [one["function"] for one in found]
 
@@ -82,6 +105,13 @@ def run(tmp_path):
         ("cart = Cart([1])\nassert cart.total() == 5", ["total", "__init__", "price"]),
         ("assert Cart.empty().size == 1", ["empty", "__init__"]),
         ("assert rate() == 2", ["rate"]),
+        ("assert Cart([1]).total() == 5", ["total", "__init__", "price"]),
+        ("value = Lazy().some.place.price()\nassert value == 1", ["price"]),
+        ("cart = Cart()\nassert cart('a') == 1", ["__call__", "__init__"]),
+        ("cart = Cart()\nassert 1 not in cart", ["__contains__", "__init__"]),
+        ("cart = Cart()\nassert cart == 1", ["__eq__", "__init__"]),
+        ("cart = Cart()\nassert len(cart) == 1", ["__len__", "__init__"]),
+        ("cart = Cart()\nassert cart[0] == 1", ["__getitem__", "__init__"]),
         ("assert max(1, 2) == 3", []),
         ("assert 1 == 2", []),
         ("assert 1 == 2 and lazy.anything()", []),

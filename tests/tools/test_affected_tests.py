@@ -96,6 +96,16 @@ def test_a_right_edit_says_how_many_passed_and_why_these_ran(live, client):
     assert (answer["tests"]["passed"], answer["chosen"]) == (4, "2 files that import it")
 
 
+def test_affected_tests_and_named_ones_run_together(live, client):
+    answer = edit(client, SAME, test=["affected", "test_apart.py::test_apart"])
+    assert (answer["ok"], answer["tests"]["passed"]) == (True, 5), answer
+    assert answer["chosen"].endswith("2 files that import it")
+    worse = {"filePath": "price.py", "oldText": SAME["newText"], "newText": WRONG["newText"]}
+    answer = edit(client, worse, test=["test_apart.py", "affected"])
+    assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
+    assert [row["test"] for row in answer["results"]] == ["test_flow.py::test_total"]
+
+
 def test_what_the_project_keeps_out_of_its_runs_takes_no_right_edit_back(live, client):
     settings, folder = live.workspace / "pytest.ini", live.workspace / "kept" / "out"
     folder.mkdir(parents=True, exist_ok=True)

@@ -149,7 +149,7 @@ def test_the_unit_of_a_timeout_is_not_guessed():
 def test_a_refusal_names_the_arguments_of_an_object_within_a_list():
     with pytest.raises(RefusedError) as refused:
         parse(TOOLS["edit_files"], {"edits": [{"filePath": "a.py", "oldText": "a", "newText": "b", "targetLine": 1}]})
-    assert refused.value.details["problems"][0]["argument"] == "edits.0.targetLine"
+    assert ": edits.0.targetLine: " in refused.value.message
     assert "did you mean targetLineText?" in refused.value.message
     assert "each of edits accepts" in refused.value.hint
     assert "overwrite" in refused.value.hint

@@ -116,7 +116,8 @@ def test_every_type_of_edit_is_there(client, greet, live):
 def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, edit, problem):
     answer = client.call("edit_files", edits=[SHOUT, {"filePath": "src/greet.clj", **edit}])
     assert answer["reason"] == "bad-arguments"
-    assert answer["problems"] == [{"argument": "edits.1", "problem": problem}]
+    assert answer["message"] == f"edit_files cannot use these arguments: edits.1: {problem}"
+    assert "problems" not in answer
     assert greet.read_text() == GREET
 
 
@@ -130,7 +131,7 @@ def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client,
 @pytest.mark.parametrize("edits", [[], "[]"])
 def test_an_empty_list_of_edits_is_refused_with_the_fields_of_an_edit(client, edits):
     answer = client.call("edit_files", edits=edits)
-    assert answer["problems"] == [{"argument": "edits.0", "problem": "the list is empty: pass at least one item"}]
+    assert answer["message"].endswith(": edits.0: the list is empty: pass at least one item")
     assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, ")
 
 
@@ -210,7 +211,7 @@ class TestSettings:
         with served() as live, live.client() as client:
             answer = client.call("edit_files", edits=[edit])
             assert answer["reason"] == "edits-refused"
-            assert "../other/a.clj is outside of the workspace" in answer["message"]
+            assert "../other/a.clj lies outside the workspace" in answer["message"]
             assert not (tmp_path / "other").exists()
 
     def test_edits_outside_the_workspace_can_be_allowed(self, served, tmp_path):

@@ -112,6 +112,18 @@ def test_of_many_failures_the_first_three_show_their_code(client):
     assert [("source" in row) for row in answer["results"]] == [True, True, True, False, False]
 
 
+def test_a_function_that_several_failures_have_in_common_is_shown_once(live, client):
+    (live.workspace / "test_twice.py").write_text(
+        "import shop\n\n\ndef test_one():\n    assert shop.discounted(1) == 2\n\n\n"
+        "def test_two():\n    assert shop.discounted(2) == 3\n\n\n"
+        "def test_three():\n    assert shop.price({'price': 2}, 1) == 3\n"
+    )
+    answer = client.call("run_tests", paths=["test_twice.py"], timeoutMs=60_000, detail=False)
+    shown = [row.get("source", "").partition("\n")[0] for row in answer["results"]]
+    assert shown == ["shop.py:9 in discounted", "", "shop.py:4 in price"]
+    assert str(answer["results"]).count("def discounted") == 1
+
+
 def test_a_file_that_changed_since_the_run_is_not_shown(live, client):
     """Its lines are no longer those that ran."""
     file = live.workspace / "shop.py"

@@ -1,7 +1,7 @@
-"""Find the project's functions that a failed statement called, one of which may have returned a wrong value.
+"""The project's functions that a failed statement called: a wrong value was made in one of them.
 
-Functions are found by name, in the statement and in those that assigned its variables. No code of the project runs:
-attributes are read as they are stored.
+They are found by their names, in the statement and in those that assigned its variables. Nothing is called, and no code
+of the project runs: attributes are looked up as they are stored.
 """
 
 from __future__ import annotations
@@ -20,19 +20,52 @@ if TYPE_CHECKING:
 MOST = 4
 """Maximum number of functions that are reported."""
 MOST_CHARACTERS = 2**19
-"""Maximum size of a file that is parsed."""
+"""Maximum size of a file that is parsed, in characters."""
 MISSING = object()
+CALLED = "()"
+"""Stands for a call in a dotted name."""
+BUILTINS = {
+    "str": ("__str__", "__repr__"),
+    "repr": ("__repr__",),
+    "len": ("__len__",),
+    "bool": ("__bool__", "__len__"),
+    "hash": ("__hash__",),
+    "iter": ("__iter__",),
+    "next": ("__next__",),
+    "list": ("__iter__",),
+    "tuple": ("__iter__",),
+    "set": ("__iter__",),
+    "dict": ("__iter__",),
+    "sorted": ("__iter__",),
+    "reversed": ("__reversed__",),
+    "int": ("__int__",),
+    "float": ("__float__",),
+    "bytes": ("__bytes__",),
+    "abs": ("__abs__",),
+    "round": ("__round__",),
+    "format": ("__format__",),
+}
+"""Methods that a built-in function calls on its first argument. The first one that the class defines is called."""
+OPERATORS = {
+    "Eq": "__eq__", "NotEq": "__ne__", "Lt": "__lt__", "LtE": "__le__", "Gt": "__gt__", "GtE": "__ge__",
+    "Add": "__add__", "Sub": "__sub__", "Mult": "__mul__", "MatMult": "__matmul__", "Div": "__truediv__",
+    "FloorDiv": "__floordiv__", "Mod": "__mod__", "Pow": "__pow__", "BitAnd": "__and__", "BitOr": "__or__",
+    "BitXor": "__xor__", "LShift": "__lshift__", "RShift": "__rshift__", "UAdd": "__pos__", "USub": "__neg__",
+    "Invert": "__invert__",
+}  # fmt: skip
+"""Methods that an operator calls on its left operand."""
 
 
 def called_by(frame: FrameType, line: int, is_project_file: Callable[[str], bool]) -> list[Values]:
-    """Return the location of each function that a statement of a frame called, last call first.
+    """Return the place of each function that the statement at a line of a frame called, the last called first.
 
-    The functions that these call in turn follow. `is_own` returns whether a file belongs to the project and is not a
+    The functions that these call in turn follow. `is_project_file` returns whether a file belongs to the project and is not a
     test file.
     """
     found: dict[CodeType, types.FunctionType] = {}
-    for path in _names_called(frame, line):
-        _add(_resolved(path, {**frame.f_globals, **frame.f_locals}), found, is_project_file)
+    space = {**frame.f_globals, **frame.f_locals}
+    for path, methods in _names_called(frame, line):
+        _add(_resolved(path, space, methods), found, is_project_file)
     for function in list(found.values()):
         for name in _names_in(function.__code__):
             _add(_resolved([name], function.__globals__), found, is_project_file)
@@ -41,8 +74,11 @@ def called_by(frame: FrameType, line: int, is_project_file: Callable[[str], bool
     ]
 
 
-def _names_called(frame: FrameType, line: int) -> list[list[str]]:
-    """Return the dotted names that a statement called, and then those in assignments of its variables."""
+def _names_called(frame: FrameType, line: int) -> list[tuple[list[str], tuple[str, ...]]]:
+    """Return the dotted names of what a statement called, then of what made its variables.
+
+    A name with methods is a value, and Python called one of these methods on it.
+    """
     import ast
     import linecache
 
@@ -66,40 +102,78 @@ def _names_called(frame: FrameType, line: int) -> list[list[str]]:
         and isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign))
         and used & {name.id for name in ast.walk(one) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     ]
-    names: list[list[str]] = []
+    names: list[tuple[list[str], tuple[str, ...]]] = []
     for statement in (failed[-1], *reversed(made)):
-        calls = [one for one in ast.walk(statement) if isinstance(one, ast.Call)]
-        # Arguments are evaluated before the call, so the innermost call returned first.
-        for call in calls:
-            path = _dotted(call.func)
-            if path and path not in names:
-                names.append(path)
+        # Arguments are evaluated before the call, so the innermost returned first.
+        for node in ast.walk(statement):
+            for value, methods in _calls_in(node):
+                path = _dotted(value)
+                if path and (path, methods) not in names:
+                    names.append((path, methods))
     return names
 
 
+def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
+    """Return what a node calls: an expression, and the methods that an operator or a built-in calls on its value."""
+    import ast
+
+    if isinstance(node, ast.Call):
+        yield node.func, ()
+        if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.args:
+            yield node.args[0], BUILTINS[node.func.id]
+    elif isinstance(node, ast.BinOp):
+        yield node.left, (OPERATORS[type(node.op).__name__],)
+    elif isinstance(node, ast.UnaryOp) and type(node.op).__name__ in OPERATORS:
+        yield node.operand, (OPERATORS[type(node.op).__name__],)
+    elif isinstance(node, ast.Subscript):
+        yield node.value, ("__getitem__",)
+    elif isinstance(node, ast.Compare):
+        for left, operator, right in zip([node.left, *node.comparators], node.ops, node.comparators):
+            if isinstance(operator, (ast.In, ast.NotIn)):
+                yield right, ("__contains__", "__iter__")
+            elif type(operator).__name__ in OPERATORS:
+                yield left, (OPERATORS[type(operator).__name__],)
+
+
 def _dotted(node: ast.expr) -> list[str]:
-    """Return the names in `a.b.c`, or an empty list for any other expression."""
+    """Return the names of `a.b.c`, and of `a().b` for an instance of a class; empty for any other expression."""
     import ast
 
     names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.insert(0, node.attr)
-        node = node.value
-    return [node.id, *names] if isinstance(node, ast.Name) else []
+    while True:
+        if isinstance(node, ast.Attribute):
+            names.insert(0, node.attr)
+            node = node.value
+        elif isinstance(node, ast.Call) and names:
+            names.insert(0, CALLED)
+            node = node.func
+        else:
+            return [node.id, *names] if isinstance(node, ast.Name) else []
 
 
-def _resolved(path: list[str], space: Values) -> object:
-    """Return the stored value of a dotted name, or `MISSING`."""
+def _resolved(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> object:
+    """Return the value of a dotted name as it is stored, or its first of some methods, `MISSING` without one.
+
+    The value of a call is unknown, unless it makes an instance: its attributes are those of the class. Methods of many
+    classes return the instance itself, so that a name which is not found otherwise is looked up in the class.
+    """
     import inspect
 
     value: Any = space.get(path[0], MISSING)
-    for name in path[1:]:
-        if value is MISSING:
-            break
-        try:
-            value = inspect.getattr_static(value, name, MISSING)
-        except Exception:  # a class may have a broken method resolution order
-            return MISSING
+    instance_of: type | None = None
+    try:
+        for name in path[1:]:
+            if name == CALLED:
+                instance_of = value if isinstance(value, type) else instance_of
+                value = value if isinstance(value, type) else MISSING
+            else:
+                value = inspect.getattr_static(value, name, MISSING) if value is not MISSING else MISSING
+        if value is MISSING and instance_of is not None and path[-1] != CALLED:
+            value = inspect.getattr_static(instance_of, path[-1], MISSING)
+    except Exception:  # a class may have a broken order of bases
+        return MISSING
+    if methods and value is not MISSING:
+        return next((found for name in methods if (found := _of_class(value, name)) is not MISSING), MISSING)
     return value
 
 
@@ -113,14 +187,25 @@ def _add(value: object, found: dict[CodeType, types.FunctionType], is_project_fi
             value = type.__dict__["__dict__"].__get__(value).get("__init__", MISSING)
         elif type(value) is types.FunctionType and "__wrapped__" in value.__dict__:
             value = value.__dict__["__wrapped__"]
+        elif type(value) is not types.FunctionType and value is not MISSING:
+            value = _of_class(value, "__call__")
         else:
             break
     if type(value) is types.FunctionType and is_project_file(value.__code__.co_filename):
         found.setdefault(value.__code__, value)
 
 
+def _of_class(value: object, name: str) -> object:
+    """Return what the class of a value defines by a name, `MISSING` without it."""
+    for one in type.__dict__["__mro__"].__get__(type(value)):
+        defined = type.__dict__["__dict__"].__get__(one)
+        if name in defined:
+            return defined[name]
+    return MISSING
+
+
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a function uses, including its inner functions, last use first."""
+    """Return the global names that a function uses, those in its inner functions too, the last used first."""
     for constant in reversed(code.co_consts):
         if isinstance(constant, types.CodeType):
             yield from _names_in(constant)

@@ -120,7 +120,7 @@ class LiveSteps:
 
     @property
     def _is_affected(self) -> bool:
-        return list(self._tests) == [AFFECTED]
+        return AFFECTED in self._tests
 
     async def check(self, files: Iterable[str]) -> None:
         """Check that all steps can be done, before anything is written.
@@ -412,12 +412,14 @@ class LiveSteps:
 
     async def _choice(self, outcome: Outcome) -> Choice:
         """Return the test runs of an edit."""
-        if self._is_affected:
-            return await choose(self._call, outcome.files, self._server)
         loaded = [key for key, _ in self._loads.repls.values()]
         serving_keys = [repl.key for one in outcome.files if not isinstance(repl := self._server(one.change.path), str)]
         key = (loaded or serving_keys or [""])[0]
-        return Choice(tuple(TestsRun(key, name) for name in self._tests))
+        named = [TestsRun(key, name) for name in self._tests if name != AFFECTED]
+        if not self._is_affected:
+            return Choice(tuple(named))
+        choice = await choose(self._call, outcome.files, self._server)
+        return replace(choice, runs=tuple(dict.fromkeys([*named, *choice.runs])))
 
     def _server(self, path: Path) -> Repl | str:
         """Return the REPL that serves a file, or the reason why none does."""

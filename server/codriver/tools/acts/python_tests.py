@@ -305,10 +305,12 @@ def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
 def failure_sources(call: Call, job_report: JobReport) -> dict[str, list[str]]:
     """Return the source code where each failure has its cause, by test. See `failure_places`. Blocks.
 
-    Only the first failures are included, and only files that have not changed since the run.
+    Only the first failures are included, and only files that have not changed since the run. Each function is included
+    once.
     """
     workspace, changed = call.services.workspace, set(job_report.changed_files)
     found: dict[str, list[str]] = {}
+    included: set[str] = set()
     for test in _failed_tests(job_report)[:MOST_WHOLE]:
         excerpts: list[str] = []
         left = SOURCE_CHARACTERS
@@ -319,7 +321,10 @@ def failure_sources(call: Call, job_report: JobReport) -> dict[str, list[str]]:
             is_statement = test.failure is not None and frame in test.failure.frames
             text = excerpt_of(Path(frame.file), frame.line, is_marked=is_statement)
             # A function is never cut: of two functions the second is left out if both are too long.
+            if text in included:
+                continue
             if text and (not excerpts or len(text) <= left):
+                included.add(text)
                 excerpts.append(f"{name}:{frame.line} in {frame.function}\n{call.services.log.without_secrets(text)}")
                 left -= len(text)
         if excerpts:

@@ -350,13 +350,11 @@ def _bad_arguments(tool: Tool, errors: list[ArgumentError]) -> RefusedError:
         words = f"each of {'.'.join(map(str, position))} accepts" if position else f"the arguments of {tool.name} are:"
         added = () if position else [name for one in tool.added for name in fields_of(one)]
         known[words] = [*fields_of(model), *added]
-    rows = [{"argument": ".".join(map(str, error.position)) or "arguments", "problem": error.text} for error in errors]
-    lines = "; ".join(f"{row['argument']}: {row['problem']}" for row in rows)
+    lines = "; ".join(f"{'.'.join(map(str, error.position)) or 'arguments'}: {error.text}" for error in errors)
     return refused(
         "bad-arguments",
         f"{tool.name} cannot use these arguments: {lines}",
         hint="; ".join(f"{words} {', '.join(names) or 'none'}" for words, names in known.items()),
-        details={"problems": rows},
     )
 
 
