@@ -211,7 +211,7 @@ class TestSettings:
         with served() as live, live.client() as client:
             answer = client.call("edit_files", edits=[edit])
             assert answer["reason"] == "edits-refused"
-            assert "../other/a.clj lies outside the workspace" in answer["message"]
+            assert "../other/a.clj is outside of the workspace" in answer["message"]
             assert not (tmp_path / "other").exists()
 
     def test_edits_outside_the_workspace_can_be_allowed(self, served, tmp_path):

@@ -57,10 +57,10 @@ OPERATORS = {
 
 
 def called_by(frame: FrameType, line: int, is_project_file: Callable[[str], bool]) -> list[Values]:
-    """Return the place of each function that the statement at a line of a frame called, the last called first.
+    """Return the location of each function that a statement of a frame called, last call first.
 
-    The functions that these call in turn follow. `is_project_file` returns whether a file belongs to the project and is not a
-    test file.
+    The functions that these call in turn follow. `is_project_file` returns whether a file belongs to the project and is
+    not a test file.
     """
     found: dict[CodeType, types.FunctionType] = {}
     space = {**frame.f_globals, **frame.f_locals}
