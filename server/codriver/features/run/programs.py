@@ -68,10 +68,14 @@ class Programs:
     _lost: dict[str, float] = field(default_factory=dict)
     """By REPL: the time at which its connection was seen lost."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
+    _directory: str = ""
+    """The directory of all runs, once it was needed."""
 
     def has_runs(self) -> bool:
         """Whether there may be a run: one system call, made before evaluations."""
-        return os.path.isdir(runs_directory(self.services.workspace))  # noqa: PTH112  # see above
+        if not self._directory:
+            self._directory = os.fspath(runs_directory(self.services.workspace))
+        return os.path.isdir(self._directory)  # noqa: PTH112  # see above
 
     async def look(self) -> list[Member]:
         """Return all processes of all runs, with their names."""
