@@ -251,6 +251,15 @@ def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(
     assert server.state.repls["r2"].generation == 1, "another REPL has its own"
 
 
+def test_the_evaluations_of_a_repl_that_is_gone_keep_the_key_of_their_session(server):
+    server.connect()
+    evaluation = server.evaluate()
+    key = server.state.repls["r1"].key
+    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    assert key != "r1"
+    assert server.state.key_of(server.state.evaluations[evaluation]) == key
+
+
 def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_in_the_same_turn(server):
     server.connect()
     server.evaluate("(+ 1 2)")

@@ -134,7 +134,8 @@ def forgotten(state: State, repl: Repl, action: ReplForgotten) -> Outcome:
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
     generations = with_item(state.generations, repl.id, repl.generation) if repl.generation else state.generations
-    without = replace(state, repls=without_item(state.repls, repl.id), generations=generations)
+    keys = with_item(state.keys_of_forgotten, repl.id, repl.key)
+    without = replace(state, repls=without_item(state.repls, repl.id), generations=generations, keys_of_forgotten=keys)
     return Outcome(without, follow_ups=evaluation_queue.endings(without, repl.id, action.cause))
 
 

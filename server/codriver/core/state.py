@@ -310,14 +310,16 @@ class State:
     """The last position given in the order of turns."""
     generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """By id: the generation of REPLs that were dropped with their port file, so that no generation repeats."""
+    keys_of_forgotten: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By id: the keys of dropped REPLs, by which answers still name the sessions of their evaluations."""
     languages_of_files: frozenset[str] | None = None
     """The languages that files of the workspace are written in; None before the first scan."""
     repl_of_files: str = ""
     """The value of the setting `repl` that the workspace's files suggest; empty if they show no project."""
     repl_needs_trust: bool = False
+    """Whether the user has to accept the workspace before the REPL is started."""
     is_accepted: bool = True
     """Whether the user is known to have accepted the workspace."""
-    """Whether the user has to accept the workspace before the REPL is started."""
     programs: tuple[ListeningProgram, ...] = ()
     """The programs of the workspace that listen on a port, each port once."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
@@ -326,8 +328,9 @@ class State:
 
     def key_of(self, evaluation: Evaluation) -> str:
         """Return the key of an evaluation's session, also for a REPL that is gone."""
-        repl = self.repls.get(evaluation.repl)
-        return repl.session_key(evaluation.session) if repl else evaluation.repl
+        if repl := self.repls.get(evaluation.repl):
+            return repl.session_key(evaluation.session)
+        return self.keys_of_forgotten.get(evaluation.repl, evaluation.repl)
 
     def unfinished(self) -> list[Evaluation]:
         """Return the unfinished evaluations, in the order of their arrival."""
