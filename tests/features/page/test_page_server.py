@@ -577,8 +577,9 @@ def test_an_evaluation_is_interrupted_as_the_human_and_the_log_says_so(page, cli
 def test_an_evaluation_that_waits_for_input_is_answered_from_the_page(page, client):
     begun = client.begin_call("evaluate_code", code="input('name? ') + '!'", who="ann", timeoutMs=30_000)
     with Events(page) as events:
-        waiting = events.row(status="needs-input")
-        assert "name? " in waiting["said"]
+        events.row(status="needs-input")
+        # The prompt may come in a later update than the status.
+        waiting = events.until(lambda rows: next((row for row in rows if "name? " in row.get("said", "")), None))
         assert page.tool("send_input", evaluationId=waiting["id"], text="Eve\n")["ok"]
         assert events.row(id=waiting["id"], status="done")["result"] == "'Eve!'"
     assert client.answer(begun)
