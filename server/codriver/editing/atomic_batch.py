@@ -279,7 +279,7 @@ def restore(
 
 
 class BatchRecords:
-    """The records of all batches of one workspace, in `folder`, which is created with the first."""
+    """The records of all batches of one workspace, in `directory`, which is created with the first."""
 
     def __init__(self, directory: Path, workspace: Path) -> None:
         self._directory = directory

@@ -85,7 +85,7 @@ def is_linked_tree(directory: Path) -> bool:
 
 
 def other_tree(workspace: Path, directory: Path) -> Path | None:
-    """The working tree around `folder`, if it is another tree of the repository of `workspace`. Blocks.
+    """The working tree around `directory`, if it is another tree of the repository of `workspace`. Blocks.
 
     None for the same tree, a tree of another repository, and an unknown one.
     """

@@ -210,9 +210,9 @@ class MessageStream:
 
     `receive` returns the next bytes, an empty string once the client has closed its input, or None when the connection
     is broken. `plain` processes plain requests, which the SDK never sees. All answers go through its `replies`.
-    `behind` loads the SDK for the first client that needs it. `threads` are for parsing long lines, and `room` limits
-    the bytes in unfinished lines of all connections. A client that has closed its input receives outstanding answers
-    for `drain_s`.
+    `behind` loads the SDK for the first client that needs it. `threads` are for parsing long lines, and `line_budget`
+    limits the bytes in unfinished lines of all connections. A client that has closed its input receives outstanding
+    answers for `drain_s`.
     """
 
     def __init__(

@@ -71,7 +71,7 @@ class FirstAnswers:
         }
 
     def in_version(self, protocol: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
-        """Return the result in the form of this protocol version. `kept` says how long the client may cache it."""
+        """Return the result in the form of this protocol version. `caching` says how long the client may cache it."""
         return {**result, **caching, **self.members} if protocol == MODERN else result
 
     def handshake(self, requested: str, *, accepts_skills: bool) -> Result:
@@ -201,7 +201,7 @@ class Results:
         self._settled_at = time.monotonic() + services.durations.settling_s
 
     def in_version(self, version: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
-        """Return the result in the form of this protocol version. `kept` says how long the client may cache it."""
+        """Return the result in the form of this protocol version. `caching` says how long the client may cache it."""
         return self._first.in_version(version, result, caching)
 
     def introduce(self, client: ClientSession, name: str | None) -> None:

@@ -172,7 +172,7 @@ class TestFinished:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Data of a recorder: `functions`, `calls` or `lines`. `problem` explains why it could not record."""
+    """Data of a recorder: `functions`, `calls` or `lines`. `error` explains why it could not record."""
 
     recorder: str
     data: Any

@@ -205,7 +205,7 @@ class _Wait:
                 return
 
     async def _run_query(self, until: int, extract: Callable[[QueryAnswer], T]) -> tuple[Cut | None, T]:
-        """Run the query at the client's turn, and return its truncation, if any, and the result of `take`.
+        """Run the query at the client's turn, and return its truncation, if any, and the result of `extract`.
 
         Raises:
             NoTurnError: the turn did not come in time.

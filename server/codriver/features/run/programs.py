@@ -26,6 +26,7 @@ from codriver.tools.calls.session_choice import used_repls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.repls.contract.adapter_values import AcceptedStream
@@ -68,13 +69,14 @@ class Programs:
     _lost: dict[str, float] = field(default_factory=dict)
     """By REPL: the time at which its connection was seen lost."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
-    _directory: str = ""
-    """The directory of all runs, once it was needed."""
+    _directory: Path = field(init=False)
+    """The directory of all runs."""
+
+    def __post_init__(self) -> None:
+        self._directory = runs_directory(self.services.workspace)
 
     def has_runs(self) -> bool:
         """Whether there may be a run: one system call, made before evaluations."""
-        if not self._directory:
-            self._directory = os.fspath(runs_directory(self.services.workspace))
         return os.path.isdir(self._directory)  # noqa: PTH112  # see above
 
     async def look(self) -> list[Member]:
@@ -115,8 +117,7 @@ class Programs:
             ReplUnreachableError: it is gone, or does not answer.
         """
         name, _slot, pid = place.split("/")
-        directory = runs_directory(self.services.workspace) / name
-        stream, applications = await request_stream(directory, int(pid))
+        stream, applications = await request_stream(self._directory / name, int(pid))
         self.applications[f"{PROTOCOL}://{place}"] = applications
         return stream
 

@@ -324,7 +324,7 @@ def _loaded(text: bytes | bytearray) -> object:
 def _without_long_strings(
     content: bytes | bytearray, strings: dict[str, str], token: str
 ) -> Generator[None, None, bytes]:
-    """The content with a name in the place of each long text, which `texts` gets; elements and levels are counted."""
+    """The content with a name in the place of each long text, which `strings` gets; elements and levels are counted."""
     parts: list[bytes | bytearray] = []
     copied = address = elements = depth = marks = 0
     while address < len(content):
@@ -356,7 +356,7 @@ def _without_long_strings(
 
 
 def _end_of_text(content: bytes | bytearray, address: int) -> Generator[None, None, int]:
-    """Yield the place after the quote that ends the text read from `place` on."""
+    """Yield the place after the quote that ends the text read from `address` on."""
     while address < len(content):
         stop = min(address + CHUNK_BYTES, len(content))
         quote = content.find(b'"', address, stop)

@@ -16,7 +16,7 @@ TOO_OLD = (
 
 
 def load_privately(directory: str) -> None:
-    """Make the package in `folder` importable as `PACKAGE`, and take its folder out of the search for modules."""
+    """Make the package in `directory` importable as `PACKAGE`, and take its folder out of the search for modules."""
     if sys.path and os.path.abspath(sys.path[0]) == directory:
         del sys.path[0]
     file = os.path.join(directory, "__init__.py")

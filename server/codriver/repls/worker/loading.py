@@ -63,7 +63,7 @@ class Loader(SourceFileLoader):
 
 
 def load(directory: str, name: str) -> types.ModuleType:
-    """Load the package in `folder` under a private name, with nothing added to the search for other modules."""
+    """Load the package in `directory` under a private name, with nothing added to the search for other modules."""
     for parent, below, _files in os.walk(directory):
         below[:] = [one for one in below if one != "__pycache__"]
         sys.path_importer_cache[parent] = FileFinder(parent, (Loader, [".py"]))

@@ -41,7 +41,7 @@ async def add_text(
 ) -> list[str]:
     """Add values, output and stacks to `fields`, truncated to `max_bytes`, and return notes about omissions.
 
-    Only output and stacks that `telling` has not delivered yet are added. Images in values become image content.
+    Only output and stacks that `delivery` has not delivered yet are added. Images in values become image content.
     """
     if _is_short(transcript, max_bytes):
         _add_short_text(fields, transcript, images, delivery)
@@ -86,7 +86,7 @@ def _add_long_text(
     max_bytes: int,
     delivery: Delivery,
 ) -> None:
-    """Add text that may need truncation, and add notes about the omitted parts to `said`."""
+    """Add text that may need truncation, and add notes about the omitted parts to `notes`."""
     values = transcript.values()
     # One character more than fits shows whether anything was omitted.
     read_values = _values(transcript, [*values[-1:], *values[:-1][:MAX_VALUES]], images, max_bytes + 1)

@@ -98,7 +98,7 @@ async def describe(
     """Return the answer about an evaluation: its status, and result and output so far.
 
     Fields that its reader knows are omitted, unless the arguments request detail. `max_bytes` limits the text, and None
-    stands for the usual limit. `own_session` is the key of the session that the reader gets without naming one, if
+    stands for the usual limit. `default_session` is the key of the session that the reader gets without naming one, if
     known.
     """
     transcript = call.services.transcripts.get(evaluation.id)

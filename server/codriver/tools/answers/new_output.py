@@ -77,7 +77,7 @@ class Delivery:
         return {FROM[part]: position for part, position in self._before.items() if part in FROM and position}
 
     def exclude_omitted(self, fields: Mapping[str, object], visible: Mapping[str, object]) -> None:
-        """Do not count the end of stderr that `shown` omits because the error repeats it."""
+        """Do not count the end of stderr that `visible` omits because the error repeats it."""
         full, remaining = fields.get("stderr"), visible.get("stderr", "")
         if "stderr" in self._reached and isinstance(full, str) and isinstance(remaining, str):
             self._reached["stderr"] -= len(full) - len(remaining)

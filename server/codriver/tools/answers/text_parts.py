@@ -43,7 +43,7 @@ def excerpt(transcript: Transcript, part: Part, *, start: int, length: int | Non
 
 
 def matching(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[str, object]:
-    """Return the lines of all parts that contain `wanted`, each with its part and its number from 1."""
+    """Return the lines of all parts that contain `pattern`, each with its part and its number from 1."""
     found: list[dict[str, object]] = []
     left = max_bytes
     count = 0
@@ -98,7 +98,7 @@ def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
 
 
 class _Line:
-    """A line received in chunks: its beginning, and whether it contains `wanted`."""
+    """A line received in chunks: its beginning, and whether it contains `pattern`."""
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern

@@ -325,7 +325,7 @@ class LispDrift:
     def compare(
         self, loaded: Loaded, sources: Mapping[str, Source], compared_ms: int, broken: Mapping[str, DriftKind] = NOTHING
     ) -> tuple[Difference, ...]:
-        """Return the differences between the code loaded at `asked_ms` and the files as read.
+        """Return the differences between the code loaded at `compared_ms` and the files as read.
 
         `broken` are files that are missing or can no longer be read as Lisp.
         """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def install(package: str, directory: str, sources: Iterable[tuple[str, str]]) -> object:
     """Return the answers of the package; its modules come by dotted name and text, each after those that it needs.
 
-    In tracebacks the modules lie in `folder`. If one module fails, none stays. Threads of the kernel that need the
+    In tracebacks the modules lie in `directory`. If one module fails, none stays. Threads of the kernel that need the
     package at once, as its subshells do, get the same answers.
     """
     turn = types.ModuleType(package + ".installing")

@@ -66,7 +66,7 @@ class ModuleLoad:
     """The load of a file, around its run: its `module`, or None for a file that runs in `home`.
 
     A new module that fails to load is not left behind. Other holders of a former load's objects are `renewed` when the
-    load succeeds. Changes are kept in `held` in any case.
+    load succeeds. Changes are kept in `undo` in any case.
     """
 
     module: types.ModuleType | None = None

@@ -131,9 +131,9 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
 def names(
     name_or_pattern: str, current: types.ModuleType, home: types.ModuleType
 ) -> tuple[list[dict[str, str]], int] | None:
-    """Return the public names of the module `wanted`, the members of a class, or all names that match a pattern.
+    """Return the public names of a module, the members of a class, or all names that match a pattern.
 
-    Names of `here` and of `home`, the first module, are told without the module, as code there uses them.
+    Names of `current` and of `home`, the first module, are told without the module, as code there uses them.
     """
     if "*" in name_or_pattern:
         owner, _, pattern = name_or_pattern.rpartition(".")
@@ -304,7 +304,7 @@ def definition_of(
     """The text that defines a value, its file and its first line there; None if unknown.
 
     `dotted` is its name in the module. For a value that cannot tell its place, the module's file and the evaluated
-    `texts`, by name, are searched in order.
+    `sources`, by name, are searched in order.
     """
     lines, line = lines_that_define(value)
     if lines:
