@@ -44,8 +44,8 @@ def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
 def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes: bool = False) -> Fitted:
     """Return as much of a result as fits: of a list the newest rows. See `row_budgets` for `budgets`.
 
-    With `has_requested_bytes` the caller passed a number of bytes. Otherwise a flood is truncated as in the answer of an
-    evaluation, and long text among many rows is shortened.
+    With `has_requested_bytes` the caller passed a number of bytes. Otherwise a flood is truncated as in the answer of
+    an evaluation, and long text among many rows is shortened.
     """
     least, most = budgets
     if not isinstance(result, list):
