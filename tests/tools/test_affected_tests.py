@@ -1,4 +1,4 @@
-"""The tests that an edit may break: run by `edit_files` with `affected`, by earlier failures, imports and names."""
+"""Tests that an edit may break: `edit_files` runs them for `affected`, chosen by earlier failures, imports and names."""
 
 import shutil
 import subprocess
@@ -83,14 +83,14 @@ def edit(client, change, **more):
     return client.call("edit_files", edits=[change], **{**how, **more})
 
 
-def test_a_wrong_edit_is_taken_back_where_only_importers_test_it(live, client):
+def test_a_wrong_edit_is_rolled_back_when_only_importers_test_the_file(live, client):
     answer = edit(client, WRONG)
     assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
     assert [row["test"] for row in answer["results"]] == ["test_flow.py::test_total"]
     assert (live.workspace / "price.py").read_text() == FILES["price.py"]
 
 
-def test_a_right_edit_says_how_many_passed_and_why_these_ran(live, client):
+def test_a_passing_edit_reports_how_many_tests_ran_and_why(live, client):
     answer = edit(client, SAME)
     assert answer["ok"], answer
     assert (answer["tests"]["passed"], answer["chosen"]) == (4, "2 files that import it")
@@ -106,7 +106,7 @@ def test_affected_tests_and_named_ones_run_together(live, client):
     assert [row["test"] for row in answer["results"]] == ["test_flow.py::test_total"]
 
 
-def test_what_the_project_keeps_out_of_its_runs_takes_no_right_edit_back(live, client):
+def test_files_that_pytest_does_not_collect_do_not_roll_back_an_edit(live, client):
     settings, folder = live.workspace / "pytest.ini", live.workspace / "kept" / "out"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "test_types.py").write_text("import price\nraise TypeError('for a type checker alone')\n")
@@ -119,12 +119,12 @@ def test_what_the_project_keeps_out_of_its_runs_takes_no_right_edit_back(live, c
         settings.write_text(PLAIN)
 
 
-def test_a_change_at_module_level_runs_all_that_imports_the_module(client):
+def test_a_module_level_change_runs_tests_of_all_importers(client):
     answer = edit(client, {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"})
     assert (answer["tests"]["passed"], answer["chosen"]) == (4, "2 files that import it"), answer
 
 
-def test_what_was_red_last_and_has_no_part_in_it_takes_no_right_edit_back(live, client):
+def test_unrelated_earlier_failures_do_not_roll_back_an_edit(live, client):
     assert edit(client, WRONG, onFailure="keep", load=True)["reason"] == "tests-failed"
     answer = edit(client, {"filePath": "pickled.py", "oldText": "return n", "newText": "return +n"})
     assert (answer["ok"], answer["failedBefore"]) == (True, ["test_flow.py::test_total"]), answer
@@ -132,7 +132,7 @@ def test_what_was_red_last_and_has_no_part_in_it_takes_no_right_edit_back(live, 
     assert "+n" in (live.workspace / "pickled.py").read_text()
 
 
-def test_a_fix_of_one_of_two_red_tests_is_kept_and_the_other_named(live, client):
+def test_fixing_one_of_two_failing_tests_keeps_the_edit_and_names_the_other(live, client):
     file = live.workspace / "test_before.py"
     file.write_text("import price\n\ndef test_before():\n    assert price.half(2) == 5\n")
     try:
@@ -144,7 +144,7 @@ def test_a_fix_of_one_of_two_red_tests_is_kept_and_the_other_named(live, client)
         file.unlink()
 
 
-def test_an_edit_that_takes_a_name_from_its_importers_is_red_though_the_repl_is_green(live, client):
+def test_removing_an_imported_name_fails_tests_even_if_the_repl_still_has_it(live, client):
     (live.workspace / "held.py").write_text("from price import half\n\ndef halved(n):\n    return half(n)\n")
     (live.workspace / "test_held.py").write_text("import held\n\ndef test_held():\n    assert held.halved(4) == 2\n")
     change = {"filePath": "price.py", "oldText": "def half(", "newText": "def halve("}
@@ -159,12 +159,12 @@ def test_an_edit_that_takes_a_name_from_its_importers_is_red_though_the_repl_is_
         client.call("evaluate_code", code="import sys; del sys.modules['held']")
 
 
-def test_tests_that_are_chosen_by_names_alone_are_said_to_be(live, client):
+def test_the_answer_notes_when_tests_are_chosen_by_name_only(live, client):
     answer = edit(client, {"filePath": "lone.py", "oldText": "return n", "newText": "return +n"})
     assert (answer["tests"]["passed"], answer["notes"]) == (1, [BY_NAMES]), answer
 
 
-def test_a_test_never_seen_that_fails_without_the_edit_too_takes_no_right_edit_back(live, client):
+def test_a_new_test_that_fails_without_the_edit_does_not_roll_it_back(live, client):
     file, seen = live.workspace / "test_unseen.py", live.workspace / "seen.txt"
     file.write_text(UNSEEN.format(python=sys.executable))
     change = {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"}
@@ -186,7 +186,7 @@ def test_a_test_never_seen_that_fails_without_the_edit_too_takes_no_right_edit_b
         file.unlink()
 
 
-def test_tests_that_executed_the_change_run_before_others_and_new_parameters_are_among_them(live, client):
+def test_tests_that_executed_the_changed_code_run_first_including_new_parameters(live, client):
     if not live.notes_what_runs:
         pytest.skip("functions are recorded from Python 3.12 on")
     # No import leads from this test to the file: only its last run does.
@@ -204,7 +204,7 @@ def test_tests_that_executed_the_change_run_before_others_and_new_parameters_are
         (live.workspace / "test_far.py").unlink()
 
 
-def test_a_run_by_changed_files_has_the_tests_that_import_them_and_no_others(client, live):
+def test_a_run_by_changed_files_runs_only_the_tests_that_import_them(client, live):
     """The file was changed past the server, and a test of another file has failed before."""
     assert not client.call("run_tests", paths=["test_flow.py"], args=["-k", "no_such_name"])["ok"]
     answer = client.call("run_tests", affectedBy=["lone.py"], detail=True)
@@ -222,7 +222,7 @@ def git(folder, *words):
     subprocess.run(["git", *user, *words], cwd=folder, check=True, capture_output=True)
 
 
-def test_a_run_of_affected_tests_has_those_of_files_that_changed_since_they_were_tested(client, live):
+def test_an_affected_run_covers_files_changed_since_their_last_test(client, live):
     """The client's first run, of all tests, found every file as it is now."""
     nothing = client.call("run_tests", paths=["affected"])
     assert (nothing["reason"], "no file differs" in nothing["message"]) == ("no-tests", True), nothing
@@ -237,7 +237,7 @@ def test_a_run_of_affected_tests_has_those_of_files_that_changed_since_they_were
     assert (both["passed"], both["chosen"].startswith("1 failed last")) == (2, True), both
 
 
-def test_what_differs_from_the_last_commit_is_affected_however_often_it_was_tested(client, live):
+def test_changes_since_the_last_commit_stay_affected_after_testing(client, live):
     git(live.workspace, "init", "-q")
     try:
         git(live.workspace, "add", "*.py")
@@ -250,7 +250,7 @@ def test_what_differs_from_the_last_commit_is_affected_however_often_it_was_test
         shutil.rmtree(live.workspace / ".git")
 
 
-def test_affected_tests_end_after_their_time_and_name_what_did_not_finish(client, live):
+def test_affected_tests_stop_at_the_time_limit_and_list_unfinished_ones(client, live):
     file = live.workspace / "test_slow.py"
     file.write_text("import lone, time\n\ndef test_slow():\n    time.sleep(600)\n\ndef test_next(): pass\n")
     try:

@@ -1,4 +1,4 @@
-"""Texts of an answer: within bounds together, the short ones whole, and what is missing is said."""
+"""The byte budget for strings in an answer: short strings stay whole, and omissions are counted."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def kept(text):
 
 
 @given(JSON, st.integers(0, 9000))
-def test_texts_have_no_more_than_they_may_together_and_what_is_left_out_is_counted(value, max_bytes):
+def test_strings_fit_the_total_budget_and_omissions_are_counted(value, max_bytes):
     shown, note = shorten(value, max_bytes)
     before, after = texts(value), texts(shown)
     assert len(before) == len(after)
@@ -49,7 +49,7 @@ ODD = st.lists(st.sampled_from(["a", "u00", "\n", '"', "\\", "é", "漢", "😀"
 
 
 @given(ODD, st.integers(0, 60))
-def test_a_text_cut_at_either_end_is_the_longest_that_fits_as_json(text, max_bytes):
+def test_a_string_cut_at_either_end_is_the_longest_that_fits_as_json(text, max_bytes):
     beginning, end = head(text, max_bytes), tail(text, max_bytes)
     assert text.startswith(beginning.text)
     assert text.endswith(end.text)
@@ -61,12 +61,12 @@ def test_a_text_cut_at_either_end_is_the_longest_that_fits_as_json(text, max_byt
 
 
 @given(st.text())
-def test_a_text_has_as_many_bytes_as_in_an_answer(text):
+def test_json_bytes_matches_the_size_in_an_answer(text):
     assert json_bytes(text) == len(to_json(text)) - 2
 
 
 @given(st.lists(STRINGS, max_size=8), st.integers(0, 9000))
-def test_no_text_is_cut_shorter_than_another_is_left(values, max_bytes):
+def test_no_string_is_cut_shorter_than_one_left_whole(values, max_bytes):
     shown: Any = shorten(values, max_bytes)[0]
     cut = [json_bytes(kept(text)) for whole, text in zip(values, shown, strict=True) if text != whole]
     whole = [json_bytes(text) for before, text in zip(values, shown, strict=True) if text == before]
@@ -83,14 +83,14 @@ def client(tmp_path_factory):
         yield connected
 
 
-def test_of_a_flood_among_rows_a_third_of_its_share_is_shown():
+def test_a_very_long_string_among_rows_gets_a_third_of_its_share():
     rows = [{"text": "a" * 300}, {"text": "b" * 3000}]
     (short, flood), note, omitted = fit(rows, 500)
     assert (kept(short["text"]), kept(flood["text"])) == ("a" * 200, "b" * 66)
     assert (note[:31], omitted) == ("2 texts are shortened to 200 by", 0)
 
 
-def test_the_log_answers_within_the_length_of_any_answer_and_gives_more_when_asked(client):
+def test_the_log_tool_limits_its_answer_and_returns_more_on_request(client):
     line = client.call("repl_output_log", limit=1)["lastLine"] or 0
     client.call("evaluate_code", code='(println (repeat "o" 200000)) (repeat "r" 300)')
     answer = client.call("repl_output_log", since=line)
@@ -103,7 +103,7 @@ def test_the_log_answers_within_the_length_of_any_answer_and_gives_more_when_ask
     assert "notes" not in whole
 
 
-def test_a_wait_answers_within_it_too(client):
+def test_wait_for_limits_its_answer_too(client):
     line = client.call("repl_output_log", limit=1)["lastLine"] or 0
     client.call("evaluate_code", code='(println (repeat "o" 200000))')
     query = "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
@@ -112,7 +112,7 @@ def test_a_wait_answers_within_it_too(client):
     assert any("shortened" in note for note in answer["notes"])
 
 
-def test_an_image_that_is_displayed_twice_is_one_image():
+def test_an_image_displayed_twice_is_sent_once():
     images = Images(5, "")
     shown = images.out_of_json(
         {

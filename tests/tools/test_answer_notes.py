@@ -1,4 +1,4 @@
-"""Notes of answers: the same code again, and what others did meanwhile."""
+"""Notes in answers: repeated code, and what others did since the last call."""
 
 import re
 
@@ -15,34 +15,34 @@ def repeated(client, code, **arguments):
     return first["evaluationId"], second["notes"]
 
 
-def test_the_same_result_again_is_said_in_one_line(client):
+def test_a_repeated_result_is_noted_in_one_line(client):
     first, notes = repeated(client, '(str "only " "once")')
     assert notes == [f"same result as {first}"]
 
 
-def test_a_command_of_ours_is_not_reminded_of_the_one_before(live):
+def test_codriver_commands_are_not_notified_about_repeated_code(live):
     for _ in range(2):
         with live.client(name="codriver-cli") as command:
             assert command.call("evaluate_code", code='(str "of a" " person")')["notes"] == []
 
 
-def test_the_same_output_counts_too(client):
+def test_repeated_output_is_noted_too(client):
     first, notes = repeated(client, '(println "said") "and given"')
     assert notes == [f"same result and output as {first}"]
 
 
-def test_the_lines_that_are_others_are_counted(client):
+def test_output_lines_that_differ_are_counted(client):
     code = '(dotimes line 7 (println line)) (println (next turn)) (println (next turn)) "fixed"'
     first, notes = repeated(client, code)
     assert notes == [f"same result as {first}, other output in 2 lines"]
 
 
-def test_another_line_among_several_in_a_result_is_counted(client):
+def test_lines_of_a_result_that_differ_are_counted(client):
     first, notes = repeated(client, '(raw (str "a\\nb\\n" (next nth)))')
     assert notes == [f"same as {first} except 1 line"]
 
 
-def test_a_lean_answer_names_itself_only_where_the_two_differ(client):
+def test_a_lean_answer_has_an_evaluation_id_only_when_results_differ(client):
     first = client.call("evaluate_code", code="(range 3)")["evaluationId"]
     lean = client.call("evaluate_code", code="(range 3)", detail=False)
     assert lean == {"ok": True, "result": "(0 1 2)", "notes": [f"same result as {first}"]}
@@ -50,17 +50,17 @@ def test_a_lean_answer_names_itself_only_where_the_two_differ(client):
     assert "evaluationId" in client.call("evaluate_code", code="(next count)", detail=False)
 
 
-def test_another_result_is_said_to_be_another(client):
+def test_a_different_result_for_the_same_code_is_noted(client):
     first, notes = repeated(client, "(next total)")
     assert notes == [f"not the same result as {first}"]
 
 
-def test_the_same_failure_again_is_said(client):
+def test_a_repeated_failure_is_noted(client):
     first, notes = repeated(client, "no-such-name-at-all")
     assert notes == [f"same failure as {first}"]
 
 
-def test_another_end_is_said_with_how_it_ended_then(client):
+def test_a_different_outcome_names_the_previous_outcome(client):
     first, _ = repeated(client, "(+ late-name 1)")
     client.call("evaluate_code", code="(def late-name 1)")
     notes = client.call("evaluate_code", code="(+ late-name 1)")["notes"]
@@ -69,13 +69,13 @@ def test_another_end_is_said_with_how_it_ended_then(client):
     assert not notes[0].endswith(first), "the newest evaluation before is the one to compare with"
 
 
-def test_the_same_code_in_another_place_is_not_the_same(client):
+def test_the_same_code_in_another_session_does_not_count_as_repeated(client):
     client.call("evaluate_code", code='"here or there"')
     client.call("evaluate_code", code="0", who="loner", isolate=True)
     assert client.call("evaluate_code", code='"here or there"', who="loner", isolate=True)["notes"] == []
 
 
-def test_a_file_loaded_again_is_compared_by_its_text(live, client):
+def test_a_reloaded_file_is_compared_by_its_contents(live, client):
     (live.workspace / "twice.clj").write_text("(println 1)\n")
     first = client.call("load_file", filePath="twice.clj")["evaluationId"]
     again = client.call("load_file", filePath="twice.clj", whole=True)
@@ -85,12 +85,12 @@ def test_a_file_loaded_again_is_compared_by_its_text(live, client):
     assert not [note for note in other if note.startswith("same")]
 
 
-def test_a_first_call_is_told_nothing_of_others(client, other):
+def test_a_first_call_has_no_notes_about_others(client, other):
     other.call("evaluate_code", code='"long ago"')
     assert client.call("evaluate_code", code='"first call"')["notes"] == []
 
 
-def test_what_others_did_since_the_last_call_is_told_once_a_line_each(client, other):
+def test_each_action_of_others_since_the_last_call_is_noted_once(client, other):
     client.call("evaluate_code", code='"mark 1"')
     done = other.call("evaluate_code", code="(def price\n   (+ 1 2))")["evaluationId"]
     failed = other.call("evaluate_code", code="(/ 1 0)", who="carl")["evaluationId"]
@@ -101,7 +101,7 @@ def test_what_others_did_since_the_last_call_is_told_once_a_line_each(client, ot
     assert client.call("evaluate_code", code='"mark 3"')["notes"] == []
 
 
-def test_at_most_five_are_told_the_newest_and_how_many_more_there_are(client, other):
+def test_at_most_five_newest_actions_are_noted_and_the_rest_counted(client, other):
     client.call("evaluate_code", code='"mark 4"')
     for number in range(8):
         other.call("evaluate_code", code=f'"by bob {number}"')
@@ -110,13 +110,13 @@ def test_at_most_five_are_told_the_newest_and_how_many_more_there_are(client, ot
     assert notes[5:] == ["and 3 earlier ones by others: see repl_output_log"]
 
 
-def test_what_one_did_oneself_is_not_told(client):
+def test_a_callers_own_actions_are_not_noted(client):
     client.call("evaluate_code", code='"mark 6"')
     client.call("evaluate_code", code='"mine"')
     assert client.call("evaluate_code", code='"mark 7"')["notes"] == []
 
 
-def test_what_ran_at_the_last_call_is_told_again_when_it_ends(live, client, other):
+def test_an_evaluation_noted_as_running_is_noted_again_when_it_ends(live, client, other):
     mine = client.call("evaluate_code", code='"mark 8"')["evaluationId"]
     code = f'(await-file "{(live.workspace / "end").as_posix()}")'
     running = other.call("evaluate_code", code=code, timeoutMs=1000)["evaluationId"]
@@ -140,7 +140,7 @@ def printed_late(live, client, text, last):
     return evaluation
 
 
-def test_what_a_thread_printed_since_the_last_answer_is_told_once_with_where_to_read_it(live, client, other):
+def test_late_thread_output_is_noted_once_with_a_way_to_read_it(live, client, other):
     other.call("evaluate_code", code='"mark 9"')
     evaluation = printed_late(live, client, '"tick 1\\ntock 2"', "tock 2")
     [note] = client.call("evaluate_code", code='"mark 10"')["notes"]
@@ -153,7 +153,7 @@ def test_what_a_thread_printed_since_the_last_answer_is_told_once_with_where_to_
         assert new.call("evaluate_code", code='"mark 13"')["notes"] == []
 
 
-def test_however_much_a_thread_printed_one_short_line_tells_of_it(live, client):
+def test_a_large_thread_output_is_noted_in_one_short_line(live, client):
     text = f'(str (repeat "{"é" * 200}\\n" 1000) "the end 1")'
     evaluation = printed_late(live, client, text, "the end 1")
     [note] = client.call("evaluate_code", code='"mark 14"')["notes"]
@@ -161,7 +161,7 @@ def test_however_much_a_thread_printed_one_short_line_tells_of_it(live, client):
     assert len(note) < 200
 
 
-def test_the_answer_that_shows_what_a_thread_printed_does_not_tell_of_it_too(live, client):
+def test_late_output_included_in_the_answer_is_not_noted_as_well(live, client):
     evaluation = printed_late(live, client, '"only here"', "only here")
     answer = client.call("get_evaluation", evaluationId=evaluation)
     assert answer["stdout"] == "only here\n"

@@ -1,4 +1,4 @@
-"""Events of applications in the answers of the tools that read the log, which they never crowd out."""
+"""Events of applications in the answers of the log tools. They never crowd out log entries."""
 
 from types import SimpleNamespace
 
@@ -68,7 +68,7 @@ def lines(answer):
     return [one["line"] for one in answer["result"]]
 
 
-async def test_a_listing_without_filters_says_how_many_events_there_are_and_no_more():
+async def test_an_unfiltered_listing_only_counts_application_events():
     logs = Logs()
     logs.append("evaluatedCode", who="ann")
     assert "appEvents" not in await logs.listed()
@@ -84,7 +84,7 @@ async def test_a_listing_without_filters_says_how_many_events_there_are_and_no_m
 
 
 @pytest.mark.parametrize("asked", [{}, {"query": "[:find [?l ...] :where [_ :output/line ?l]]"}], ids=["rows", "query"])
-async def test_whoever_goes_on_from_the_last_line_of_an_answer_misses_nothing(asked):
+async def test_continuing_from_the_last_line_of_an_answer_misses_nothing(asked):
     logs, answers = Logs(), []
     logs.append("evaluationResults", "1")
 
@@ -100,7 +100,7 @@ async def test_whoever_goes_on_from_the_last_line_of_an_answer_misses_nothing(as
     assert answer["lastLine"] <= max(lines(answer) if not asked else answer["result"])
 
 
-async def test_events_are_listed_by_their_category_in_line_order_with_the_rest():
+async def test_events_listed_by_category_are_in_line_order_with_other_entries():
     logs = Logs()
     for number in range(3):
         logs.append("evaluatedCode", str(number))
@@ -114,7 +114,7 @@ async def test_events_are_listed_by_their_category_in_line_order_with_the_rest()
     assert lines(await logs.listed(category=["appEvent"], by="bob")) == []
 
 
-async def test_a_model_reads_what_an_events_text_says_once_and_a_program_gets_all_of_it():
+async def test_a_lean_row_omits_fields_that_repeat_the_text_of_an_event():
     logs = Logs()
     logs.tell("342 fx db/write app d86 0.25ms", op="fx", name="db/write", frame="app", cause=86, ms=0.25, app_id=342)
     lean = {"line": 1, "category": "appEvent", "text": "342 fx db/write app d86 0.25ms", "timestamp": 0}
@@ -125,7 +125,7 @@ async def test_a_model_reads_what_an_events_text_says_once_and_a_program_gets_al
     assert (await logs.listed(query=query))["result"] == {"id": 1, **lean, **parts}
 
 
-async def test_a_wait_for_an_event_ends_when_it_comes():
+async def test_waiting_for_an_event_ends_when_it_is_logged():
     logs = Logs()
     logs.append("evaluatedCode")
     answers = []
@@ -143,7 +143,7 @@ async def test_a_wait_for_an_event_ends_when_it_comes():
     assert (answers[0]["status"], answers[0]["lastLine"], answers[0]["gap"]) == ("found", line, False)
 
 
-async def test_since_counts_over_both_logs_and_nothing_comes_twice():
+async def test_since_covers_both_logs_without_duplicates():
     logs = Logs()
     logs.append("evaluatedCode", who="ann", evaluation="e1")
     first = logs.tell("1 fx", evaluation="e1")
@@ -156,7 +156,7 @@ async def test_since_counts_over_both_logs_and_nothing_comes_twice():
     assert (await logs.awaited(CAUSED, inputs=["ann"], since=second, timeoutMs=0))["status"] == "timed-out"
 
 
-async def test_a_rule_that_looks_into_events_is_waited_for_too():
+async def test_wait_for_supports_rules_that_query_events():
     logs = Logs()
     rules = '[[(failed ?l) [$app ?e :output/op "error"] [$app ?e :output/line ?l]]]'
     logs.tell(op="error")
@@ -164,7 +164,7 @@ async def test_a_rule_that_looks_into_events_is_waited_for_too():
     assert answer["result"] == [[1]]
 
 
-async def test_a_wait_for_the_log_alone_is_not_woken_by_events_and_misses_none_of_them_as_a_gap():
+async def test_waiting_for_the_log_alone_ignores_events_and_reports_no_gap():
     logs = Logs(max_events=10)
     logs.append("evaluatedCode")
     answers = []
@@ -183,7 +183,7 @@ async def test_a_wait_for_the_log_alone_is_not_woken_by_events_and_misses_none_o
     assert logs.asked == [1, line]
 
 
-async def test_events_between_lines_of_the_log_are_no_gap_in_it():
+async def test_events_between_log_lines_do_not_count_as_a_gap():
     logs = Logs()
     for _ in range(20):
         logs.tell()
@@ -192,7 +192,7 @@ async def test_events_between_lines_of_the_log_are_no_gap_in_it():
     assert (answer["result"], answer["gap"]) == ([[line]], False)
 
 
-async def test_events_that_left_unseen_are_a_gap_to_who_waits_for_them():
+async def test_evicted_events_are_a_gap_for_a_caller_waiting_for_events():
     logs = Logs(max_events=10)
     line = logs.append("evaluatedCode")
     for _ in range(15):
@@ -205,7 +205,7 @@ async def test_events_that_left_unseen_are_a_gap_to_who_waits_for_them():
     assert not (await logs.awaited(ERRORS, since=answer["lastLine"], timeoutMs=0))["gap"]
 
 
-async def test_lines_of_an_earlier_run_are_a_gap_of_the_log():
+async def test_lines_of_an_earlier_run_are_a_gap_in_the_log():
     logs = Logs(next_line=100)
     logs.append("evaluationResults")
     answer = await logs.awaited(RESULTS, since=50)
@@ -213,7 +213,7 @@ async def test_lines_of_an_earlier_run_are_a_gap_of_the_log():
     assert "lines 51 to 99 were evicted from the log" in answer["notes"][0]
 
 
-def test_the_servers_health_counts_events_where_there_are_some():
+def test_server_health_counts_events_if_there_are_any():
     logs = Logs(max_events=2)
     assert event_counts(logs.app_log) == {}
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Arguments are read as agents write them, before they are validated: over all tools and all of their arguments."""
+"""Reading arguments as agents write them, before validation, for every tool and every argument."""
 
 import json
 
@@ -46,13 +46,13 @@ def values_of(expected):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_null_is_an_absent_argument(model):
+def test_null_means_an_absent_argument(model):
     for name, field in fields_of(model).items():
         assert read(model, **{name: None}) == ({name: None} if field.distinguishes_null else {})
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_text_that_is_json_is_read_where_no_text_is_accepted(model):
+def test_json_text_is_parsed_where_text_is_not_accepted(model):
     for name, field in fields_of(model).items():
         for value in values_of(field.expected):
             given = value if field.expected.accepts_text else json.dumps(value)
@@ -60,7 +60,7 @@ def test_text_that_is_json_is_read_where_no_text_is_accepted(model):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_text_stays_as_it_is_where_text_is_accepted(model):
+def test_text_is_left_alone_where_text_is_accepted(model):
     for name, field in fields_of(model).items():
         if field.expected.accepts_text or field.expected.accepts_anything:
             for text in ("[1, 2]", '{"a": 1}', "true", "7", "null", '"x"'):
@@ -81,7 +81,7 @@ def test_a_single_item_stands_for_a_list(model):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
-def test_other_names_of_an_argument_never_shadow_one_and_are_refused_beside_it(model):
+def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(model):
     for name in fields_of(model):
         assert argument_name(model, name) == name
         snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
@@ -118,18 +118,18 @@ def test_other_names_of_an_argument_never_shadow_one_and_are_refused_beside_it(m
         ("run_tests", "timeout", "timeout"),
     ],
 )
-def test_usual_names_mean_the_argument_that_a_tool_has(tool, written, meant):
+def test_common_aliases_map_to_the_arguments_of_a_tool(tool, written, meant):
     assert argument_name(TOOLS[tool].arguments, written) == meant
 
 
-def test_the_names_of_other_editing_tools_are_understood():
+def test_argument_names_of_other_editing_tools_are_accepted():
     given = {"edits": {"path": "a.py", "old_string": "x", "new_string": "y", "line": None}}
     (edit,) = vars(parse(TOOLS["edit_files"], given))["edits"]
     assert (edit.file_path, edit.old_text, edit.new_text, edit.line) == ("a.py", "x", "y", None)
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_a_refusal_names_every_argument_that_works_and_the_nearest_name(name):
+def test_a_refusal_lists_all_valid_arguments_and_suggests_the_closest(name):
     tool = TOOLS[name]
     with pytest.raises(RefusedError) as refused:
         parse(tool, {"whoo": "x"})
@@ -146,7 +146,7 @@ def test_the_unit_of_a_timeout_is_not_guessed():
     assert "background" in refused.value.hint
 
 
-def test_a_refusal_names_the_arguments_of_an_object_within_a_list():
+def test_a_refusal_lists_the_fields_of_an_object_within_a_list():
     with pytest.raises(RefusedError) as refused:
         parse(TOOLS["edit_files"], {"edits": [{"filePath": "a.py", "oldText": "a", "newText": "b", "targetLine": 1}]})
     assert ": edits.0.targetLine: " in refused.value.message
@@ -156,12 +156,12 @@ def test_a_refusal_names_the_arguments_of_an_object_within_a_list():
 
 
 @pytest.mark.parametrize("text", ["[1, 2", "[NaN]", "[" * 300 + "]" * 300, "[" + "1," * 200_000 + "1]", "", "nothing"])
-def test_text_that_cannot_be_read_is_no_list(text):
+def test_text_that_cannot_be_parsed_is_not_a_list(text):
     assert read(TOOLS["repl_output_log"].arguments, inputs=text) == {"inputs": [text]}
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_what_a_model_accepts_is_not_changed(tool):
+def test_accepted_arguments_are_unchanged_by_reading(tool):
     """Reading twice is the same as reading once."""
     model = TOOLS[tool].arguments
     for field in fields_of(model).values():
@@ -170,7 +170,7 @@ def test_what_a_model_accepts_is_not_changed(tool):
             assert read(model, **once) == once
 
 
-def test_only_an_unusual_path_is_looked_up():
+def test_only_an_unusual_path_needs_a_lookup():
     model = TOOLS["load_file"].arguments
     usual, unusual = ("m.py", "/w/m.py", "a b.py", "C:\\m.py"), ("file:///m.py", "@m.py", "m.py:1", "`m.py`", "m.py#L3")
     assert not any(has_unusual_path(model, {"filePath": path}) for path in usual)
@@ -186,17 +186,17 @@ class TestOnServer:
         (live.workspace / "m.py").write_text("x = 1\n")
         return live.workspace / "m.py"
 
-    def test_code_that_is_json_stays_code(self, client):
+    def test_code_that_looks_like_json_is_not_parsed(self, client):
         assert client.call("evaluate_code", code="[1, 2]", frame=None, timeoutMs=60_000)["result"] == "[1, 2]"
 
-    def test_lists_may_be_json_text(self, client, file):
+    def test_lists_can_be_passed_as_json_text(self, client, file):
         edits = json.dumps([{"filePath": "m.py", "oldText": "x = 1", "newText": "x = 2"}])
         assert client.call("edit_files", edits=edits)["ok"]
         assert file.read_text() == "x = 2\n"
         query = "[:find ?l :in $ ?w :where [?e :output/who ?w] [?e :output/line ?l]]"
         assert client.call("repl_output_log", query=query, inputs='["nobody"]')["ok"]
 
-    def test_a_list_that_a_feature_adds_may_be_json_text(self, client):
+    def test_a_list_added_by_a_feature_can_be_passed_as_json_text(self, client):
         needs.features("traces")
         traced = client.call("evaluate_code", code="import json\njson.dumps(1)", trace='["json"]')
         assert "json.dumps" in json.dumps(traced["trace"])
@@ -204,7 +204,7 @@ class TestOnServer:
     @pytest.mark.parametrize(
         "written", ["{uri}", "{uri}#L1", "m.py:1", "m.py:1:2", "m.py:1-2", "@m.py", "`m.py`", "@m.py:1", "./m.py#L1-L2"]
     )
-    def test_a_file_may_be_written_in_many_ways(self, client, file, written):
+    def test_a_file_path_can_be_written_in_many_ways(self, client, file, written):
         path = written.format(uri=file.as_uri())
         assert client.call("load_file", filePath=path)["ok"]
         edited = client.call("edit_files", edits=[{"file": path, "oldText": "x = 1", "newText": "x = 3"}])

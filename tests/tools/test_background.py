@@ -1,4 +1,6 @@
-"""Code in the background: beside what runs, with its value, output, interrupt and log as any evaluation."""
+"""Background evaluations: they run alongside other code, with a value, output, interrupts and log entries of their
+own.
+"""
 
 import pytest
 from live_server import own_settings, serving, until
@@ -39,7 +41,7 @@ def assert_calls_are_traced(client):
     assert (traced["status"], "called() -> 7" in traced["trace"]) == ("done", True)
 
 
-def test_code_runs_beside_what_holds_the_repl_with_its_value_and_its_output(client, busy):
+def test_background_code_runs_alongside_a_busy_repl(client, busy):
     answer = begin(client, "print('beside')\n6 * 7")
     if answer["status"] == "running":
         answer = ended(client, answer)
@@ -50,14 +52,14 @@ def test_code_runs_beside_what_holds_the_repl_with_its_value_and_its_output(clie
     assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
 
 
-def test_what_takes_longer_is_running_and_names_ways_on(client):
+def test_slow_background_code_is_reported_as_running_and_can_be_interrupted(client):
     answer = begin(client, ENDLESS)
     assert answer["status"] == "running"
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
     assert client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])["status"] == "interrupted"
 
 
-def test_the_names_are_those_of_the_session_and_its_last_value_stays(client):
+def test_background_code_shares_names_but_not_the_last_value_with_the_session(client):
     client.call("evaluate_code", code="shared = [1]\n'last'")
     answer = begin(client, "shared.append(2)\nadded = 3", timeoutMs=60_000)
     assert answer["status"] == "done"
@@ -65,14 +67,14 @@ def test_the_names_are_those_of_the_session_and_its_last_value_stays(client):
     assert after.get("result") == "([1, 2], 3, 'last')", after
 
 
-def test_its_failure_is_told_as_any(client):
+def test_a_background_failure_is_reported_like_any_other(client):
     answer = begin(client, "x = 1\n1 / 0", timeoutMs=60_000)
     assert (answer["reason"], answer["error"]["class"], answer["error"]["line"]) == (
         "evaluation-failed", "ZeroDivisionError", 2,
     )  # fmt: skip
 
 
-def test_it_awaits_on_a_loop_of_its_own_and_reads_its_own_input(client, busy):
+def test_background_code_awaits_on_its_own_loop_and_reads_its_own_input(client, busy):
     assert begin(client, "import asyncio\nawait asyncio.sleep(0, 'slept')", timeoutMs=60_000)["result"] == "'slept'"
     reads = begin(client, "input()", timeoutMs=60_000)
     assert reads["status"] == "needs-input"
@@ -85,14 +87,14 @@ def test_it_awaits_on_a_loop_of_its_own_and_reads_its_own_input(client, busy):
     ["while True: pass", "input()", "import asyncio\nawait asyncio.Event().wait()"],
     ids=["a loop", "a prompt", "an await"],
 )
-def test_an_interrupt_ends_it_and_not_what_runs_beside(client, busy, code):
+def test_an_interrupt_ends_only_the_background_evaluation(client, busy, code):
     answer = begin(client, code, timeoutMs=500)
     done = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
     assert (done["ok"], done["status"]) == (True, "interrupted"), done
     assert client.call("get_evaluation", evaluationId=busy)["status"] == "running"
 
 
-def test_an_edit_that_is_to_be_loaded_behind_ones_own_is_refused_before_anything_is_written(live, client, busy):
+def test_loading_an_edit_while_the_callers_own_code_runs_is_refused_before_writing(live, client, busy):
     (live.workspace / "low.py").write_text("x = 1\n")
     edits = [{"type": "append", "filePath": "low.py", "code": "y = 2\n"}]
     refused = client.call("edit_files", edits=edits, load=True)
@@ -100,7 +102,7 @@ def test_an_edit_that_is_to_be_loaded_behind_ones_own_is_refused_before_anything
     assert (live.workspace / "low.py").read_text() == "x = 1\n"
 
 
-def test_stacks_of_a_hung_program_have_each_task_with_its_innermost_frame(client):
+def test_stacks_of_a_hung_program_include_the_innermost_frame_of_each_task(client):
     hung = client.call("evaluate_code", code=TASKS, timeoutMs=1000)
     seen = client.call("get_evaluation", evaluationId=hung["evaluationId"], part="stacks")
     assert "eater" in seen["text"]
@@ -109,7 +111,7 @@ def test_stacks_of_a_hung_program_have_each_task_with_its_innermost_frame(client
     assert "in consumer" in ended["stacks"]
 
 
-def test_an_interrupt_names_the_tasks_whose_error_nobody_retrieved(client):
+def test_an_interrupt_names_tasks_whose_errors_were_never_retrieved(client):
     code = (
         "import asyncio\nasync def fetch(queue):\n    (await queue.get()).body\n"
         "async def main(queue):\n    workers = [asyncio.create_task(fetch(queue), name='fetcher-0')]\n"
@@ -121,7 +123,7 @@ def test_an_interrupt_names_the_tasks_whose_error_nobody_retrieved(client):
     assert f"ended with an error: fetcher-0, made by evaluation {hung['evaluationId']}: {error}" in ended["stacks"]
 
 
-def test_what_no_exception_reaches_is_abandoned_with_its_thread_named(client):
+def test_a_background_thread_that_ignores_the_interrupt_is_abandoned_and_named(client):
     answer = begin(client, "import threading\nthreading.Event().wait()")
     done = client.call("interrupt_evaluation", evaluationId=answer["evaluationId"])
     assert done["status"] == "interrupted"
@@ -132,13 +134,13 @@ def test_what_no_exception_reaches_is_abandoned_with_its_thread_named(client):
     assert_calls_are_traced(client)  # which hung in Python 3.11 while an exception waited to be raised
 
 
-def test_what_a_thread_cannot_do_fails_in_words(client):
+def test_main_thread_only_operations_fail_with_an_explanation_in_the_background(client):
     code = "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_DFL)"
     answer = begin(client, code, timeoutMs=60_000)
     assert "main thread" in answer["error"]["message"]
 
 
-def test_a_client_has_eight_at_most(client):
+def test_a_client_can_run_at_most_eight_background_evaluations(client):
     begun = [begin(client, ENDLESS) for _ in range(8)]
     refused = begin(client, "1")
     assert (refused["reason"], refused["most"]) == ("too-many-in-background", 8)
@@ -147,7 +149,7 @@ def test_a_client_has_eight_at_most(client):
     until(lambda: "result" in begin(client, "1", timeoutMs=5000), "room")
 
 
-def test_it_ends_with_the_grace_of_its_client(tmp_path):
+def test_background_code_ends_after_the_grace_period_of_its_client(tmp_path):
     own_settings(tmp_path).write_text("goneClientGraceMs = 100\n")
     with serving(tmp_path, "--repl", "python") as live, live.client() as stays:
         with live.client(name="leaver") as leaver:
@@ -159,7 +161,7 @@ def test_it_ends_with_the_grace_of_its_client(tmp_path):
         until(lambda: len(stays.call("list_sessions")["sessions"]) == 1, "its session to be closed")
 
 
-def test_on_the_jvm_it_runs_in_a_session_that_is_closed_after_it(tmp_path):
+def test_background_code_on_the_jvm_runs_in_a_session_that_is_closed_afterwards(tmp_path):
     with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint)) as live, live.client() as client:
         client.call("evaluate_code", code="(def shared 1)", timeoutMs=60_000)
         busy = client.call("evaluate_code", code="(deref (promise))", timeoutMs=1000)
@@ -183,7 +185,7 @@ def kernel_client(tmp_path):
             yield client
 
 
-def test_in_a_kernel_it_runs_on_a_subshell_beside_what_holds_the_main_one(kernel_client):
+def test_background_code_in_a_kernel_runs_on_a_subshell(kernel_client):
     client = kernel_client
     busy = client.call("evaluate_code", code=ENDLESS, timeoutMs=1000)
     answer = begin(client, "print('beside')\nshared.append(2)\nshared", timeoutMs=60_000)
@@ -206,7 +208,7 @@ def test_in_a_kernel_it_runs_on_a_subshell_beside_what_holds_the_main_one(kernel
     until(lambda: len(client.call("list_sessions")["sessions"]) == 1, "its sessions to be closed")
 
 
-def test_in_a_kernel_it_is_asked_for_no_input_and_says_so(kernel_client):
+def test_background_code_in_a_kernel_cannot_request_input(kernel_client):
     answer = begin(kernel_client, "input()", timeoutMs=60_000)
     assert "input" in answer["error"]["message"]
 
@@ -219,7 +221,7 @@ def lisp(tmp_path_factory):
         yield live
 
 
-def test_in_basilisp_it_runs_beside_with_its_value_its_output_and_its_interrupt(lisp):
+def test_background_code_in_basilisp_has_its_own_value_output_and_interrupt(lisp):
     with lisp.client() as client:
         loop = "(loop [] (time/sleep 0.01) (recur))"
         busy = client.call("evaluate_code", code=f"(import time) {loop}", timeoutMs=1000)
@@ -238,14 +240,14 @@ def test_in_basilisp_it_runs_beside_with_its_value_its_output_and_its_interrupt(
         assert client.call("interrupt_evaluation", evaluationId=busy["evaluationId"])["status"] == "interrupted"
 
 
-def test_in_basilisp_the_last_values_of_the_session_are_not_those_of_the_background(lisp):
+def test_background_code_in_basilisp_does_not_change_the_last_values_of_the_session(lisp):
     with lisp.client() as client:
         client.call("evaluate_code", code=":last", timeoutMs=60_000)
         begin(client, ":beside", timeoutMs=60_000)
         assert client.call("evaluate_code", code="*1")["result"] == ":last"
 
 
-def test_a_repl_that_cannot_refuses_it_in_a_sentence(tmp_path):
+def test_a_repl_without_background_support_refuses_with_an_explanation(tmp_path):
     options = ("--nrepl", str(repl("nbb").endpoint))
     with serving(tmp_path, *options) as live, live.client() as client:
         client.call("evaluate_code", code="1", timeoutMs=60_000)

@@ -1,4 +1,4 @@
-"""Agents that know Backseat Driver are understood: its names are answered, though none is listed."""
+"""Compatibility with Backseat Driver: its names are answered, although none is listed."""
 
 import json
 import re
@@ -44,29 +44,29 @@ def text_at(client, uri):
     return client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
 
 
-def test_every_name_means_a_tool_of_ours_and_none_is_listed(client):
+def test_every_backseat_driver_name_maps_to_a_tool_and_none_is_listed(client):
     assert NAMES == OURS
     assert not {name for name in client.tools() if name.startswith("clojure_")}
 
 
-def test_code_is_evaluated_by_its_name_for_it(client):
+def test_code_can_be_evaluated_by_the_backseat_driver_name(client):
     session = {"replSessionKey": "mem", "who": "old-hand", "targetRuntimeId": 1}
     answer = client.call("clojure_evaluate_code", code="(+ 40 2)", description="Multiply.", **session)
     assert answer["result"] == "42"
 
 
-def test_sessions_are_listed_whatever_runtimes_are_asked_for(client):
+def test_sessions_are_listed_with_any_runtime_options(client):
     assert client.call("clojure_list_sessions", includeAllRuntimes=True)["count"] == 1
 
 
-def test_a_symbol_is_known_by_its_argument_for_it(client):
+def test_symbol_info_accepts_the_backseat_driver_arguments(client):
     asked = {"namespace": "user", "replSessionKey": "mem"}
     ours = client.call("symbol_info", symbol="map", **asked)
     assert client.call("clojure_symbol_info", clojureSymbol="map", **asked) == ours
     assert ours["ok"]
 
 
-def test_files_are_loaded_edited_and_balanced_by_its_names(client, live):
+def test_files_are_loaded_edited_and_balanced_by_backseat_driver_names(client, live):
     (live.workspace / "shop.clj").write_text("(def total 42)\n")
     assert client.call("clojure_load_file", filePath="shop.clj", replSessionKey="mem", who="old-hand")["ok"]
     edit = {"type": "append", "filePath": "core.clj", "code": "(def a 1)"}
@@ -74,12 +74,12 @@ def test_files_are_loaded_edited_and_balanced_by_its_names(client, live):
     assert client.call("clojure_balance_brackets", text="(+ 1 2")["balancedText"] == "(+ 1 2)"
 
 
-def test_the_log_answers_its_query_by_its_name(client):
+def test_the_log_can_be_queried_by_the_backseat_driver_name(client):
     query = "[:find (count ?e) . :where [?e :output/line _]]"
     assert client.call("clojure_repl_output_log", query=query)["result"] > 0
 
 
-def test_arguments_of_others_are_refused_as_ever(client):
+def test_unknown_backseat_driver_arguments_are_refused(client):
     refused = client.call("symbol_info", clojureSymbol="map")
     assert refused["reason"] == "bad-arguments"
     refused = client.call("clojure_symbol_info", clojureSymbol="map", colour="red")
@@ -87,14 +87,14 @@ def test_arguments_of_others_are_refused_as_ever(client):
 
 
 @pytest.mark.parametrize(("theirs", "ours"), SKILLS.items())
-def test_its_skills_are_ours(client, theirs, ours):
+def test_backseat_driver_skills_map_to_codriver_skills(client, theirs, ours):
     text = text_at(client, f"skill://{ours}/SKILL.md")
     assert text_at(client, f"skill://{theirs}") == text
     assert text_at(client, f"skill://{theirs}/SKILL.md") == text
     assert text_at(client, f"/skills/{theirs}/SKILL.md") == text
 
 
-def test_a_skill_of_the_same_name_is_not_hidden(tmp_path):
+def test_a_workspace_skill_named_backseat_driver_is_not_hidden(tmp_path):
     skill = tmp_path / "workspace" / ".codriver" / "skills" / "backseat-driver" / "SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text("---\nname: backseat-driver\ndescription: Ours.\n---\nours\n")
@@ -108,7 +108,7 @@ def test_a_skill_of_the_same_name_is_not_hidden(tmp_path):
             )
 
 
-def test_a_symbol_is_read_at_its_address(client):
+def test_a_symbol_can_be_read_at_its_backseat_driver_address(client):
     told = json.loads(text_at(client, "/symbol-info/map@mem@user"))
     assert told["name"] == "map"
 
@@ -129,12 +129,12 @@ def test_a_symbol_is_read_at_its_address(client):
         ("", ""),
     ],
 )
-def test_an_address_means_one_of_ours(theirs, ours):
+def test_backseat_driver_addresses_map_to_codriver_resources(theirs, ours):
     assert address(theirs, {"plain"}) == ours
 
 
 @pytest.mark.parametrize("params", ["", ',"params":{}'])
-def test_who_says_nothing_of_itself_is_let_in(live, params):
+def test_a_client_without_client_info_is_accepted(live, params):
     with Bare(socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S), handshake=False) as bare:
         bare.write(b'{"jsonrpc":"2.0","id":1,"method":"initialize"%s}\n' % params.encode())
         assert bare.answer(1)["result"]["serverInfo"]["name"] == "codriver"
@@ -143,7 +143,7 @@ def test_who_says_nothing_of_itself_is_let_in(live, params):
         assert (answer["result"], answer["who"]) == ("2", "mcp-client")
 
 
-def test_the_page_names_every_old_name_and_its_new_one():
+def test_the_migration_page_lists_every_old_and_new_name():
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE))
     known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": address(f"skill://{old}") for old, new in SKILLS.items()}}
     assert {old: new for old, new in rows.items() if old in known} == known

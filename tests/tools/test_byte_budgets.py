@@ -1,6 +1,6 @@
-"""No answer grows: the bytes of the lists and answers that a model has to read have bounds, the same on every machine.
+"""Byte budgets for the lists and answers that a model has to read, the same on every machine.
 
-Each bound is the size that its answer has now. A change that makes an answer shorter lowers its bound.
+Each bound is the current size of its answer. A change that makes an answer shorter lowers its bound.
 """
 
 from dataclasses import replace
@@ -78,7 +78,7 @@ def clojure_costs(tmp_path_factory):
 
 
 @pytest.mark.parametrize("language", ["python", "clojure"])
-def test_no_answer_has_more_bytes_than_its_budget(language, request):
+def test_no_answer_exceeds_its_byte_budget(language, request):
     costs = request.getfixturevalue(f"{language}_costs")
     other = "clojure, " if language == "python" else ("python, ", "the ")
     assert {whose(row) for row in costs} == {row for row in BUDGETS if not row.startswith(other)}
@@ -91,7 +91,7 @@ def test_no_answer_has_more_bytes_than_its_budget(language, request):
 
 
 @pytest.mark.parametrize("budgets", [OF_NOTEBOOKS, OF_APPS])
-def test_what_a_notebook_or_an_application_adds_to_the_list_has_no_more_bytes_than_its_budget(budgets):
+def test_tools_added_by_notebooks_or_applications_have_an_exact_byte_budget(budgets):
     tools = [BY_NAME[name] for name in budgets]
     seen = {
         tool.name: {"name": tool.name, "description": tool.description, "inputSchema": tool.schema} for tool in tools
@@ -108,7 +108,7 @@ OF_TASKS = {
 """What a model reads of the answers for each task in Python, with room for the digits of counts that vary."""
 
 
-def test_whole_tasks_are_read_in_no_more_bytes_than_their_budgets(tmp_path):
+def test_whole_tasks_stay_within_their_byte_budgets(tmp_path):
     tasks = [task for task in reversed(TASKS) if task.name in OF_TASKS]
     language = python()
     files = language.files | {name: text for task in tasks for name, text in task.files.items()}

@@ -1,4 +1,6 @@
-"""Who is the connection: a name given once holds, nobody is told of himself, and a session that was used is kept."""
+"""Callers: a name given once stays with its connection, callers hear nothing about themselves, and a session is
+remembered.
+"""
 
 import pytest
 from live_server import until
@@ -18,7 +20,7 @@ def py(client, code, **more):
     return client.call("evaluate_code", code=code, replSessionKey="py", **more)
 
 
-def test_a_name_given_once_is_the_connections_until_another_is_given(ann, other):
+def test_a_caller_name_stays_with_the_connection_until_another_is_given(ann, other):
     assert py(ann, "1")["who"] == "claude-code"
     assert py(ann, "1", who="ab")["who"] == "ab"
     assert py(ann, "1")["who"] == "ab"
@@ -27,7 +29,7 @@ def test_a_name_given_once_is_the_connections_until_another_is_given(ann, other)
     assert py(ann, "1")["who"] == "cd"
 
 
-def test_nobody_is_told_of_himself_as_of_another(live, ann):
+def test_callers_are_not_notified_about_their_own_actions_under_other_names(live, ann):
     (live.workspace / "mine.py").write_text("x = 1\n")
     answers = [py(ann, "1"), py(ann, "2", who="ab"), py(ann, "3")]
     answers += [ann.call("load_file", filePath="mine.py", replSessionKey="py") for _ in range(2)]
@@ -36,7 +38,7 @@ def test_nobody_is_told_of_himself_as_of_another(live, ann):
     assert not [note for one in answers for note in one.get("notes", ()) if "meanwhile" in note]
 
 
-def test_sub_agents_that_give_names_stay_apart(ann):
+def test_sub_agents_with_names_are_kept_apart(ann):
     py(ann, "1", who="left")
     py(ann, "2", who="right")
     told = py(ann, "3", who="left")
@@ -44,14 +46,14 @@ def test_sub_agents_that_give_names_stay_apart(ann):
     assert [note for note in told["notes"] if note.startswith("meanwhile right in py: 2")]
 
 
-def test_a_session_held_by_ones_own_evaluation_is_not_held_by_a_stranger(ann, other):
+def test_a_client_can_interrupt_its_own_evaluation_in_a_shared_session(ann, other):
     running = py(ann, ENDLESS, timeoutMs=1000)
     theirs = py(other, "1", timeoutMs=1000)
     assert f"occupied by evaluation {running['evaluationId']} of claude-code" in str(theirs["notes"])
     assert ann.call("interrupt_evaluation", evaluationId=running["evaluationId"])["ok"]
 
 
-def test_an_edit_without_a_name_is_taken_back_under_the_name_that_was_given(live, ann):
+def test_an_unnamed_undo_reverts_the_edit_of_the_connections_last_name(live, ann):
     path = live.workspace / "made.py"
     for edit, undo in (({}, {"who": "ab"}), ({}, {}), ({"who": "cd"}, {})):
         made = {"type": "create", "filePath": "made.py", "content": "a = 1\n"}
@@ -62,7 +64,7 @@ def test_an_edit_without_a_name_is_taken_back_under_the_name_that_was_given(live
         assert not path.exists()
 
 
-def test_a_caller_stays_in_the_session_that_it_used_last(live):
+def test_a_caller_stays_in_the_session_it_used_last(live):
     with live.client(name="chose") as chose, live.client(name="new") as new:
         py(chose, "chosen = 1")
         stays = chose.call("evaluate_code", code="chosen")
@@ -76,7 +78,7 @@ def test_a_caller_stays_in_the_session_that_it_used_last(live):
         assert (follows["result"], follows["sessionKey"]) == ("1", "lpy")
 
 
-def test_a_file_is_loaded_and_run_where_its_language_is_spoken_whatever_was_used(live):
+def test_files_and_tests_use_a_session_of_their_language(live):
     (live.workspace / "spoken.py").write_text("def test_it(): pass\n'of Python'\n")
     (live.workspace / "spoken.lpy").write_text('(ns spoken)\n"of Lisp"\n')
     with live.client(name="reader") as reader:
@@ -89,7 +91,7 @@ def test_a_file_is_loaded_and_run_where_its_language_is_spoken_whatever_was_used
         assert not wrong["ok"]
 
 
-def test_code_for_the_session_that_was_used_is_read_in_its_language(live):
+def test_code_is_parsed_in_the_language_of_the_last_used_session(live):
     with live.client(name="lisper") as lisper:
         lisper.call("evaluate_code", code="1", replSessionKey="lpy", timeoutMs=60_000)
         assert lisper.call("evaluate_code", code="(+ 1 (* 2 3)")["reason"] == "unbalanced"

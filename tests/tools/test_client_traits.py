@@ -1,4 +1,4 @@
-"""An answer is as long as its client hands on, and a short one unless more is asked for; the rest is a call away."""
+"""Answer sizes by client: short by default, longer on request, up to what the client passes on."""
 
 import json
 import re
@@ -45,7 +45,7 @@ def asked(client, tool, **arguments):
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_no_answer_is_longer_than_its_budget_unless_more_is_asked_for(live, printed, profile):
+def test_no_answer_exceeds_its_budget_unless_more_is_requested(live, printed, profile):
     with live.client(name=PROFILES[profile]) as client:
         answer, length = asked(client, "get_evaluation", evaluationId=printed)
         assert length <= BUDGET
@@ -54,7 +54,7 @@ def test_no_answer_is_longer_than_its_budget_unless_more_is_asked_for(live, prin
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_who_asks_for_more_gets_as_much_as_its_client_hands_on(live, printed, profile):
+def test_a_caller_that_requests_more_gets_as_much_as_its_client_passes_on(live, printed, profile):
     with live.client(name=PROFILES[profile]) as client:
         answer, length = asked(client, "get_evaluation", evaluationId=printed, part="stdout", length=10**7)
         assert 0.8 * LIMITS[profile] < length <= LIMITS[profile]
@@ -65,7 +65,7 @@ def test_who_asks_for_more_gets_as_much_as_its_client_hands_on(live, printed, pr
         assert answer["text"] == whole[:7000]
 
 
-def test_the_beginning_and_the_end_of_output_are_shown_and_one_named_call_gives_what_is_between(live):
+def test_long_output_has_head_and_tail_and_a_call_for_the_middle(live):
     with live.client() as client:
         answer = client.call("evaluate_code", code=r'(print-lines 700 " é\t\"\u0000")')
         whole = "".join(f'{n} é\t"\x00\n' for n in range(700))
@@ -82,7 +82,7 @@ def test_the_beginning_and_the_end_of_output_are_shown_and_one_named_call_gives_
         assert beginning + missing["text"] + end == whole
 
 
-def test_a_value_is_shown_from_its_beginning_and_one_named_call_gives_the_rest(live):
+def test_a_long_value_has_a_head_and_a_call_for_the_rest(live):
     with live.client() as client:
         answer = client.call("evaluate_code", code='(repeat "v" 15000)')
         [note] = [note for note in answer["notes"] if note.startswith("result")]
@@ -91,13 +91,13 @@ def test_a_value_is_shown_from_its_beginning_and_one_named_call_gives_the_rest(l
         assert answer["result"] + rest["text"] == json.dumps("v" * 15_000)
 
 
-def test_a_failure_with_a_long_message_is_within_the_budget_too(live):
+def test_a_failure_with_a_long_message_fits_the_budget(live):
     with live.client() as client:
         _, length = asked(client, "evaluate_code", code='(fail (repeat "x" 100000))')
         assert length <= BUDGET + 500
 
 
-def test_an_interrupted_evaluation_does_not_tell_all_that_it_printed_again(live):
+def test_an_interrupted_evaluation_does_not_repeat_all_its_output(live):
     with live.client() as client:
         code = f"{PRINTED} (wait)"
         began = client.call("evaluate_code", code=code, timeoutMs=1000)
@@ -106,7 +106,7 @@ def test_an_interrupted_evaluation_does_not_tell_all_that_it_printed_again(live)
         assert length <= BUDGET + 500
 
 
-def test_only_a_client_that_lifts_its_limit_is_told_of_another(live):
+def test_only_a_client_that_supports_a_larger_limit_is_offered_one(live):
     for profile, name in PROFILES.items():
         with live.client(name=name) as client:
             tools = client.request("tools/list")["result"]["tools"]
@@ -114,7 +114,7 @@ def test_only_a_client_that_lifts_its_limit_is_told_of_another(live):
         assert lifted == ({"get_evaluation", "repl_output_log"} if profile == "claude" else set())
 
 
-def test_a_setting_of_the_user_counts_within_what_the_client_hands_on(tmp_path):
+def test_a_user_setting_raises_the_limit_up_to_what_the_client_passes_on(tmp_path):
     with serving(tmp_path, settings={"max_text_bytes": 100_000}) as live:
         for profile, limit in (LIMITS | {"claude": 50_000}).items():
             with live.client(name=PROFILES[profile]) as client:
@@ -122,7 +122,7 @@ def test_a_setting_of_the_user_counts_within_what_the_client_hands_on(tmp_path):
                 assert 0.8 * limit < length <= limit
 
 
-def test_the_log_answers_its_newest_rows_within_the_budget_and_more_where_a_limit_is_named(live):
+def test_the_log_returns_newest_rows_within_budget_and_more_with_a_limit(live):
     with live.client() as client:
         for number in range(60):
             client.call("evaluate_code", code=f'(str "row {number} " (repeat "x" 100))')
@@ -137,7 +137,7 @@ def test_the_log_answers_its_newest_rows_within_the_budget_and_more_where_a_limi
         assert more["count"] > answer["count"]
 
 
-def test_who_names_a_limit_gets_its_rows_and_their_texts_within_the_budget(live):
+def test_an_explicit_row_limit_returns_those_rows_with_shortened_texts(live):
     with live.client() as client:
         for number in range(3):
             client.call("evaluate_code", code=f'(println (str (repeat "x" 9000) {number}))')
@@ -148,7 +148,7 @@ def test_who_names_a_limit_gets_its_rows_and_their_texts_within_the_budget(live)
         assert asked(client, "repl_output_log", limit=6, maxTextBytes=20_000)[1] > BUDGET
 
 
-def test_lines_that_were_searched_for_are_within_the_budget_too(live, printed):
+def test_search_results_fit_the_budget_too(live, printed):
     with live.client() as client:
         answer, length = asked(client, "get_evaluation", evaluationId=printed, grep="7")
         assert length <= BUDGET
@@ -157,7 +157,7 @@ def test_lines_that_were_searched_for_are_within_the_budget_too(live, printed):
         assert BUDGET < asked(client, "get_evaluation", evaluationId=printed, grep="7", length=10**6)[1] <= 20_000
 
 
-def test_a_test_run_and_a_stack_trace_are_within_the_budget_and_the_first_of_each_is_there(tmp_path):
+def test_a_test_run_and_a_stack_trace_fit_the_budget_and_keep_their_first_rows(tmp_path):
     failed = [
         adapter_values.TestResult(f"test_{n}", "shop", "fail", expected="e" * 5000, actual="\n" * 5000)
         for n in range(300)
@@ -189,6 +189,6 @@ def test_a_test_run_and_a_stack_trace_are_within_the_budget_and_the_first_of_eac
         ("Some Client 2", "some-client-2"),
     ],
 )
-def test_a_caller_without_a_name_is_known_by_a_short_one_of_its_client(live, name, who):
+def test_an_unnamed_caller_gets_a_short_name_from_its_client(live, name, who):
     with live.client(name=name) as client:
         assert client.call("evaluate_code", code="1")["who"] == who

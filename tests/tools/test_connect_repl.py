@@ -1,4 +1,4 @@
-"""`connect_repl`: a REPL that listens on this machine becomes a session, if it is this user's."""
+"""`connect_repl`: a REPL listening on this machine becomes a session if it belongs to the same user."""
 
 import other_user
 import pytest
@@ -11,7 +11,7 @@ from codriver.tools.connect_repl import loopback_address
 pytestmark = pytest.mark.served("python")
 
 
-def test_a_listening_repl_becomes_a_session_that_calls_can_name(client):
+def test_a_listening_repl_becomes_a_session_that_calls_can_select(client):
     endpoint = repl("hy").address
     connected = client.call("connect_repl", address=endpoint.replace("127.0.0.1", "localhost"))
     assert (connected["ok"], connected["dialect"]) == (True, "hy"), connected
@@ -21,7 +21,7 @@ def test_a_listening_repl_becomes_a_session_that_calls_can_name(client):
     assert client.call("evaluate_code", code="1 + 1", replSessionKey="py")["result"] == "2"
 
 
-def test_nothing_is_sent_where_nobody_or_another_user_listens(client):
+def test_nothing_is_sent_to_a_closed_port_or_another_users_port(client):
     known = [row["key"] for row in client.call("list_sessions")["sessions"]]
     (port,) = other_user.free_ports(1)
     refused = client.call("connect_repl", address=f"localhost:{port}")
@@ -36,17 +36,17 @@ def test_nothing_is_sent_where_nobody_or_another_user_listens(client):
 @pytest.mark.parametrize(
     "text", ["7888", "localhost:7888", "127.0.0.1:7888", "nrepl://localhost:7888", " localhost:07888 "]
 )
-def test_every_spelling_of_a_port_of_this_machine_is_one_address(text):
+def test_all_spellings_of_a_local_port_are_the_same_address(text):
     assert loopback_address(text).rpartition(":")[2] == "7888"
 
 
 @pytest.mark.parametrize("text", ["", "example.org:7888", "192.168.1.2:7888", "localhost:0", "localhost:70000", "a:b"])
-def test_an_address_of_another_machine_is_for_the_human_to_name(text):
+def test_addresses_on_other_machines_are_refused(text):
     with pytest.raises(RefusedError) as refused:
         loopback_address(text)
     assert "ask your human" in (refused.value.hint or "")
 
 
-def test_evaluation_switched_off_switches_it_off_too(tmp_path):
+def test_disabling_evaluation_disables_connect_repl(tmp_path):
     with serving(tmp_path, settings={"enable_mcp_repl_evaluation": False}) as live, live.client() as client:
         assert client.call("connect_repl", address="localhost:7888")["reason"] == "switched-off"

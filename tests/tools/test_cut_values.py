@@ -1,4 +1,4 @@
-"""Values that are cut: said with the way to the rest, which is told as long as the REPL keeps them."""
+"""Values that are cut: the note says how to get the rest, which works as long as the REPL retains them."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ def test_a_list_of_a_million_is_short_and_recoverable(client):
         ("import numpy; numpy.arange(5000).reshape(1000, 5)", "994 of 1000 rows", "4999"),
     ],
 )
-def test_a_table_or_an_array_is_recovered_by_the_call_that_its_note_names(client, code, cut, last):
+def test_a_cut_table_or_array_is_recovered_by_the_call_in_its_note(client, code, cut, last):
     answer = evaluate(client, code)
     assert cut_of(answer) == [f"cut: {cut}; get_evaluation path []"]
     count = int(cut.split()[2])
@@ -69,7 +69,7 @@ def test_a_table_or_an_array_is_recovered_by_the_call_that_its_note_names(client
     assert first["result"] != answer["result"]
 
 
-def test_the_columns_that_a_table_lacks_are_recovered_by_the_call_that_its_note_names(client):
+def test_omitted_columns_of_a_table_are_recovered_by_the_call_in_its_note(client):
     evaluate(client, "import pandas\npandas.set_option('display.max_columns', 20)")
     answer = evaluate(client, "pandas.DataFrame({f'c{n}': [n] for n in range(30)})")
     assert cut_of(answer) == ["cut: 10 of 30 columns; get_evaluation path []"]
@@ -77,11 +77,11 @@ def test_the_columns_that_a_table_lacks_are_recovered_by_the_call_that_its_note_
     assert "c15" in part(client, answer, path=[])["result"]
 
 
-def test_a_value_in_reach_is_neither_cut_nor_noted(client):
+def test_a_short_value_is_neither_cut_nor_noted(client):
     assert cut_of(evaluate(client, "list(range(25))")) == []
 
 
-def test_how_much_is_printed_can_be_said_in_the_call(client):
+def test_print_limits_can_be_set_in_the_call(client):
     assert evaluate(client, "list(range(9))", maxLength=2)["result"] == "[0, 1, ...]"
     assert evaluate(client, "list(range(40))", maxLength=40)["result"] == str(list(range(40)))
     answer = evaluate(client, "[[[1]]]", maxDepth=1)
@@ -89,7 +89,7 @@ def test_how_much_is_printed_can_be_said_in_the_call(client):
     assert part(client, answer, depth=3)["result"] == "[[[1]]]"
 
 
-def test_each_cut_value_of_an_evaluation_is_noted_with_its_own_way(client):
+def test_each_cut_value_of_an_evaluation_has_its_own_note(client):
     answer = evaluate(client, "list(range(30))\nlist(range(40))")
     assert cut_of(answer) == [
         'cut of value 1: 5 of 30 elements; get_evaluation path ["$1"]',
@@ -98,7 +98,7 @@ def test_each_cut_value_of_an_evaluation_is_noted_with_its_own_way(client):
     assert part(client, answer, path=["$1", 29])["result"] == "29"
 
 
-def test_a_part_of_a_value_that_is_too_much_for_an_answer(client):
+def test_a_part_too_large_for_an_answer_is_cut_with_a_note(client):
     answer = evaluate(client, "{'k': ['x' * 900] * 100}")
     asked = {"evaluationId": answer["evaluationId"], "path": ["k"]}
     whole = client.call("get_evaluation", **asked)
@@ -108,7 +108,7 @@ def test_a_part_of_a_value_that_is_too_much_for_an_answer(client):
     assert not any("the first " in note for note in some["notes"])
 
 
-def test_lisp_values_are_recoverable_form_by_form(client):
+def test_parts_of_cut_lisp_values_are_recoverable(client):
     answer = evaluate(client, "(vec (range 30))\n{:a (map inc (range))}", key="lpy", timeoutMs=120_000)
     assert [note.split(";")[0] for note in cut_of(answer)] == [
         "cut of value 1: 5 of 30 elements",
@@ -118,7 +118,7 @@ def test_lisp_values_are_recoverable_form_by_form(client):
     assert part(client, answer, path=[":a"], **{"from": 100, "length": 2})["result"] == "[101 102 ...]"
 
 
-def test_what_is_not_there_is_refused_with_the_reason(client):
+def test_a_missing_part_is_refused_with_a_reason(client):
     answer = evaluate(client, "list(range(30))")
     told = part(client, answer, path=["no"])
     assert (told["ok"], told["reason"]) == (False, "forgotten")
@@ -127,7 +127,7 @@ def test_what_is_not_there_is_refused_with_the_reason(client):
     assert "no cut value of this evaluation is kept" in whole["message"]
 
 
-def test_a_repl_that_keeps_no_values_prints_them_whole_and_says_so(tmp_path):
+def test_a_repl_that_retains_no_values_prints_them_whole(tmp_path):
     address = repl("nbb").endpoint
     with serving(tmp_path, "--nrepl", f"nbb={address}", "--repl", "none") as live, live.client() as client:
         answer = evaluate(client, "(vec (range 100))", key="nbb")
@@ -145,7 +145,7 @@ def jvm(tmp_path_factory):
         yield client
 
 
-def test_clojure_keeps_what_it_cut_by_path_and_place(jvm):
+def test_clojure_returns_parts_of_a_cut_value_by_path_and_index(jvm):
     answer = evaluate(jvm, "(vec (range 1000))", key="clj")
     assert cut_of(answer) == ["cut: 975 of 1000 elements; get_evaluation path []"]
     more = part(jvm, answer, path=[], **{"from": 990, "length": 5})
@@ -159,7 +159,7 @@ def test_clojure_keeps_what_it_cut_by_path_and_place(jvm):
     assert part(jvm, deep, path=["c", 29])["result"] == "29"
 
 
-def test_clojure_keeps_each_value_of_an_evaluation_and_realises_no_more_of_a_sequence(jvm):
+def test_clojure_retains_each_value_without_realizing_more_of_a_sequence(jvm):
     code = "(def seen (atom 0))\n(vec (range 30))\n(iterate (fn [n] (swap! seen inc) (inc n)) 0)"
     answer = evaluate(jvm, code, key="clj")
     assert cut_of(answer) == [
@@ -171,7 +171,7 @@ def test_clojure_keeps_each_value_of_an_evaluation_and_realises_no_more_of_a_seq
     assert part(jvm, answer, path=[40])["result"] == "40"
 
 
-def test_a_part_that_clojure_does_not_have_is_told_as_that(jvm):
+def test_clojure_refuses_a_missing_or_evicted_part_with_a_reason(jvm):
     answer = evaluate(jvm, "(vec (range 30))", key="clj")
     missing = part(jvm, answer, path=[30])
     assert (missing["ok"], missing["reason"]) == (False, "forgotten")
@@ -184,11 +184,11 @@ def test_a_part_that_clojure_does_not_have_is_told_as_that(jvm):
 @pytest.mark.parametrize(
     ("code", "rest"), [("list(range(2000))", "[..., 1990, 1991, ...]"), ("{n: n for n in range(2000)}", "1990: 1990")]
 )
-def test_from_counts_the_elements_of_a_cut_collection(client, code, rest):
+def test_from_counts_elements_of_a_cut_collection(client, code, rest):
     answer = evaluate(client, code)
     assert rest in part(client, answer, part="result", **{"from": 1990, "length": 2})["result"]
 
 
-def test_from_counts_the_characters_of_a_text(client):
+def test_from_counts_characters_of_a_string(client):
     answer = evaluate(client, "'ab' * 5000")
     assert part(client, answer, part="result", **{"from": 9998})["text"] == "bab'"

@@ -1,4 +1,4 @@
-"""Edits of Lisp as one act: what breaks a test leaves files, vars and namespaces as they were, and reruns no code."""
+"""Edits of Lisp as one transaction: a failing test restores files, vars and namespaces without rerunning code."""
 
 import pytest
 from live_server import own_settings, serving, until
@@ -96,7 +96,7 @@ MORE = {
 }
 
 
-def test_tests_that_fail_leave_all_as_it_was(live, client, core, as_before):
+def test_failing_tests_restore_files_and_definitions(live, client, core, as_before):
     new = {"type": "create", "filePath": f"src/shop/fresh.{live.ending}", "content": "(ns shop.fresh)\n(def x 1)\n"}
     answer = edit(client, core, DEARER, MORE, new, test=["shop.core-test"], onFailure="restore")
     assert (answer["ok"], answer["reason"]) == (False, "tests-failed"), answer
@@ -108,9 +108,7 @@ def test_tests_that_fail_leave_all_as_it_was(live, client, core, as_before):
 
 
 @pytest.mark.parametrize("broken", ["(strr 1)", "(extend-protocol Sized INTEGER (size [n] n)) (throw (ex-info 1 {}))"])
-def test_a_form_that_fails_leaves_the_definitions_as_they_were_and_the_file_edited(
-    live, client, core, as_before, broken
-):
+def test_a_failed_load_restores_definitions_but_keeps_the_edited_file(live, client, core, as_before, broken):
     code = broken.replace("INTEGER", INTEGER[live.kind])
     answer = edit(client, core, DEARER, MORE, {"type": "append", "code": code}, onFailure="restore")
     assert (answer["ok"], answer["reason"], "restored" in answer) == (False, "evaluation-failed", False), answer
@@ -120,7 +118,7 @@ def test_a_form_that_fails_leaves_the_definitions_as_they_were_and_the_file_edit
     assert not refused["ok"], "what the protocol was extended by is gone"
 
 
-def test_a_load_that_never_began_says_what_held_it_up(tmp_path):
+def test_a_load_that_never_started_reports_what_blocked_it(tmp_path):
     own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\n")
     with serving(tmp_path, "--nrepl", f"x={repl('lisp').endpoint}", "--repl", "none") as running:
         running.ending = "lpy"
@@ -144,7 +142,7 @@ def test_a_load_that_never_began_says_what_held_it_up(tmp_path):
     assert "added" in file.read_text()
 
 
-def test_what_passes_is_kept_with_its_tests_counted(client, core, as_before):
+def test_an_edit_that_passes_is_kept_with_its_tests_counted(client, core, as_before):
     same = {**PRICE, "newForm": "(def price (+ 1 1))"}
     answer = edit(client, core, same, test=["affected"], onFailure="restore")
     assert answer["ok"], answer
@@ -155,7 +153,7 @@ def test_what_passes_is_kept_with_its_tests_counted(client, core, as_before):
     ]
 
 
-def test_tests_in_a_folder_of_their_own_are_found_by_the_files_name(live, client):
+def test_tests_in_a_separate_directory_are_found_by_file_name(live, client):
     if live.kind == "jvm":
         pytest.skip("namespaces of Clojure's tests are named after the namespace")
     file = write(live, "lone", "(ns shop.lone)\n\n(def price 2)\n")
@@ -172,7 +170,7 @@ def test_tests_in_a_folder_of_their_own_are_found_by_the_files_name(live, client
     assert (answer["ok"], answer["tests"]["passed"]) == (True, 1), answer
 
 
-def test_without_a_test_the_edit_is_kept(live, client):
+def test_an_edit_without_tests_is_kept(live, client):
     text = "(ns shop.untested)\n\n(def price 2)\n"
     file = write(live, "untested", text)
     assert client.call("load_file", filePath=str(file))["ok"]
@@ -181,7 +179,7 @@ def test_without_a_test_the_edit_is_kept(live, client):
     assert (answer["ok"], "notTested" in answer, "added" in file.read_text()) == (True, True, True), answer
 
 
-def test_an_edit_that_is_taken_back_says_where_it_still_runs(live, client):
+def test_undoing_a_loaded_edit_reports_where_it_still_runs(live, client):
     file = write(live, "undone", "(ns shop.undone)\n\n(def price 2)\n")
     assert client.call("load_file", filePath=str(file))["ok"]
     change = {"type": "replace", "line": 3, "targetLineText": "(def price 2)", "newForm": "(def price 9)"}

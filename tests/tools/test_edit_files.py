@@ -1,4 +1,4 @@
-"""The editing tools as clients meet them."""
+"""The editing tools as clients use them."""
 
 import pytest
 from tools_in_memory import serving
@@ -33,7 +33,7 @@ def greet(live):
     return file
 
 
-def test_a_batch_is_done_and_told_and_taken_back(client, greet):
+def test_a_batch_is_applied_reported_and_undone(client, greet):
     answer = client.call("edit_files", edits=[GOOD_DAY, SHOUT])
     assert answer["ok"]
     [row] = answer["files"]
@@ -51,7 +51,7 @@ def test_a_batch_is_done_and_told_and_taken_back(client, greet):
     assert client.call("undo_edit")["reason"] == "nothing-to-undo"
 
 
-def test_a_dry_run_shows_and_changes_nothing(client, greet):
+def test_a_dry_run_returns_a_diff_and_changes_nothing(client, greet):
     answer = client.call("edit_files", edits=[GOOD_DAY], dryRun=True)
     assert answer["dryRun"]
     assert answer["files"][0]["applied"] is False
@@ -59,7 +59,7 @@ def test_a_dry_run_shows_and_changes_nothing(client, greet):
     assert greet.read_text() == GREET
 
 
-def test_a_refusal_names_every_problem_and_shows_the_lines(client, greet):
+def test_a_refusal_lists_every_problem_with_surrounding_lines(client, greet):
     wrong = {**GOOD_DAY, "line": 6}
     answer = client.call("edit_files", edits=[SHOUT, wrong, {**SHOUT, "code": "(a\n  (b\n"}])
     assert answer["reason"] == "edits-refused"
@@ -69,7 +69,7 @@ def test_a_refusal_names_every_problem_and_shows_the_lines(client, greet):
     assert greet.read_text() == GREET
 
 
-def test_a_file_that_is_there_now_as_it_was_sent_is_not_told_again(live, client):
+def test_a_created_file_identical_to_what_was_sent_has_no_diff(live, client):
     sent = {"type": "create", "filePath": "sent.edn", "code": "{:a 1}\n"}
     row = {"filePath": "sent.edn", "applied": True, "created": True, "edits": [{"index": 0, "line": 1}]}
     assert client.call("edit_files", edits=[sent], detail=False)["files"] == [row]
@@ -79,7 +79,7 @@ def test_a_file_that_is_there_now_as_it_was_sent_is_not_told_again(live, client)
     (live.workspace / "more.edn").unlink()
 
 
-def test_every_type_of_edit_is_there(client, greet, live):
+def test_every_edit_type_works(client, greet, live):
     call = {"filePath": "src/greet.clj", "line": 7, "targetLineText": '(greeting "Ada"))'}
     greeting = {"filePath": "src/greet.clj", "line": 3, "targetLineText": "(defn greeting [name]"}
     made = live.workspace / "made.edn"
@@ -113,7 +113,7 @@ def test_every_type_of_edit_is_there(client, greet, live):
         ({"type": "delete", "line": 1, "targetLineText": "x", "overwrite": True}, "delete does not accept overwrite"),
     ],
 )
-def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, edit, problem):
+def test_an_edit_must_have_exactly_the_fields_of_its_type(client, greet, edit, problem):
     answer = client.call("edit_files", edits=[SHOUT, {"filePath": "src/greet.clj", **edit}])
     assert answer["reason"] == "bad-arguments"
     assert answer["message"] == f"edit_files cannot use these arguments: edits.1: {problem}"
@@ -122,7 +122,7 @@ def test_an_edit_must_have_what_its_type_needs_and_nothing_else(client, greet, e
 
 
 @pytest.mark.parametrize("edit", [{"filePath": "src/greet.clj"}, {"type": "delete", "targetLine": 1}])
-def test_a_wrong_field_of_an_edit_is_answered_with_the_fields_of_an_edit(client, edit):
+def test_an_invalid_field_is_refused_with_the_fields_of_an_edit(client, edit):
     answer = client.call("edit_files", edits=[edit])
     assert answer["reason"] == "bad-arguments"
     assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, name, cell, line, ")
@@ -135,13 +135,13 @@ def test_an_empty_list_of_edits_is_refused_with_the_fields_of_an_edit(client, ed
     assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, ")
 
 
-def test_a_wrong_argument_is_answered_with_the_arguments_of_the_tool(client):
+def test_an_invalid_argument_is_refused_with_the_arguments_of_the_tool(client):
     assert client.call("edit_files", edit=[])["hint"] == (
         "the arguments of edit_files are: edits, dryRun, load, test, onFailure, limitMs, replSessionKey, who, detail"
     )
 
 
-def test_a_long_diff_is_cut_and_says_so(client, live):
+def test_a_long_diff_is_cut_and_marked(client, live):
     (live.workspace / "long.clj").unlink(missing_ok=True)
     content = "".join(f"(def v{n} {n})\n" for n in range(2000))
     answer = client.call("edit_files", edits=[{"type": "create", "filePath": "long.clj", "content": content}])
@@ -152,7 +152,7 @@ def test_a_long_diff_is_cut_and_says_so(client, live):
     assert (live.workspace / "long.clj").read_text() == content
 
 
-def test_a_batch_belongs_to_its_who_or_to_its_connection(live, client, greet):
+def test_undo_only_reverts_batches_of_the_same_caller(live, client, greet):
     with live.client() as other:
         client.call("edit_files", edits=[SHOUT])
         assert other.call("undo_edit")["reason"] == "nothing-to-undo"
@@ -164,7 +164,7 @@ def test_a_batch_belongs_to_its_who_or_to_its_connection(live, client, greet):
     assert client.call("edit_files", edits=[SHOUT], who="ui")["reason"] == "bad-who"
 
 
-def test_a_file_changed_since_is_not_taken_back(client, greet):
+def test_a_file_changed_after_the_edit_is_not_undone(client, greet):
     client.call("edit_files", edits=[SHOUT])
     greet.write_text("(ns other)\n")
     answer = client.call("undo_edit")
@@ -195,7 +195,7 @@ class TestSettings:
 
         return serve
 
-    def test_how_far_a_line_may_be_off_and_how_much_is_shown(self, served):
+    def test_settings_control_line_tolerance_and_context_size(self, served):
         edit = {"type": "delete", "filePath": "a.clj", "targetLineText": "(def v20 20)"}
         settings = {"fuzzy_line_targeting_padding": 1, "line_context_response_padding": 2}
         with served(**settings) as live, live.client() as client:
@@ -222,7 +222,7 @@ class TestSettings:
             assert (tmp_path / "other" / "a.clj").read_text() == "(ns a)\n"
 
 
-def test_a_renaming_answers_what_it_left_and_why(client, live):
+def test_a_rename_reports_the_occurrences_it_left_and_why(client, live):
     scoped = live.workspace / "scoped.clj"
     scoped.write_text("(def total 1)\n(defn f [total]\n  (+ total total))\n(g total 'total)\n")
     edit = {"type": "rename", "filePath": "scoped.clj", "oldName": "total", "newName": "amount"}
@@ -236,7 +236,7 @@ def test_a_renaming_answers_what_it_left_and_why(client, live):
     ]
 
 
-def test_a_renaming_in_hy_says_which_scopes_are_known(client, live):
+def test_a_rename_in_hy_reports_which_scopes_it_understands(client, live):
     path = live.workspace / "scoped.hy"
     path.write_text("(setv x 1)\n(defn f [x] x)\n(print x.y)\n")
     edit = {"type": "rename", "filePath": "scoped.hy", "oldName": "x", "newName": "w"}
@@ -245,14 +245,14 @@ def test_a_renaming_in_hy_says_which_scopes_are_known(client, live):
     assert file["note"].startswith("Hy: only fn, defn, defmacro and let count as scopes")
 
 
-def test_an_edit_of_type_undo_takes_back_the_last_batch(client, greet):
+def test_an_edit_of_type_undo_reverts_the_last_batch(client, greet):
     assert client.call("edit_files", edits=[SHOUT])["ok"]
     answer = client.call("edit_files", edits=[{"type": "undo"}])
     assert ([row["filePath"] for row in answer["files"]], greet.read_text()) == (["src/greet.clj"], GREET)
     assert client.call("status", about="activity", kind="edits")["events"][0]["kind"] == "undo"
 
 
-def test_undo_names_a_file_of_the_last_batch_and_stands_alone(client, greet):
+def test_undo_must_name_a_file_of_the_last_batch_and_be_the_only_edit(client, greet):
     assert client.call("edit_files", edits=[SHOUT])["ok"]
     refused = client.call("edit_files", edits=[{"type": "undo", "filePath": "other.clj"}])
     assert refused["reason"] == "nothing-to-undo"

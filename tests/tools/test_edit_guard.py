@@ -1,4 +1,4 @@
-"""Files that no edit may change, by any name for which a file system takes theirs."""
+"""Files that no edit may change, under any name that a file system resolves to them."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def refusal(name, settings=None):
 
 
 @pytest.mark.parametrize("name", sorted({name for client in known_clients().values() for name in client.workspace}))
-def test_the_file_of_no_client_is_edited(name):
+def test_config_files_of_clients_cannot_be_edited(name):
     assert refusal(name)
 
 
@@ -30,7 +30,7 @@ def test_the_file_of_no_client_is_edited(name):
         "\u200d.github/hooks/edit.json", ".mcp.json:x.py", ".envrc", ".ENVRC",
     ],
 )  # fmt: skip
-def test_no_other_spelling_of_a_granting_file_is_edited(name):
+def test_other_spellings_of_a_protected_file_cannot_be_edited(name):
     assert refusal(name)
 
 
@@ -47,7 +47,7 @@ def test_no_other_spelling_of_a_granting_file_is_edited(name):
         "sub/.LSP/config.edn", "sub/\u200b.lsp/config.edn", ".clj-kondo/.lsp/config.edn",
     ],
 )  # fmt: skip
-def test_no_code_that_runs_when_a_person_opens_the_project_or_commits_is_edited(name):
+def test_files_executed_on_opening_or_committing_a_project_cannot_be_edited(name):
     assert refusal(name)
     assert not refusal(name, Settings(allow_edits_of_client_files=True))
 
@@ -67,12 +67,12 @@ def test_no_code_that_runs_when_a_person_opens_the_project_or_commits_is_edited(
         ".gitlab-ci.yml", ".github/workflows/ci.yml", ".circleci/config.yml", ".pre-commit-config.yaml",
     ],
 )  # fmt: skip
-def test_no_file_is_edited_that_git_an_editor_a_shell_or_ci_runs_by_itself(name):
+def test_files_run_automatically_by_git_editors_shells_or_ci_cannot_be_edited(name):
     assert refusal(name)
     assert not refusal(name, Settings(allow_edits_of_client_files=True))
 
 
-def test_no_file_of_an_environment_is_edited_whatever_its_name(tmp_path):
+def test_files_of_a_python_environment_cannot_be_edited(tmp_path):
     (tmp_path / "tools" / "py312" / "bin").mkdir(parents=True)
     change = Change(tmp_path / "tools" / "py312" / "bin" / "activate", MISSING, b"x")
     assert not why_not(tmp_path, Settings(), change)
@@ -99,12 +99,12 @@ def as_found(folder, name, text):
         ("{", '{"name": "x"}', True),
     ],
 )
-def test_the_hooks_of_a_package_are_guarded_and_the_rest_of_it_is_not(tmp_path, before, after, is_guarded):
+def test_only_the_scripts_of_a_package_json_are_protected(tmp_path, before, after, is_guarded):
     change = Change(tmp_path / "package.json", as_found(tmp_path, "package.json", before), after.encode())
     assert bool(why_not(tmp_path, Settings(), change)) == is_guarded
 
 
-def test_the_table_of_codriver_is_guarded_in_every_spelling_of_the_projects_file():
+def test_the_codriver_table_is_protected_in_every_spelling_of_pyproject():
     change = Change(WORKSPACE / "PyProject.TOML", MISSING, b"[tool.codriver]\nrepl = ['python']\n")
     assert why_not(WORKSPACE, Settings(), change)
 
@@ -118,11 +118,11 @@ def test_the_table_of_codriver_is_guarded_in_every_spelling_of_the_projects_file
         "src/build.py", "lefthook.md", "venv.py", "docs/venv/index.md", "shop/config.ts", "Cargo.toml",
     ],
 )  # fmt: skip
-def test_other_files_are_edited(name):
+def test_other_files_can_be_edited(name):
     assert not refusal(name)
 
 
-def test_where_evaluation_is_off_no_stream_of_a_file_is_taken_for_code():
+def test_without_evaluation_alternate_data_streams_do_not_count_as_code():
     off = Settings(enable_mcp_repl_evaluation=False)
     assert refusal("notes.md:x.py", off)
     assert not refusal("x.PY", off)

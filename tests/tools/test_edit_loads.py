@@ -1,4 +1,4 @@
-"""With `load: true` the forms that `edit_files` changed are loaded in real REPLs, once, with errors in the answer."""
+"""With `load: true`, real REPLs load the forms that `edit_files` changed, once, and errors are in the answer."""
 
 import json
 import sys
@@ -67,7 +67,7 @@ def edit(client, live, *edits, name="greet", **arguments):
     return client.call("edit_files", edits=[{"filePath": path, **one} for one in edits], load=True, **arguments)
 
 
-def test_the_changed_forms_are_loaded_where_the_file_is_served_and_no_others(live, client, greet):
+def test_only_the_changed_forms_are_loaded_where_the_file_belongs(live, client, greet):
     loads, home = evaluate(client, "@shop.seen/loads"), evaluate(client, "(str *ns*)")
     answer = edit(client, live, GOOD_DAY, detail=False)
     assert answer["ok"], answer
@@ -78,7 +78,7 @@ def test_the_changed_forms_are_loaded_where_the_file_is_served_and_no_others(liv
     assert (evaluate(client, "@shop.seen/loads"), evaluate(client, "(str *ns*)")) == (loads, home)
 
 
-def test_an_error_comes_in_the_same_answer_with_its_place_in_the_file(live, client, greet):
+def test_a_load_error_is_in_the_same_answer_with_its_file_and_line(live, client, greet):
     answer = edit(client, live, BROKEN, detail=False)
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
     assert answer["files"][0]["applied"]
@@ -89,7 +89,7 @@ def test_an_error_comes_in_the_same_answer_with_its_place_in_the_file(live, clie
     assert (error["file"], error["line"]) == (f"src/shop/greet.{live.ending}", 3 if live.kind == "basilisp" else 4)
 
 
-def test_a_failure_in_an_edited_function_is_placed_in_it_and_not_in_the_code_sent(live, client, greet):
+def test_a_failure_in_an_edited_function_points_to_its_file(live, client, greet):
     failing = {**GREETING, "newForm": "(defn greeting [name]\n  (str name)\n  (/ 1 0))"}
     assert edit(client, live, failing)["ok"]
     answer = client.call("evaluate_code", code="(shop.greet/greeting 1)", detail=False)
@@ -100,7 +100,7 @@ def test_a_failure_in_an_edited_function_is_placed_in_it_and_not_in_the_code_sen
         assert whole["error"] == answer["error"]
 
 
-def test_a_form_of_an_edit_that_fails_as_it_runs_is_told_with_its_file_and_line(live, client, greet):
+def test_a_failing_top_level_form_is_reported_with_its_file_and_line(live, client, greet):
     failing = {**GREETING, "newForm": "(defn greeting [name]\n  (str name))\n\n(count 1)"}
     error = edit(client, live, failing, detail=False)["error"]
     if live.kind == "jvm":
@@ -112,7 +112,7 @@ def test_a_form_of_an_edit_that_fails_as_it_runs_is_told_with_its_file_and_line(
         assert "NO_SOURCE_FILE" not in json.dumps(stack), stack
 
 
-def test_a_test_that_an_edit_has_loaded_fails_with_its_file_and_line(live, client):
+def test_a_failing_test_loaded_by_an_edit_reports_its_file_and_line(live, client):
     if live.kind == "jvm":
         text = "(ns shop.fresh-test (:require [clojure.test :refer [deftest is]]))\n\n(deftest one\n  (is (= 1 1)))\n"
         file = write(live, "fresh_test", text)
@@ -139,7 +139,7 @@ def test_a_file_whose_namespace_is_not_loaded_is_loaded_whole_and_once(live, cli
     assert int(evaluate(client, "@shop.seen/loads")) == loads + 1
 
 
-def test_a_changed_ns_form_goes_first(live, client, greet):
+def test_a_changed_ns_form_is_loaded_first(live, client, greet):
     header = {"type": "replace", "line": 1, "targetLineText": "(ns shop.greet)"}
     answer = edit(
         client, live, {**GREETING, "newForm": "(defn greeting [name]\n  (s/loud name))"},
@@ -151,7 +151,7 @@ def test_a_changed_ns_form_goes_first(live, client, greet):
     assert '"Ada!Ada!"' in evaluate(client, '(shop.greet/twice "Ada")')
 
 
-def test_the_log_has_who_and_path(live, client, greet):
+def test_the_log_names_the_caller_and_path_of_a_load(live, client, greet):
     edit(client, live, GOOD_DAY, who="greeter")
     query = '[:find ?text ?who :where [?e :output/text ?text] [?e :output/who ?who] [(= ?who "greeter")]]'
     rows = client.call("repl_output_log", query=query)
@@ -164,7 +164,7 @@ FORM = {"type": "create", "filePath": "a.clj", "content": "(ns a)\n(def x 1)\n"}
 
 
 class TestWhereItIsNotLoaded:
-    def test_nothing_is_written_where_evaluation_is_switched_off(self, tmp_path):
+    def test_loading_with_evaluation_disabled_is_refused_before_writing(self, tmp_path):
         own_settings(tmp_path).write_text("enableMcpReplEvaluation = false\n")
         with serving(tmp_path, "--repl", "none") as live, live.client() as client:
             refused = client.call("edit_files", edits=[FORM], load=True)
@@ -173,7 +173,7 @@ class TestWhereItIsNotLoaded:
             assert not (live.workspace / "a.clj").exists()
             assert client.call("edit_files", edits=[FORM])["ok"]
 
-    def test_without_a_session_for_it_the_file_is_written_and_the_cure_is_told(self, tmp_path):
+    def test_without_a_matching_session_the_file_is_written_with_a_suggestion(self, tmp_path):
         with serving(tmp_path, "--repl", "python") as live, live.client() as client:
             data = {"type": "create", "filePath": "a.edn", "content": "{:a 1}\n"}
             data_only = {**data, "filePath": "b.edn"}
@@ -187,7 +187,7 @@ class TestWhereItIsNotLoaded:
             assert data["notLoaded"] == "no REPL loads files that end in .edn"
 
     @pytest.mark.parametrize("more", [{}, {"test": ["affected"], "onFailure": "restore"}])
-    def test_a_repl_that_starts_is_waited_for_as_an_evaluation_does(self, tmp_path, more):
+    def test_a_load_waits_for_a_repl_that_is_starting(self, tmp_path, more):
         python, go = tmp_path / "slow-python", tmp_path / "go"
         python.write_text(f'#!/bin/sh\nwhile [ ! -e {go} ]; do sleep 0.1; done\nexec {sys.executable} "$@"\n')
         python.chmod(0o755)
@@ -205,7 +205,7 @@ class TestWhereItIsNotLoaded:
             assert "notLoaded" not in answer["files"][0]
             assert evaluate(client, "import sys; sys.modules['here'].here()") == "1"
 
-    def test_a_busy_session_takes_it_in_its_turn_and_once(self, tmp_path):
+    def test_a_load_waits_its_turn_in_a_busy_session_and_runs_once(self, tmp_path):
         own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\nlanes = false\n")
         address = repl("jvm").endpoint
         with (
@@ -230,7 +230,7 @@ class TestWhereItIsNotLoaded:
         [row] = client.call("edit_files", edits=[FORM], load=True, dryRun=True)["files"]
         assert not row.keys() & {"load", "notLoaded"}
 
-    def test_what_comes_behind_a_failed_load_is_named_and_not_sent(self, live, client):
+    def test_files_after_a_failed_load_are_listed_but_not_loaded(self, live, client):
         end = live.ending
         texts = {"late": "(ns late (:require [early]))\n(def y 1)\n", "early": "(ns early)\n(nope)\n"}
         edits = [
@@ -256,7 +256,7 @@ def test_a_watched_file_is_loaded_once(tmp_path):
         assert client.call("evaluate_code", code="@seen/loads")["result"] == "1"
 
 
-def test_a_renamed_name_is_gone_and_its_callers_go_on(live, client):
+def test_a_rename_unmaps_the_old_name_and_callers_still_work(live, client):
     end = live.ending
     write(live, "maths", "(ns shop.maths)\n(defn total [xs] (reduce + xs))\n(defn kept [] 1)\n")
     write(live, "bills", "(ns shop.bills (:require [shop.maths :as m :refer [total]]))\n(defn bill [] (total [1 2]))\n")
@@ -276,7 +276,7 @@ def test_a_renamed_name_is_gone_and_its_callers_go_on(live, client):
     assert "(find-ns (symbol " not in logged
 
 
-def test_code_evaluated_after_a_load_is_in_no_file(live, client, greet):
+def test_code_evaluated_after_a_load_is_not_attributed_to_the_file(live, client, greet):
     assert edit(client, live, GOOD_DAY)["ok"]
     first = client.call("evaluate_code", code="(no-such-name)")
     assert "greet" not in str(first["error"].get("file"))
@@ -285,7 +285,7 @@ def test_code_evaluated_after_a_load_is_in_no_file(live, client, greet):
 
 
 @pytest.mark.parametrize("key", ["py", "py-2"])
-def test_the_session_that_loads_an_edit_can_be_named(tmp_path, key):
+def test_the_session_that_loads_an_edit_can_be_selected(tmp_path, key):
     # The same command twice would be one REPL; this one is another to the server.
     second = f"{sys.executable} {recipes.WORKER} --dialect python"
     with serving(tmp_path, "--repl", "python", "--repl", second) as live, live.client() as client:

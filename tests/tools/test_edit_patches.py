@@ -1,4 +1,4 @@
-"""Patches: the files that they leave there, and what they change in each."""
+"""Patches: the files they produce and what they change in each."""
 
 import pytest
 
@@ -27,7 +27,7 @@ PATCH = """\
 """
 
 
-def test_a_patch_tells_what_it_makes_and_changes():
+def test_a_patch_lists_the_files_it_adds_changes_and_moves():
     changed, added, moved = patched_files(PATCH)
     inner = ("(defn f [x]\n  (inc x))", "(defn f [x]\n  (dec x))")
     assert changed == PatchedFile("a.clj", replaced=(inner, ("(def gone 1)", "")))
@@ -38,9 +38,9 @@ def test_a_patch_tells_what_it_makes_and_changes():
 @pytest.mark.parametrize(
     "patch", ["", "text", "*** Begin Patch\n*** End Patch", "*** Add File: ", "*** Delete File: a", "+a\n-b", "\0"]
 )
-def test_what_names_no_file_changes_none(patch):
+def test_text_that_names_no_file_patches_nothing(patch):
     assert patched_files(patch) == ()
 
 
-def test_of_a_giant_the_first_files_are_read():
+def test_only_the_first_files_of_a_huge_patch_are_read():
     assert len(patched_files("".join(f"*** Add File: {n}.clj\n+(ns a)\n" for n in range(100)))) == MOST_FILES

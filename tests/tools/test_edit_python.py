@@ -1,4 +1,4 @@
-"""`edit_files` in a project of Python: definitions are changed in the file, and only they are loaded."""
+"""`edit_files` in a Python project: it changes definitions in the file and loads only those."""
 
 import pytest
 from live_server import own_settings, serving, until
@@ -53,7 +53,7 @@ RATE = {"type": "replace_def", "name": "rate", "code": "def rate(order: Missing)
 HALF = {"type": "insert_def", "name": "Order", "side": "in", "code": "def half(self):\n    return self.total() / 2"}
 
 
-def test_what_changed_is_loaded_and_what_the_module_holds_stays(live, client, shop):
+def test_only_changed_definitions_are_loaded_and_module_state_survives(live, client, shop):
     answer = edit(client, shop, RATE, HALF, load=True)
     assert answer["ok"], answer
     assert (
@@ -67,7 +67,7 @@ def test_what_changed_is_loaded_and_what_the_module_holds_stays(live, client, sh
     assert shop.read_text() == SHOP
 
 
-def test_an_edit_that_is_taken_back_says_where_it_still_runs(client, shop):
+def test_undoing_a_loaded_edit_reports_where_it_still_runs(client, shop):
     assert edit(client, shop, RATE, HALF, load=True)["ok"]
     assert client.call("undo_edit")["note"] == f"py still runs the edited code: load_file {shop.name}"
     assert evaluate(client, "shop.rate(1)") == "3"
@@ -76,20 +76,20 @@ def test_an_edit_that_is_taken_back_says_where_it_still_runs(client, shop):
     assert "note" not in client.call("undo_edit"), "it was never loaded"
 
 
-def test_an_edit_that_is_done_again_has_no_note_of_that(client, shop):
+def test_repeating_an_edit_adds_no_repetition_note(client, shop):
     for number in (3, 2, 3):
         answer = edit(client, shop, {**RATE, "code": RATE["code"].replace("3", str(number))}, load=True)
         assert "notes" not in answer["files"][0]["load"], answer
 
 
-def test_a_comment_is_no_reason_to_run_anything(client, shop):
+def test_a_changed_comment_loads_nothing(client, shop):
     answer = edit(
         client, shop, {**RATE, "code": "def rate(order: Missing) -> int:\n    # two\n    return 2"}, load=True
     )
     assert answer["files"][0]["notLoaded"] == "its code did not change"
 
 
-def test_a_value_is_replaced_by_its_name_and_loaded(client, shop):
+def test_a_variable_is_replaced_by_name_and_loaded(client, shop):
     value = {"type": "replace_def", "name": "Order.limit", "code": "limit = 2"}
     text = SHOP + "    limit = 1  # orders\n"
     shop.write_text(text)
@@ -99,12 +99,12 @@ def test_a_value_is_replaced_by_its_name_and_loaded(client, shop):
     assert evaluate(client, "shop.Order.limit, order.limit, shop.sold") == "(2, 2, 7)"
 
 
-def test_what_is_taken_out_of_the_file_is_taken_out_of_the_module(client, shop):
+def test_a_definition_removed_from_the_file_is_removed_from_the_module(client, shop):
     assert edit(client, shop, {"type": "replace_def", "name": "Order", "code": ""}, load=True)["ok"]
     assert evaluate(client, "hasattr(shop, 'Order'), shop.rate(1)") == "(False, 2)"
 
 
-def test_a_refused_edit_names_what_there_is_and_touches_nothing(client, shop):
+def test_a_refused_edit_lists_valid_names_and_changes_nothing(client, shop):
     refused = edit(client, shop, RATE, {**HALF, "name": "Ordr"}, load=True)
     assert refused["reason"] == "edits-refused"
     assert "there is no definition Ordr; there is Order" in refused["message"]
@@ -153,7 +153,7 @@ class TestAsOneAct:
         return lambda: evaluate(client, f"({code}) == before") == "True"
 
     @pytest.mark.parametrize("name", ["affected", "file", "node"])
-    def test_what_passes_is_kept_and_counted(self, client, shop, tests, name):
+    def test_an_edit_that_passes_is_kept_with_its_tests_counted(self, client, shop, tests, name):
         chosen = {"affected": "affected", "file": tests.name, "node": f"{tests.name}::test_rate"}[name]
         answer = edit(client, shop, RATE, load=True, test=[chosen], onFailure="restore")
         assert answer["ok"], answer
@@ -163,7 +163,7 @@ class TestAsOneAct:
         assert evaluate(client, "order.total(), shop.sold") == "(3, 7)"
         assert client.call("undo_edit")["ok"]
 
-    def test_what_fails_is_told_once_and_all_is_as_before(self, client, shop, tests, picture):
+    def test_failing_tests_are_reported_once_and_everything_is_restored(self, client, shop, tests, picture):
         wrong = {**RATE, "code": "def rate(order):\n    return 0\n\n\nadded = 1"}
         answer = edit(client, shop, wrong, HALF, load=True, test=["affected"], onFailure="restore")
         assert (answer["ok"], answer["reason"]) == (False, "tests-failed")
@@ -174,7 +174,7 @@ class TestAsOneAct:
         assert picture()
         assert client.call("undo_edit")["reason"] == "nothing-to-undo"
 
-    def test_tests_of_an_act_are_the_callers_own_and_not_red_once_all_is_put_back(self, client, shop, tests):
+    def test_failures_of_a_rolled_back_edit_are_the_callers_and_not_in_the_handoff(self, client, shop, tests):
         assert client.call("evaluate_code", code="1", who="carol")["ok"]
         wrong = {**RATE, "code": "def rate(order):\n    return 0"}
         answer = edit(client, shop, wrong, load=True, test=["affected"], onFailure="restore", who="carol")
@@ -186,7 +186,7 @@ class TestAsOneAct:
         told = resource["result"]["contents"][0]["text"]
         assert f"{tests.name}::test_rate" not in told
 
-    def test_without_restore_what_failed_stays_to_be_looked_at(self, client, shop, tests):
+    def test_without_restore_a_failing_edit_stays(self, client, shop, tests):
         answer = edit(client, shop, {**RATE, "code": "def rate(order): return 0"}, load=True, test=[tests.name])
         assert (answer["reason"], "restored" in answer, answer["files"][0]["applied"]) == ("tests-failed", False, True)
         assert "return 0" in shop.read_text()
@@ -198,7 +198,7 @@ class TestAsOneAct:
             ("import time\nwhile True:\n    rate = time.sleep(0.01)", "timed-out"),
         ],
     )
-    def test_a_load_that_fails_or_does_not_end_leaves_the_files_edited_and_the_definitions_as_before(
+    def test_a_failed_or_endless_load_keeps_the_file_and_restores_definitions(
         self, client, shop, definitions, code, reason
     ):
         answer = edit(client, shop, {**RATE, "code": code}, HALF, load=True, onFailure="restore")
@@ -208,7 +208,7 @@ class TestAsOneAct:
         assert code in shop.read_text()
         assert definitions()
 
-    def test_a_load_that_fails_in_the_repl_alone_takes_no_edit_back_whose_tests_pass(self, client, shop, tests):
+    def test_a_load_failure_in_the_repl_does_not_roll_back_an_edit_whose_tests_pass(self, client, shop, tests):
         code = "import sys\nif 'then' in vars(sys.modules['__main__']): 1 / 0\n\n\ndef rate(order):\n    return 3"
         evaluate(client, "then = 1\nthen")
         answer = edit(client, shop, {**RATE, "code": code}, load=True, test=["affected"], onFailure="restore")
@@ -216,13 +216,13 @@ class TestAsOneAct:
         assert (answer["ok"], answer["reason"], answer["tests"]["passed"]) == (False, "evaluation-failed", 2), answer
         assert code in shop.read_text()
 
-    def test_tests_that_are_not_there_take_no_edit_back(self, client, shop):
+    def test_missing_tests_do_not_roll_back_an_edit(self, client, shop):
         answer = edit(client, shop, RATE, load=True, test=["test_nowhere.py"], onFailure="restore")
         assert (answer["ok"], answer["reason"], "restored" in answer) == (False, "no-tests", False), answer
         assert "return 3" in shop.read_text()
 
     @pytest.mark.parametrize("how", ["keep", "restore"])
-    def test_without_a_test_named_after_the_file_the_edit_is_kept(self, client, shop, how):
+    def test_an_edit_without_matching_tests_is_kept(self, client, shop, how):
         kept = edit(client, shop, RATE, load=True, test=["affected"], onFailure=how)
         assert (
             kept["notTested"]
@@ -230,7 +230,7 @@ class TestAsOneAct:
         )
         assert (kept["ok"], "tests" in kept, "return 3" in shop.read_text()) == (True, False, True)
 
-    def test_a_module_that_is_new_and_fails_is_gone_from_the_repl(self, client, shop, definitions):
+    def test_a_new_module_that_fails_to_load_is_removed_from_the_repl(self, client, shop, definitions):
         new = {"type": "create", "filePath": "fresh_one.py", "content": "value = 1\n1 / 0\n"}
         answer = edit(client, shop, RATE, new, load=True, onFailure="restore")
         assert answer["error"]["class"] == "ZeroDivisionError"
@@ -238,7 +238,7 @@ class TestAsOneAct:
         (shop.parent / "fresh_one.py").unlink()
         assert evaluate(client, "import sys; 'fresh_one' in sys.modules") == "False"
 
-    def test_a_test_that_failed_before_or_that_the_edit_adds_takes_no_edit_back(self, client, shop, tests):
+    def test_earlier_failures_and_newly_added_tests_do_not_roll_back_an_edit(self, client, shop, tests):
         tests.write_text(f"{tests.read_text()}\n\ndef test_wrong():\n    assert rate(None) == 8\n")
         assert client.call("run_tests", paths=[tests.name], timeoutMs=60_000)["failed"] == 1
         added = {"type": "append", "filePath": tests.name, "code": "def test_added():\n    assert rate(None) == 9\n"}
@@ -249,7 +249,7 @@ class TestAsOneAct:
         assert (answer["ok"], "restored" in answer, "return 3" in shop.read_text()) == (False, False, True)
         assert [row["test"] for row in answer["results"]] == [f"{tests.name}::test_added"]
 
-    def test_a_test_that_passes_the_second_time_takes_no_edit_back(self, client, shop, tests):
+    def test_a_flaky_test_does_not_roll_back_an_edit(self, client, shop, tests):
         flag = shop.parent / "flag.txt"
         tests.write_text(
             f"import os\nfrom {shop.stem} import rate\n\n\ndef test_rate():\n    if rate(None) == 3:\n"
@@ -259,7 +259,7 @@ class TestAsOneAct:
         assert (answer["ok"], answer["flaky"]) == (True, [f"{tests.name}::test_rate"]), answer
         assert "return 3" in shop.read_text()
 
-    def test_tests_that_do_not_finish_take_no_edit_back(self, client, shop, tests):
+    def test_unfinished_tests_do_not_roll_back_an_edit(self, client, shop, tests):
         tests.write_text(f"{tests.read_text()}\n\ndef test_slow():\n    import time\n    time.sleep(600)\n")
         answer = edit(client, shop, RATE, load=True, test=["affected"], onFailure="restore", limitMs=4000)
         assert answer["ok"], answer
@@ -269,7 +269,7 @@ class TestAsOneAct:
         assert "return 3" in shop.read_text()
         assert client.call("server_health")["evaluations"]["running"] == 0
 
-    def test_what_cannot_be_put_back_is_refused_before_anything_is_written(self, live, client, shop):
+    def test_restore_without_a_repl_is_refused_before_writing(self, live, client, shop):
         form = {"type": "create", "filePath": "a.clj", "content": "(ns a)\n"}
         refused = client.call("edit_files", edits=[form], load=True, onFailure="restore")
         assert (refused["reason"], "nothing was written" in refused["message"]) == ("no-repl", True)
@@ -278,7 +278,7 @@ class TestAsOneAct:
     @pytest.mark.parametrize(
         "code", ["globals()['__builtins__'] = {}", "import sys\nsys.modules[__name__] = None", "del __builtins__"]
     )
-    def test_a_file_whose_load_took_its_module_apart_can_be_loaded_again(self, client, shop, definitions, code):
+    def test_a_file_whose_load_broke_its_module_can_be_loaded_again(self, client, shop, definitions, code):
         answer = edit(client, shop, {**RATE, "code": f"{code}\n1 / 0"}, load=True, onFailure="restore")
         assert (answer["ok"], "leftAsNewer" in answer) == (False, False), answer
         assert definitions()
@@ -286,7 +286,7 @@ class TestAsOneAct:
         assert client.call("load_file", filePath=shop.name)["ok"]
 
     @pytest.mark.parametrize("failing", ["load", "test"])
-    def test_a_class_that_failed_is_no_subclass_any_more(self, client, shop, tests, picture, failing):
+    def test_a_class_of_a_failed_edit_is_removed_from_subclasses(self, client, shop, tests, picture, failing):
         assert evaluate(client, "shop.Order.__subclasses__()") == "[]"
         special = {"type": "insert_def", "code": "class Special(Order):\n    pass\n\n\nmade = Special()"}
         wrong = {"load": {**RATE, "code": "rate = 1 / 0"}, "test": {**RATE, "code": "def rate(order):\n    return 0"}}
@@ -296,7 +296,7 @@ class TestAsOneAct:
         assert evaluate(client, "shop.Order.__subclasses__()") == "[]"
         assert picture()
 
-    def test_a_file_that_is_no_module_leaves_the_names_of_its_session_as_before(self, live, client):
+    def test_a_failed_load_of_a_non_module_file_restores_the_session_names(self, live, client):
         file = live.workspace / "no-module.py"
         file.write_text("def cost():\n    return 1\n")
         assert client.call("load_file", filePath=file.name)["ok"]
@@ -305,7 +305,7 @@ class TestAsOneAct:
         assert (answer["ok"], "restored" in answer) == (False, False), answer
         assert evaluate(client, "cost(), 'added' in globals()") == "(1, False)"
 
-    def test_a_class_whose_instances_live_is_named(self, client, shop):
+    def test_a_class_with_live_instances_is_reported_as_left_behind(self, client, shop):
         assert evaluate(client, "held = []\nheld") == "[]"
         code = "class Special(Order):\n    pass\n\n\nsys.modules['__main__'].held.append(Special())\n1 / 0"
         append = {"type": "insert_def", "code": f"import sys\n\n\n{code}"}
@@ -313,7 +313,7 @@ class TestAsOneAct:
         assert answer["leftAsNewer"] == [f"{shop.stem}.Special"], answer
         assert evaluate(client, "isinstance(held[0], shop.Order)") == "True"
 
-    def test_a_repl_that_dies_in_a_load_is_named(self, client, shop):
+    def test_a_repl_that_dies_during_a_load_is_named(self, client, shop):
         dying = {**RATE, "code": "import os\nos._exit(3)"}
         answer = edit(client, shop, dying, load=True, onFailure="restore")
         assert not answer["ok"]

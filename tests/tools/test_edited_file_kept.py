@@ -1,4 +1,4 @@
-"""What an edit keeps of a file, besides its text; and a file that an edit would make too large."""
+"""What an edit preserves of a file besides its text, and edits that would make a file too large."""
 
 import os
 
@@ -14,7 +14,7 @@ def replace(client, name, old, new):
 
 
 @pytest.mark.skipif(not hasattr(os, "setxattr"), reason="this system has no extended attributes by Python")
-def test_an_edit_and_its_undo_keep_extended_attributes(client, live):
+def test_an_edit_and_its_undo_preserve_extended_attributes(client, live):
     file = live.workspace / "tagged.txt"
     file.write_text("one\n")
     try:
@@ -27,7 +27,7 @@ def test_an_edit_and_its_undo_keep_extended_attributes(client, live):
     assert (file.read_text(), os.getxattr(file, "user.origin")) == ("one\n", b"elsewhere")
 
 
-def test_an_edit_that_makes_a_file_too_large_to_edit_again_is_refused(client, live):
+def test_an_edit_that_makes_a_file_too_large_is_refused(client, live):
     file = live.workspace / "large.txt"
     before = "end\n" + "x" * (MAX_FILE_BYTES - 100)
     file.write_text(before)
@@ -40,7 +40,7 @@ def test_an_edit_that_makes_a_file_too_large_to_edit_again_is_refused(client, li
     assert file.read_text() == before
 
 
-def test_a_file_of_more_lines_than_can_be_edited_without_holding_others_up_is_refused(client, live):
+def test_an_edit_of_a_file_with_too_many_lines_is_refused(client, live):
     file = live.workspace / "long.txt"
     file.write_text("end\n" * (MAX_LINES + 1))
     refused = client.call("edit_files", edits=[{"filePath": "long.txt", "type": "append", "code": "x"}])

@@ -1,4 +1,4 @@
-"""Diagnostics. The linter here is a small fake that stands in for clj-kondo's command line, and is no clj-kondo."""
+"""Diagnostics. A small fake stands in for the command line of clj-kondo."""
 
 import json
 import os
@@ -56,7 +56,7 @@ async def test_without_the_linter_there_are_no_diagnostics(tmp_path, monkeypatch
     assert (dict(found.rows), found.note) == ({}, None)
 
 
-async def test_each_file_gets_its_rows_from_one_run_in_the_workspace(tmp_path, install):
+async def test_one_linter_run_in_the_workspace_covers_all_files(tmp_path, install):
     calls = install(FINDINGS)
     files = [tmp_path / "a.clj", tmp_path / "b.cljs", tmp_path / "c.lpy"]
     found = await lint(tmp_path, dict.fromkeys(files, b"(a)"))
@@ -77,7 +77,7 @@ print(json.dumps({"findings": [{"filename": path, "row": 1, "col": 1, "level": "
 """
 
 
-async def test_it_reads_what_was_written_wherever_the_path_leads_since(tmp_path, install):
+async def test_the_linter_reads_the_written_text_even_if_the_path_changes(tmp_path, install):
     calls = install(COPIES)
     (tmp_path / "secret").write_text("a key")
     file = tmp_path / "src" / "a.clj"
@@ -90,7 +90,7 @@ async def test_it_reads_what_was_written_wherever_the_path_leads_since(tmp_path,
 
 
 @pytest.mark.parametrize(("target", "options"), [("inside", []), ("../outside", ["--cache", "false"])])
-async def test_it_writes_no_cache_outside_of_the_workspace(tmp_path, install, target, options):
+async def test_the_linter_writes_no_cache_outside_the_workspace(tmp_path, install, target, options):
     calls = install(FINDINGS)
     workspace = tmp_path / "workspace"
     workspace.mkdir()
@@ -101,13 +101,13 @@ async def test_it_writes_no_cache_outside_of_the_workspace(tmp_path, install, ta
     assert arguments[4:] == options
 
 
-async def test_it_is_not_run_for_files_it_does_not_read(tmp_path, install):
+async def test_the_linter_is_not_run_for_unsupported_files(tmp_path, install):
     calls = install(FINDINGS)
     assert (await lint(tmp_path, {tmp_path / "a.lpy": b"(a)"})).rows == {}
     assert not calls.exists()
 
 
-async def test_a_linter_that_hangs_is_ended(tmp_path, install):
+async def test_a_linter_that_hangs_is_killed(tmp_path, install):
     calls = install("import time\nopen(here + '/pid', 'w').write(str(os.getpid()))\ntime.sleep(1000)")
     pid = calls.with_name("pid")
     limit_s = 0.5
@@ -140,20 +140,20 @@ def is_alive(pid):
         ("sys.exit('first\\nout of memory')", "clj-kondo failed with exit code 1: out of memory"),
     ],
 )
-async def test_a_linter_that_fails_gives_a_note_and_nothing_invented(tmp_path, install, rest, note):
+async def test_a_linter_that_fails_produces_only_a_note(tmp_path, install, rest, note):
     install(rest)
     found = await lint(tmp_path, {tmp_path / "a.clj": b"(a)"})
     assert (found.rows, found.note) == ({}, note)
 
 
-async def test_a_linter_that_cannot_be_run_gives_a_note(tmp_path, install):
+async def test_a_linter_that_cannot_be_started_produces_a_note(tmp_path, install):
     calls = install("")
     calls.with_name("clj-kondo").write_text("#!/nowhere/at/all\n")
     found = await lint(tmp_path, {tmp_path / "a.clj": b"(a)"})
     assert (found.rows, found.note) == ({}, "clj-kondo cannot be run: No such file or directory")
 
 
-def test_an_answer_holds_the_rows_of_each_file(tmp_path, install):
+def test_an_answer_includes_the_diagnostics_of_each_file(tmp_path, install):
     calls = install(FINDINGS)
     edits = [
         {"type": "create", "filePath": "a.clj", "content": "(a)\n"},

@@ -35,13 +35,13 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "d\u2028\n", "e"]
 
 
 @given(LINES, LINES)
-def test_a_diff_applied_gives_the_text_after(before, after):
+def test_applying_a_diff_gives_the_new_text(before, after):
     diff = unified(before, after, "x.clj")
     assert patched(before, diff) == after
     assert (diff == "") == (before == after)
 
 
-def test_each_change_has_three_lines_around_it():
+def test_each_change_has_three_lines_of_context():
     before = "".join(f"(def v{n} {n})\n\n" for n in range(50))
     after = before.replace("(def v25 25)\n", "(def x 1)\n\n(def v25 25)\n")
     added = unified(before, after, "n.clj")
@@ -49,7 +49,7 @@ def test_each_change_has_three_lines_around_it():
     assert patched(before, added) == after
 
 
-def test_far_apart_changes_are_hunks_of_their_own():
+def test_distant_changes_are_separate_hunks():
     before = "".join(f"{n}\n" for n in range(100))
     after = before.replace("\n10\n", "\nten\n").replace("\n90\n", "\nninety\n")
     diff = unified(before, after, "n.clj")
@@ -57,7 +57,7 @@ def test_far_apart_changes_are_hunks_of_their_own():
     assert patched(before, diff) == after
 
 
-def test_texts_too_long_to_compare_are_shown_as_replaced():
+def test_texts_too_long_to_compare_are_diffed_as_replaced():
     before = "".join(f"{n}\n" for n in range(15_000))
     after = "start\n" + before[::-1]
     diff = unified(before, after, "n.clj")
@@ -65,7 +65,7 @@ def test_texts_too_long_to_compare_are_shown_as_replaced():
 
 
 @pytest.mark.parametrize("size", range(12))
-def test_a_cut_diff_has_whole_lines_and_says_what_is_left(size):
+def test_a_cut_diff_has_whole_lines_and_counts_the_rest(size):
     diff = "a\nbb\nccc\n"
     text, is_cut = cut(diff, size)
     assert is_cut == (size < len(diff))

@@ -1,4 +1,4 @@
-"""Editing real files: what is touched, what is not, and that no file is ever half of anything."""
+"""Editing real files: what is changed, what is not, and that no file is ever half written."""
 
 import errno
 import itertools
@@ -83,14 +83,14 @@ def everything(folder):
 
 
 class TestWhatIsWritten:
-    async def test_only_what_was_asked_for(self, editor, workspace):
+    async def test_an_edit_changes_only_the_requested_form(self, editor, workspace):
         [result] = await edit(editor, ("a.clj", NEW_B))
         assert (workspace / "a.clj").read_text() == TEXT.replace("1", "2")
         assert result.display_path == "a.clj"
         assert result.diff == "--- a/a.clj\n+++ b/a.clj\n@@ -1,3 +1,3 @@\n (ns a)\n \n-(def b 1)\n+(def b 2)\n"
         assert [path.name for path in workspace.iterdir()] == ["a.clj"]
 
-    async def test_mode_mark_and_line_endings_stay(self, editor, workspace):
+    async def test_mode_byte_order_mark_and_line_endings_are_preserved(self, editor, workspace):
         file = workspace / "a.clj"
         file.write_bytes(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").rstrip().encode())
         file.chmod(0o751)
@@ -99,7 +99,7 @@ class TestWhatIsWritten:
         assert file.read_bytes() == b"\xef\xbb\xbf" + text.encode()
         assert file.stat().st_mode & 0o777 == 0o751
 
-    async def test_a_dry_run_tells_the_diff_and_touches_nothing(self, editor, workspace):
+    async def test_a_dry_run_returns_a_diff_and_writes_nothing(self, editor, workspace):
         before = everything(workspace)
         stamp = (workspace / "a.clj").stat()
         results = await edit(editor, ("a.clj", NEW_B), ("new/b.clj", Create("(ns b)\n")), dry_run=True)
@@ -110,7 +110,7 @@ class TestWhatIsWritten:
         with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
-    async def test_a_file_is_created_with_its_folders_and_the_usual_mode(self, editor, workspace):
+    async def test_a_file_is_created_with_its_directories_and_the_usual_mode(self, editor, workspace):
         mask = os.umask(0o027)
         try:
             [result] = await edit(editor, ("src/x/y.cljc", Create("(ns x.y)\n")))
@@ -121,7 +121,7 @@ class TestWhatIsWritten:
         assert file.stat().st_mode & 0o777 == 0o640
         assert result.is_new
 
-    async def test_a_file_that_is_there_is_created_only_by_overwriting(self, editor, workspace):
+    async def test_creating_an_existing_file_requires_overwrite(self, editor, workspace):
         assert await refusal(editor, ("a.clj", Create("(x)"))) == [
             (0, "a.clj already exists: edit it, or pass overwrite")
         ]
