@@ -1,4 +1,4 @@
-"""Tests that an edit may break: `edit_files` runs them for `affected`, chosen by earlier failures, imports and names."""
+"""Tests that an edit may break: `affected` chooses them by earlier failures, imports and names."""
 
 import shutil
 import subprocess
