@@ -1,4 +1,4 @@
-"""The functions that connect to REPLs, by protocol."""
+"""The connectors of the protocols that Codriver supports without extra features."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 def connect_jupyter(
     address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
-    """A context with a kernel's adapter, whose modules are a megabyte that many workspaces never need."""
+    """Return a context manager for the adapter of a kernel.
+
+    The Jupyter modules are imported on first use. They take a megabyte that most workspaces never need.
+    """
     from codriver.repls.jupyter import jupyter_adapter  # noqa: PLC0415  # see above
 
     return jupyter_adapter.connect_jupyter(
@@ -34,4 +37,4 @@ CONNECTORS: Mapping[str, Connector] = MappingProxyType(
         JUPYTER: connect_jupyter,
     }
 )
-"""The functions that connect to REPLs, by the protocol that a kind of REPL names. `ServerKernels` has more."""
+"""The connectors by the protocol that a kind of REPL names. Features add others with `Repls.connect_by`."""

@@ -1,4 +1,4 @@
-"""Evaluations of an adapter that run in tasks of their own. Each of them ends exactly once."""
+"""Evaluations that an adapter runs as tasks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
-    """Evaluate forms one after the other until one does not succeed, and return the last ending with all notes.
+    """Evaluate forms in order until one fails, and return the last ending with the notes of all.
 
-    `evaluate` returns the ending of one form, given its number from 1.
+    `evaluate` gets a form and its number, starting at 1, and returns its ending.
     """
     ending, notes = Ending("done"), dict[str, None]()
     for number, form in enumerate(forms, 1):
@@ -39,11 +39,11 @@ class Evaluations(TaskSet):
 
 
 async def report_end(on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:
-    """Run an evaluation and report how it ended: its ending, its error, or that the REPL was closed."""
+    """Run an evaluation, and pass its ending, its error, or `ReplDisconnectedError` if cancelled, to `on_end`."""
     how: Ending | Exception = ReplDisconnectedError("it was closed by us")
     try:
         how = await act
-    except Exception as error:  # noqa: BLE001  # it goes to the callback for the end
+    except Exception as error:  # noqa: BLE001  # `on_end` receives it
         how = error
     finally:
         on_end(how)

@@ -1,4 +1,4 @@
-"""The recorder of the events of all REPLs: into the transcripts of evaluations and into the log."""
+"""The recorder of REPL events, which writes them to the transcripts of evaluations and to the log."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from codriver.repls.app_event_recorder import AppEventRecorder
 
 MAX_OTHERS: Final = 1000
-"""Maximum number of other clients' evaluations whose output is still attributed to them."""
+"""Maximum number of other clients' evaluations to which late output is still attributed."""
 
 LATE: Final = "a value came when this was over, and is in no result: "
+"""Prefix of a logged value that was received after its evaluation had finished."""
 
 
 class EventRecorder:
@@ -50,12 +51,13 @@ class EventRecorder:
         self._transcripts = transcripts
         self._app_events = app_events
         self._others: Recent[tuple[str, str], str] = Recent(MAX_OTHERS)
-        """Our evaluations that stand for others', by REPL and the id in its adapter's events."""
+        """The ids of evaluations that other clients started, by REPL and the id in its adapter's events."""
         self._updates: dict[str, dict[str, Display]] = {}
-        """The last update of each display, by running evaluation."""
+        """The last update of each display, by running evaluation and display id."""
         self.listeners: Mapping[str, Callable[[str, str], None]] = {}
-        """By name of a report: the function that takes an evaluation's id and the report, as JSON. Set once, before
-        the server listens."""
+        """The functions that receive the reports of evaluations as JSON, by report name. Set once, before the server
+        listens.
+        """
 
     def receive(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
         """Record an event of a REPL in the transcript of its evaluation and in the log."""
@@ -85,7 +87,7 @@ class EventRecorder:
                     self._happened(event, evaluation)
 
     def _happened(self, event: InputNeeded | ValueStored | OthersEnding | Reported, evaluation: Evaluation) -> None:
-        """Report an evaluation's event without text for the log."""
+        """Handle an event that adds no text to the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputRequested(evaluation.id))
         elif isinstance(event, Reported):
@@ -97,7 +99,7 @@ class EventRecorder:
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
     def cleared(self, failure: Failure) -> Failure:
-        """Return a failure without secrets, because it is stored for longer than an application's secrets are known."""
+        """Remove secrets from a failure, which is stored for longer than the secrets of an application are known."""
 
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):
@@ -107,7 +109,7 @@ class EventRecorder:
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 
     def _receive_from_app(self, repl_id: str, event: SeamFound | AppEvents | SensitiveSeen) -> None:
-        """Record an event of the application in a REPL, which belongs to no evaluation."""
+        """Record an event of the application that runs in a REPL. It belongs to no evaluation."""
         if isinstance(event, SensitiveSeen):
             self._logbook.learn_sensitive(repl_id, event.values)
             return
@@ -116,12 +118,12 @@ class EventRecorder:
             return
         if isinstance(event, AppEvents):
             self._app_events.record_frame(repl, event.frame)
-        # The end of each evaluation tells the seam: only a new one is news.
+        # Each evaluation reports the seam when it ends, so only a new session id is an update.
         elif repl.profile is not None and repl.profile.seam != event.session_id:
             self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def _start_others(self, repl_id: str, event_id: str, code: str) -> None:
-        """Record an evaluation that another client started; from now on it is treated like Codriver's own."""
+        """Record an evaluation that another client started. From then on it is treated like Codriver's own."""
         evaluation = next_id(self._core.state)
         self._others[repl_id, event_id] = evaluation
         self._transcripts.open(evaluation, code=code)
@@ -140,20 +142,23 @@ class EventRecorder:
     def _value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
         text = event.text
         if evaluation is not None and (event.is_late or evaluation.over):
-            # Its result was given, or is about to be: a second question gets the same answer.
+            # The result was already returned, or is about to be. A repeated request must get the same answer.
             self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
             return
         if evaluation is not None and (transcript := self._transcripts.get(evaluation.id)) is not None:
             text = transcript.add_value(text)
             if evaluation.kind in DESCRIBED_KINDS:
-                return  # the log tells its end in words
+                return  # the log describes its end instead
             transcript.server_cut |= event.truncated
             if event.cut:
                 transcript.retain_cut(event.cut, is_stored=event.is_stored)
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
-        """Record display data as a value; of a display that is updated, such as a progress bar, only the last state."""
+        """Record display data as a value.
+
+        If a display is updated, as by a progress bar, only its last state is recorded.
+        """
         if evaluation is not None and evaluation.kind == "run-tests":
             text = self._transcripts.cleared(text_of(event.bundle))
             self._record("evaluationResults", str(text), repl, evaluation)
@@ -163,12 +168,12 @@ class EventRecorder:
             self._value(Value(text_of(event.bundle)), repl, evaluation)
 
     def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
-        """Note that the REPL has stored the last value."""
+        """Note that the REPL retains the last value, which was cut when it was printed."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
             transcript.retain_cut(cut, is_stored=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
-        """Record output in the log, and note it if nobody waits for its evaluation any longer."""
+        """Record output in the log, and queue it as late output if its evaluation is over or unknown."""
         line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
         if repl.phase == "connected" and (evaluation is None or evaluation.over):
             source = evaluation.id if evaluation else repl.key
@@ -177,7 +182,7 @@ class EventRecorder:
     def _record(
         self, category: Category, text: str, repl: Repl, evaluation: Evaluation | None, namespace: str | None = None
     ) -> int:
-        """Add a REPL's text to the log, and return its line number."""
+        """Add a text of a REPL to the log, and return its line number."""
         now = self._core.now()
         if evaluation is None:
             return self._logbook.record(Entry(NO_LINE, category, text, now, namespace=namespace, session_key=repl.key))
@@ -192,11 +197,14 @@ class EventRecorder:
                 self._record(_category(None, is_error=stream.endswith("err")), rest, repl, None)
 
     def forget(self, repl_id: str) -> None:
-        """Forget an application's sensitive values after its REPL and evaluations have ended."""
+        """Forget the sensitive values of an application after its REPL and evaluations have ended."""
         self._logbook.forget_sensitive(repl_id)
 
     def wake_waiters(self, effect: WakeWaiters) -> None:
-        """Wake all tasks that wait for a changed evaluation. After its end, record its buffered output."""
+        """Wake the tasks that wait for a change of an evaluation.
+
+        If it has finished, record its buffered output first.
+        """
         transcript = self._transcripts.get(effect.evaluation)
         if transcript is None:
             return
@@ -215,7 +223,7 @@ class EventRecorder:
         transcript.signal()
 
     def receive_process_output(self, repl_id: str, stream: str, text: str) -> None:
-        """Record output of a REPL's process that was not received through its connection."""
+        """Record output that a REPL's process wrote to its own stdout or stderr."""
         repl = self._core.state.repls.get(repl_id)
         text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():

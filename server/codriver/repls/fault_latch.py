@@ -1,4 +1,4 @@
-"""The latch of the errors in one server, so that each is reported once."""
+"""The reporter of internal errors."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ logger = logging.getLogger(__name__)
 
 
 class ErrorLatch:
-    """Reports the internal errors of one server, each once."""
+    """Reports internal errors of one server in its log and its health status."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
     def latch(self, what: str, error: Exception) -> str:
-        """Log an internal error that occurred in `what`, and return its description."""
+        """Log an internal error that occurred while doing `what`, and return its description."""
         text = f"codriver itself failed in {what}: {_words(error)}"
         logger.error("%s", text, exc_info=error)
         try:
@@ -31,7 +31,7 @@ class ErrorLatch:
 
 
 def _words(error: BaseException) -> str:
-    """Return the type and message of an error; of a group, those of its first error."""
+    """Return the type and message of an error, or of the first error in a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {error}"

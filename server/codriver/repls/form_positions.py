@@ -1,4 +1,4 @@
-"""The failing form of the code that was sent, and its position. A server reports them for a single form, if at all."""
+"""Positions of failures in the forms that were sent. Servers report them relative to a single form, if at all."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def placed(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
-    """Return `error` with its form and its place, as far as known.
+    """Add the number of the failed form and its position to a failure, if they can be determined.
 
-    `form`: the number of a form sent alone. `counts_lines`: the server knows the text's first line, and counts from it.
+    `form` is the number of a form that was sent alone. `counts_lines` means that the server was sent the line of the
+    form's start, and counts from it.
     """
     forms = request.forms
     if not forms:
@@ -24,13 +25,13 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
     if form is not None:
         error = replace(error, form=form)
     if request.kind == "load-forms" and request.file and error.file == PureWindowsPath(request.file).name:
-        # The JVM's frames have no more than the file's own name; a path of Windows is one here too.
+        # JVM frames have only the base name of the file. The path may be a Windows path on any system.
         error = replace(error, file=request.file)
     if error.line is not None and not counts_lines and error.file is None:
         offset = forms[form - 1].line - 1 if form else 0
         error = replace(error, line=error.line + offset)
     if request.kind == "load-forms" and form is not None and error.file is None:
-        # The forms of a file have their places there, also if the server tells none.
+        # The position of a form in its file is known even if the server does not report one.
         error = replace(error, file=request.file, line=error.line or forms[form - 1].line)
     if error.line is None or error.file not in (None, request.file):
         return error
@@ -38,23 +39,23 @@ def placed(error: Failure, request: Request, form: int | None, *, counts_lines: 
     if error.form is None and error.phase in BEFORE_RUNNING:
         error = replace(error, form=_form_at(position, error, forms))
     if error.form and error.phase in READING and position >= _end(forms[error.form - 1]):
-        # A reader that fails at the end of a token tells its own place, which is beyond the token and may be the next
-        # line.
+        # A reader that fails at the end of a token reports its own position, which is behind the token and may be on
+        # the next line.
         culprit = forms[error.form - 1]
         error = replace(error, line=culprit.line, column=culprit.column)
     return error
 
 
 def _form_at(position: tuple[int, int], error: Failure, forms: tuple[Form, ...]) -> int | None:
-    """Return the number of the form around a place."""
+    """Return the number of the form that contains a position."""
     if error.column is None:
         return sum(form.line <= position[0] for form in forms) or None
-    # A reader stands behind the unreadable text, which may be the beginning of the next form.
+    # A reader stops behind the text that it could not read, which may be where the next form starts.
     last = (position[0], position[1] - (error.phase in READING))
     return sum((form.line, form.column) <= last for form in forms) or None
 
 
 def _end(form: Form) -> tuple[int, int]:
-    """Return the line and column just behind a form."""
+    """Return the line and column just after a form."""
     *before, last = form.text.split("\n")
     return (form.line + len(before), (1 if before else form.column) + len(last))

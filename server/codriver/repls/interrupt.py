@@ -1,4 +1,4 @@
-"""Interrupt of a running evaluation: by the REPL's own op, else by a restart; its stacks are kept before."""
+"""The interruption of running evaluations with the REPL's own operation or a restart, after saving the stacks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import ThreadDump
 
 RETRY_S = 0.1
+"""Seconds between attempts to interrupt a REPL that claims to be idle."""
 ANSWER_S = 3.0
-"""Maximum time to wait for the answer to an interrupt."""
+"""Seconds to wait for the reply to an interrupt."""
 
 STACKS_S = 1.5
-"""Maximum time to wait for stacks before an interrupt: a stuck REPL may never send them."""
+"""Seconds to wait for the stacks before an interrupt. A stuck REPL may never send them."""
 STACKS_AT_INPUT_S = 0.5
-"""The same while code waits for input: its position matters less, and the user wants it to end."""
+"""The same limit for code that waits for input, whose position matters less."""
 
 
 INTERRUPTED: Final = "the REPL interrupted it"
+"""The report of a confirmed interrupt, which callers omit when the status already implies it."""
 
 
 class Interrupter:
@@ -40,9 +42,10 @@ class Interrupter:
         self._transcripts = transcripts
 
     async def stop(self, evaluation_id: str, why: str, *, allow_restart: bool, settle_s: float) -> tuple[str, ...]:
-        """Stop a running evaluation with the REPL's interrupt or, if allowed, by a restart.
+        """Stop a running evaluation by an interrupt or, if that fails and `allow_restart` is set, restart the REPL.
 
-        Return sentences about what was done and the state of the session.
+        Wait up to `settle_s` for the evaluation to end. Return messages about what was done and the state of the
+        session.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         repl = self._core.state.repls.get(evaluation.repl)
@@ -53,7 +56,7 @@ class Interrupter:
         reports: list[str] = []
         if "interrupt" in repl.profile.capabilities or evaluation.kind == "run-tests":
             reports, over = await self._interrupt_until_over(evaluation_id, settle_s)
-            if over:  # the status tells that the REPL did as asked
+            if over:  # the status already implies that the interrupt worked
                 return (
                     *(words for words in reports if words != INTERRUPTED),
                     "the evaluation is over and the session takes new ones",
@@ -74,14 +77,14 @@ class Interrupter:
         return (*reports, "the REPL process is being restarted: everything defined in it is gone")
 
     async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
-        """Return the stacks of the REPL's threads during an evaluation; None if they are not received in time."""
+        """Return the stacks of the REPL's threads, or None if they are not received within `STACKS_S`."""
         adapter = self._adapters.get(evaluation.repl)
         with anyio.move_on_after(STACKS_S):
             return await adapter.stacks(evaluation.execution_session) if adapter is not None else None
         return None
 
     async def store_stacks(self, evaluation_id: str, repl_id: str, session: str) -> None:
-        """Store the current stacks of a REPL's threads with an evaluation: they are gone after the interrupt."""
+        """Save the current stacks of the REPL's threads in the transcript, because the interrupt will discard them."""
         transcript, adapter = self._transcripts.get(evaluation_id), self._adapters.get(repl_id)
         if transcript is None or adapter is None:
             return
@@ -93,9 +96,10 @@ class Interrupter:
                 transcript.retain_stacks(dump.whole, dump.user)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
-        """Interrupt an evaluation, and return the REPL's report and whether the evaluation has finished.
+        """Interrupt an evaluation, and return the REPL's reports and whether the evaluation has finished.
 
-        A REPL that claims to be idle may not have started the code yet, so the interrupt is repeated for a while.
+        A REPL that claims to be idle may not have started the code yet, so the interrupt is repeated until `settle_s`
+        is over.
         """
         evaluation = self._core.state.evaluations[evaluation_id]
         deadline = anyio.current_time() + settle_s

@@ -1,7 +1,7 @@
-"""The table of REPL kinds: one entry each, with files, protocol and command, for discovery, recipes, init and doctor.
+"""The table of REPL kinds, which describes the files, protocol and command of each.
 
-Discovery, recipes, `codriver init` and `doctor`, hot reload and the settings' words for REPLs read the table. A new
-kind of a known protocol is one entry of `KINDS`.
+Discovery, recipes, `codriver init`, `codriver doctor`, hot reload and the setting `repl` read it. To support another
+kind of REPL with a known protocol, add an entry to `KINDS`.
 """
 
 from __future__ import annotations
@@ -14,76 +14,77 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Launcher = Literal["program", "python-program", "worker", "clojure", "jupyter"]
-"""The source of a command: a program in PATH or `node_modules`, a program of Python packages, Codriver's own worker in
-the project's interpreter, the Clojure CLI, else Debian's jars, or a kernelspec.
+"""How the command of a REPL is found: a program in PATH or `node_modules`, a console script of a Python package,
+Codriver's worker in the project's interpreter, the Clojure CLI or Debian's jars, or a kernelspec.
 """
 
 NREPL: Final = "nrepl"
-"""The protocol of REPLs that speak bencode over TCP; an address without a protocol has this one."""
+"""The protocol of nREPL servers, which exchange bencode over TCP. It is the default for addresses without a protocol.
+"""
 
 JUPYTER: Final = "jupyter"
-"""The protocol of Jupyter kernels, whose place is the path of a connection file; and the word that starts one."""
+"""The protocol of Jupyter kernels, whose address is the path of a connection file. Also the name that starts one."""
 
 NREPL_VERSION: Final = "1.3.1"
-"""The nREPL that is put on a Clojure project's classpath; it interrupts on new JVMs too."""
+"""The version of nREPL that is added to a Clojure project's classpath. It can interrupt code on recent JVMs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of REPL. The order of the table breaks ties: the likelier of two kinds comes first."""
+    """A kind of REPL. Entries of `KINDS` are ordered by likelihood, which breaks ties."""
 
     title: str
-    """The kind's name for people."""
+    """The display name."""
     key: str
-    """The session key to suggest."""
+    """The default session key."""
     dialect: str
-    """The dialect that it speaks when it starts."""
+    """The dialect that the REPL evaluates when it starts."""
     protocol: str = field(default=NREPL, kw_only=True)
-    """The protocol: the word of a connector in `codriver.app.wiring`."""
+    """The protocol, which selects the connector."""
     words: tuple[str, ...] = ()
-    """The words for the kind after `--repl`, the usual one first."""
+    """The names accepted by `--repl`, the preferred one first."""
 
     # Files
     suffixes: tuple[str, ...] = ()
-    """Endings of the source files that it can load."""
+    """The suffixes of source files that the REPL can load."""
     file_dialect: str = ""
-    """The dialect of the files; empty if the REPL starts in that dialect."""
+    """The dialect of those files, if it differs from `dialect`."""
     distinctive_suffixes: tuple[str, ...] = ()
-    """The endings of files that show such a project if nothing else does."""
+    """Suffixes that identify a project of this kind when no project file does."""
     marks: tuple[str, ...] = ()
-    """Files that make a folder such a project, the most telling first."""
+    """Files that mark a directory as a project of this kind, the most specific first."""
     needed_packages: tuple[tuple[str, str], ...] = ()
-    """A project's file and a package: a project that needs the package is one of this kind too."""
+    """Pairs of a project file and a package. A project that depends on the package is also of this kind."""
     precedence: int = 0
-    """Among projects in one folder, the lower number goes first."""
+    """The order among several projects in one directory. The lowest number comes first."""
     port_files: tuple[str, ...] = ()
-    """The files in which the REPL writes its port, relative to a project's folder."""
+    """Files in which the REPL writes its port, relative to the project's directory."""
 
     # Starting
     programs: tuple[str, ...] = ()
-    """Programs, one of which has to be installed; none for a REPL that comes with Codriver."""
+    """Alternative programs, one of which must be installed. Empty for a REPL that Codriver includes."""
     install: str = ""
-    """The way to install the programs."""
+    """How to install the programs, as text for a hint."""
     launcher: Launcher = "program"
     arguments: tuple[str, ...] = ()
-    """The words after the program in its command; of a worker, the name of its language."""
+    """The command-line arguments, or the language of a worker."""
     needs_project: bool = False
-    """True of a REPL that does not start in an empty folder."""
+    """Whether the REPL fails to start in an empty directory."""
     is_slow: bool = False
-    """Whether its first start may fetch dependencies or compile."""
+    """Whether the first start may download dependencies or compile code."""
     notes: tuple[str, ...] = ()
-    """Sentences for the person who starts the REPL."""
+    """Notes for the user who starts the REPL."""
     by_hand: str = ""
-    """The command by which a user starts the REPL."""
+    """The command with which a user starts the REPL in a terminal."""
 
     @property
     def repl(self) -> str:
-        """Return the text for the setting `repl`."""
+        """Return the value of the setting `repl` that selects this kind."""
         return self.words[0]
 
 
 _NREPL_PORT: Final = (".nrepl-port",)
-# The middleware of CIDER has the ops for people's editors as well; Codriver uses the ops that it finds.
+# CIDER's middleware also serves people's editors. Codriver uses whatever ops it finds.
 _CLOJURE_BY_HAND: Final = (
     f'clojure -Sdeps \'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}} '
     'cider/cider-nrepl {:mvn/version "0.55.7"}}}\' '
@@ -94,7 +95,7 @@ PYTHON: Final = Kind(
     "Python", "py", "python", ("python",),
     suffixes=(".py",), distinctive_suffixes=(".py", ".ipynb"), precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
-    # For REPLs in running applications, as `.nrepl-port` is another REPL's; see `embedded.py`.
+    # For REPLs in running applications, because `.nrepl-port` may belong to another REPL. See `embedded.py`.
     port_files=tuple(f".codriver/app{number}.port" for number in ("", "-2", "-3", "-4")),
     launcher="worker", arguments=("python",), by_hand="codriver serve --repl python",
 )  # fmt: skip
@@ -116,13 +117,13 @@ KINDS: tuple[Kind, ...] = (
         "Babashka", "bb", "babashka", ("bb",),
         suffixes=(".clj", ".cljc", ".bb"), marks=("bb.edn",), port_files=_NREPL_PORT, programs=("bb",),
         install="see babashka.org",
-        # Port 0 lets babashka choose: its fixed default may be taken by another project.
+        # With port 0 babashka chooses a free port. Another project may already use its default port.
         arguments=("nrepl-server", "127.0.0.1:0"), by_hand="bb nrepl-server 127.0.0.1:0",
     ),
     Kind(
         "ClojureScript with shadow-cljs", "cljs", "clojure", ("shadow-cljs",),
         suffixes=(".cljs", ".cljc"), file_dialect="clojurescript", marks=("shadow-cljs.edn",),
-        precedence=-1,  # its projects may have a deps.edn too
+        precedence=-1,  # its projects may also have a deps.edn
         port_files=(".shadow-cljs/nrepl.port",), programs=("shadow-cljs",),
         install="run `npm install --save-dev shadow-cljs`", arguments=("server",), is_slow=True, needs_project=True,
         notes=("the REPL starts in Clojure: evaluate (shadow/repl :BUILD) to enter a ClojureScript build",),
@@ -153,7 +154,7 @@ KINDS: tuple[Kind, ...] = (
         by_hand="codriver serve --repl hy",
     ),
     PYTHON,
-    # After Python's own REPL: without a wish for a kernel nobody gets one, and `init` suggests none.
+    # It follows Python so that a kernel is started only on request, and `init` never suggests one.
     Kind(
         "Jupyter kernel", "jup", "python", (JUPYTER,), protocol=JUPYTER,
         install="run `pip install ipykernel` in the project's environment",
@@ -162,60 +163,60 @@ KINDS: tuple[Kind, ...] = (
 )  # fmt: skip
 
 NO_REPL = "none"
-"""The word for starting no REPL at all."""
+"""The value of the setting `repl` that starts no REPL."""
 
 OTHER_SUFFIXES: Final = (
     ".c", ".cc", ".cpp", ".cs", ".cxx", ".d", ".dart", ".erl", ".ex", ".exs", ".f90", ".fs", ".go", ".h", ".hpp", ".hs",
     ".java", ".jl", ".js", ".jsx", ".kt", ".lua", ".m", ".mjs", ".ml", ".nim", ".php", ".pl", ".R", ".r", ".rb", ".rkt",
     ".rs", ".scala", ".swift", ".ts", ".tsx", ".vue", ".zig",
 )  # fmt: skip
-"""Endings of source files in languages without a kind here."""
+"""Suffixes of source files in languages that `KINDS` does not cover."""
 OTHER_PROJECT_FILES: Final = (
     "CMakeLists.txt", "Cargo.toml", "Gemfile", "Package.swift", "build.gradle", "build.gradle.kts", "build.zig",
     "composer.json", "go.mod", "mix.exs", "package.json", "pom.xml", "pubspec.yaml", "stack.yaml",
 )  # fmt: skip
-"""Files of projects in languages without a kind here."""
+"""Project files of languages that `KINDS` does not cover."""
 
 _OTHER_MARKS: Final = ("build.boot",)
-"""Files of projects whose REPL may run, but is not started by `init`."""
+"""Project files of REPLs that Codriver can connect to, but that `init` does not start."""
 
 
 def by_word() -> Mapping[str, Kind]:
-    """Return every kind by each of its words."""
+    """Return the kinds by each name that `--repl` accepts."""
     return {word: kind for kind in KINDS for word in kind.words}
 
 
 def kind_of(words: str) -> Kind | None:
-    """Return the kind that the words after `--repl` name; None for a command line.
+    """Return the kind that a `repl` setting names, or None if the setting is a command line.
 
-    `jupyter:SPEC` names a kernelspec.
+    `jupyter:SPEC` selects a kernelspec.
     """
     word, colon, _spec = words.strip().partition(":")
     return by_word().get(word) if not colon or word == JUPYTER else None
 
 
 def title_of(words: str) -> str:
-    """The name for people of the REPL that the words after `--repl` name; for a command line the words themselves."""
+    """Return the display name of the REPL that a `repl` setting selects. A command line is its own name."""
     found = kind_of(words) or next((kind for kind in KINDS if kind.repl == words), None)
     return found.title if found else words
 
 
 def port_files() -> tuple[str, ...]:
-    """Return every place of a port file, relative to a project's directory."""
+    """Return the paths of all known port files, relative to a project's directory."""
     return tuple(dict.fromkeys(name for kind in KINDS for name in kind.port_files))
 
 
 def key_of_port_file(name: str) -> str:
-    """Return the session key for the REPL of a port file: `nrepl` if several kinds write such a file."""
+    """Return the session key for a REPL that was found by its port file, or `nrepl` if several kinds use that file."""
     keys = {kind.key for kind in KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
 
 
 def is_provisional(key: str) -> bool:
-    """Return whether the key of a port file's REPL waits for what the connection shows.
+    """Return whether the session key may change once the REPL is connected.
 
-    `nrepl` becomes the key of the dialect. Only applications have a port file of the kind Python, and an application's
-    REPL is named after its program.
+    `nrepl` is replaced by the key of the dialect. `py` is replaced by the name of the application, because only
+    applications write a port file of that kind.
     """
     return key in ("nrepl", PYTHON.key)
 
@@ -225,53 +226,56 @@ MOST_KEY_CHARS: Final = 40
 
 
 def key_of(dialect: str, application: str) -> str:
-    """Return the session key for a REPL by what its connection shows: the application's name, or the dialect's key."""
+    """Return the session key for a connected REPL: the name of its application, or the key of its dialect."""
     name = re.sub(r"[^\w.-]+", "-", application).strip("-.")[:MOST_KEY_CHARS]
     return name or key_of_dialect(dialect)
 
 
 def key_of_dialect(dialect: str) -> str:
-    """The session key for a REPL of a dialect: the key of its likeliest kind; `repl` for an unknown dialect."""
+    """Return the session key of the likeliest kind with this dialect, or `repl` for an unknown dialect."""
     return next((kind.key for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
 def dialect_of_key(key: str) -> str | None:
-    """The dialect of a session by its key, such as `py`, `py-2` or `py/who`; None for a user's own key."""
+    """Return the dialect of a default session key such as `py`, `py-2` or `py/who`, or None for any other key."""
     name = re.sub(r"-[0-9]+\Z", "", key.partition("/")[0])
     return next((kind.dialect for kind in KINDS if kind.key == name), None)
 
 
 def protocol_of_port_file(name: str) -> str:
-    """Return the protocol of a port file's REPL: nREPL, unless a kind says otherwise."""
+    """Return the protocol of the REPL that writes this port file, nREPL unless its kind differs."""
     return next((kind.protocol for kind in KINDS if name in kind.port_files), NREPL)
 
 
 def address_of(protocol: str, location: str) -> str:
-    """Return the address of a REPL: `PROTOCOL://PLACE`, for nREPL only `HOST:PORT`."""
+    """Join a protocol and a location to an address: `PROTOCOL://LOCATION`, or just `HOST:PORT` for nREPL."""
     return location if protocol == NREPL else f"{protocol}://{location}"
 
 
 def split_address(address: str) -> tuple[str, str]:
-    """Return the protocol and the place that an address names."""
+    """Split an address into its protocol and location."""
     protocol, slashes, location = address.partition("://")
     return (protocol, location) if slashes else (NREPL, address)
 
 
 def project_marks() -> frozenset[str]:
-    """Return files that make a directory a project whose REPL is likely to be started."""
+    """Return the names of files that mark a directory as a project that has a REPL."""
     marks = {mark for kind in KINDS for mark in kind.marks}
     return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
 
 
 def suffixes_of_others() -> tuple[str, ...]:
-    """Return the endings of all source files that are not Python's, those of languages without a kind included."""
+    """Return the suffixes of all known source files other than Python's, including languages without a kind."""
     return tuple({suffix for kind in KINDS for suffix in kind.suffixes if kind.dialect != PYTHON.dialect}) + (
         OTHER_SUFFIXES
     )
 
 
 def suffixes_of(dialect: str) -> frozenset[str]:
-    """The endings of source files that a dialect loads: with its family's, if it has one; none if unknown."""
+    """Return the suffixes of source files that a dialect can load, including those of related Lisps.
+
+    The set is empty for an unknown dialect.
+    """
     alone = {PYTHON.dialect, "hy"}
     kin = {dialect} if dialect in alone else {kind.dialect for kind in KINDS} - alone
     is_known = any(dialect in (kind.dialect, kind.file_dialect) for kind in KINDS)
@@ -279,9 +283,9 @@ def suffixes_of(dialect: str) -> frozenset[str]:
 
 
 def session_for(suffix: str) -> str | None:
-    """The session that loads files of this ending, in words, with the way to start it if only one language has it.
+    """Describe the session that can load files with this suffix, and how to start it if the language is unambiguous.
 
-    None for an ending without a kind.
+    Returns None if no kind of REPL loads such files.
     """
     loading = [kind for kind in KINDS if suffix in kind.suffixes]
     names = dict.fromkeys(kind.title.partition(" with ")[0] for kind in loading)
@@ -290,7 +294,7 @@ def session_for(suffix: str) -> str | None:
 
 
 def dialects_by_suffix() -> Mapping[str, tuple[str, ...]]:
-    """Return the dialects that can load a source file, by its ending, the likeliest first."""
+    """Return the dialects that can load a source file, by its suffix, the likeliest first."""
     found: dict[str, tuple[str, ...]] = {}
     for kind in KINDS:
         for suffix in kind.suffixes:

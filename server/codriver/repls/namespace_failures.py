@@ -1,4 +1,4 @@
-"""The failures of evaluations in namespaces that a REPL does not have, the same for every REPL."""
+"""Failures of evaluations in namespaces that a REPL does not have."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from codriver.repls.contract.adapter_values import NAMESPACE_MISSING
 
 
 def no_namespace(name: str) -> Failure:
-    """Return the failure of an evaluation in a missing namespace, in the same words for every REPL."""
+    """Return the failure of an evaluation in a missing namespace, with the same message for every REPL."""
     return Failure(
         NAMESPACE_MISSING, f"there is no namespace {name!r}: load or require it first; nothing was evaluated"
     )
 
 
 def one_namespace(name: str) -> Failure:
-    """Return the failure of an evaluation that asks a REPL with only one namespace for another."""
+    """Return the failure of an evaluation that requests a namespace from a REPL with a single one."""
     words = f"this REPL evaluates in one namespace only, and {name!r} was asked for; nothing was evaluated"
     return Failure(NAMESPACE_MISSING, words)

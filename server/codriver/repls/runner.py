@@ -1,4 +1,4 @@
-"""The runner of evaluations: starts each in its REPL, bounds its time, and reports its end to the core."""
+"""The runner of evaluations, which starts each in its REPL, enforces its time limit and reports its end to the core."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
     Spawn = Callable[[str, Callable[[dispatch.RunEvaluation], Awaitable[None]], dispatch.RunEvaluation], None]
 
 MAX_VALUE_BYTES: Final = 32 * 2**20
-"""The length at which a REPL is asked to stop printing: far above an answer's length, as callers can ask for more."""
+"""Length in bytes at which a REPL stops printing a value.
+
+It is far longer than an answer, because callers can read more of a value later.
+"""
 
 
 class Runner:
-    """Runs the evaluations of one server. `adapters` contains the connected ones.
+    """Runs the evaluations of one server.
 
-    `spawn` runs a function in its own task. `clear` removes secrets.
+    `adapters` maps the ids of connected REPLs to their adapters. `spawn` runs a function in a task of its own. `clear`
+    removes secrets from failures.
     """
 
     def __init__(
@@ -47,9 +51,9 @@ class Runner:
         self._spawn = spawn
         self._clear = clear
         self._running: dict[str, asyncio.TimerHandle] = {}
-        """The time limit of each evaluation."""
+        """The timer that enforces the time limit of each running evaluation."""
         self._overlong: dict[str, str] = {}
-        """The reason in words for each evaluation being ended for its time."""
+        """Why each evaluation that exceeded its time limit is being ended, as a message."""
 
     def begin(self, effect: dispatch.RunEvaluation) -> None:
         """Start an evaluation. Its end is always reported, at the latest when the connection ends."""
@@ -67,12 +71,12 @@ class Runner:
                 self._spawn(f"opening a session for the evaluation {evaluation}", self._begin_in_session, effect)
             else:
                 asyncio.get_running_loop().call_soon(on_end, error)
-        except Exception as error:  # noqa: BLE001  # all who wait for the end must be told, whatever happened
-            # The dispatch that asked for this is not over yet.
+        except Exception as error:  # noqa: BLE001  # callers wait for the end, whatever happened
+            # Report it in the next iteration, because the dispatch that caused this call has not returned yet.
             asyncio.get_running_loop().call_soon(on_end, error)
 
     def _opens_session(self, effect: dispatch.RunEvaluation) -> bool:
-        """Return whether its first evaluation opens its session in the REPL, as for lanes."""
+        """Return whether the evaluation opens its session in the REPL, as background evaluations and lanes do."""
         if effect.request.background:
             return True
         repl = self._core.state.repls.get(effect.repl)
@@ -80,7 +84,7 @@ class Runner:
         return session is not None and session.lane is not None
 
     async def _begin_in_session(self, effect: dispatch.RunEvaluation) -> None:
-        """Open the evaluation's session, and run it there."""
+        """Open the session of an evaluation, and run the evaluation in it."""
         evaluation, adapter = effect.request.id, self._adapters.get(effect.repl)
         if adapter is None:
             return
@@ -96,7 +100,7 @@ class Runner:
         self._running.pop(evaluation).cancel()
         why = self._overlong.pop(evaluation, None)
         if isinstance(how, ReplDisconnectedError):
-            return  # the life of the connection ends all its evaluations at once, with the cause
+            return  # the connection reports the end of all its evaluations at once, with the cause
         try:
             self._core.report(_ending(evaluation, how, self._clear, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
@@ -130,7 +134,7 @@ class Runner:
 
 
 def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
-    """Return the limits of the request, else those for such callers, else those of the settings."""
+    """Return the print limits of the request, or the defaults of its caller or of the settings."""
     length, depth = effect.request.max_length, effect.request.max_depth
     default = effect.request.default_limits or PrintLimits(effect.max_length, effect.max_depth)
     return PrintLimits(
@@ -141,7 +145,7 @@ def _limits(effect: dispatch.RunEvaluation) -> PrintLimits:
 def _ending(
     evaluation: str, how: Ending | Exception, clear: Callable[[Failure], Failure], *, notes: tuple[str, ...]
 ) -> actions.EvaluationFinished:
-    """Return the action that reports an end. A fault of ours is raised again; its words are in the latch."""
+    """Return the action that reports an end. Errors other than `CodriverError` are raised again."""
     if isinstance(how, CodriverError):
         failure = Failure(getattr(how, "reason", type(how).__name__), str(how))
         return actions.EvaluationFinished(evaluation, "failed", failure=failure, notes=notes)

@@ -1,6 +1,7 @@
-"""Stack traces and failures, from the fields in which Codriver's own code in a REPL reports them.
+"""Stack traces and failures, parsed from the fields in which Codriver's programs report them.
 
-An error is reported as type, message, position, frames, locals and chain. Traces are cut to the frames that matter.
+A reported error has a type, a message, a position, frames, locals and a chain of causes. Traces are shortened to the
+user's frames.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ if TYPE_CHECKING:
     from codriver.repls.dialects.server_dialect import Dialect
 
 MESSAGE_CHARS: Final = 4000
-"""The longest message kept: a message with a printed value can have megabytes, and the whole is in the output log."""
+"""Maximum length of an error message in an answer. The complete message is in the output log."""
 
 TRACE_FRAMES: Final = 20
 _UNNAMED_CODE: Final = ("<nREPL Input>", "<string>", "<stdin>", "<REPL", "<input>", "<eval", "<repl")
 _NO_FILE: Final = frozenset({"REPL", "NO_SOURCE_FILE", "NO_SOURCE_PATH", "null", "", *_UNNAMED_CODE})
 
 BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
-"""The phases of failures with their place in the failed form; running code may fail in code of any earlier form."""
+"""Phases of failures whose position is in the failed form. Running code may fail inside a form that ran earlier."""
 
 
 def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
-    """Return the failure in these parts, with its trace cut to the user's frames."""
+    """Build a failure from its reported fields, with a trace of at most `TRACE_FRAMES` frames of the user's code."""
     shortened = folded([frame for frame in reported_frames(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
@@ -53,7 +54,7 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
 
 
 def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
-    """Return the stack trace in these parts, with its chain; without frames if the parts have none."""
+    """Build a stack trace with its chain from the reported fields of an error."""
     error = read_parts(parts, dialect)
     links = [as_map(link) for link in as_list(parts.get("chain"))]
     chain = [trace_of(one, reported_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
@@ -61,24 +62,27 @@ def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
 
 
 def whole_trace(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
-    """Return the stack trace of an error and of its chain; without any frame, the error's place is one."""
+    """Return the stack trace of an error and its chain. An error without frames gets one for its own position."""
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
     return replace(trace_of(error, frames), chain=tuple(chain))
 
 
 def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
-    """Return the stack trace of an error, without others of its chain."""
+    """Return the stack trace of one error, without its chain."""
     return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
 
 
 def reported_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """Return the frames of an error in the words of codriver's worker, innermost first."""
+    """Parse the frames that Codriver's worker reported as lines, innermost first."""
     return tuple(read_frame(text, dialect.tooling) for text in as_strings(parts.get("trace")))
 
 
 def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
-    """Return a stack trace with the locals of its frames and of its chain's, from a worker's rows."""
+    """Add local variables to the frames of a trace and its chain.
+
+    Each row has the index of an error in the chain, the text of a frame, and the locals of that frame.
+    """
     found: dict[tuple[int | None, str | None], dict[str, str]] = {}
     for row in map(as_map, rows):
         values = {name: text for name, value in as_map(row.get("locals")).items() if (text := as_text(value))}
@@ -92,7 +96,7 @@ def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
 
 
 def frames_of(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
-    """Return the frames told by our own code: by class and method on the JVM, else by function."""
+    """Parse frames that a program reported as maps. JVM frames of one call are merged."""
     rows = [as_map(item) for item in as_list(fields.get("frames"))]
     if not any("class" in frame for frame in rows):
         return tuple(_frame(frame, dialect) for frame in rows)
@@ -113,24 +117,24 @@ def _frame(frame: Mapping[str, object], dialect: Dialect) -> StackFrame:
 
 
 def calls_of(rows: object) -> list[tuple[Mapping[str, object], str, str]]:
-    """Return the frames told that begin a call, each with its class and its method."""
+    """Return the frames that begin a call, each with its class and method."""
     frames = [as_map(item) for item in as_list(rows)]
     names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
     return [(frames[start], *names[start]) for start in calls(names)]
 
 
 def real_file(name: str | None) -> str | None:
-    """Return the name of a file; None for the words that mean code without a file."""
+    """Return the name of a file, or None for a placeholder such as `<stdin>` that REPLs use for code without a file."""
     return None if name is None or name in _NO_FILE or name.startswith("<") else name
 
 
 def as_message(message: str) -> str:
-    """Return the part of a message that is kept."""
+    """Cut an error message to `MESSAGE_CHARS`."""
     return cut(message, MESSAGE_CHARS)
 
 
 def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
-    """The frames, with those in files of the workspace marked as the user's, wherever the workspace lies."""
+    """Mark the frames in files of the workspace as the user's, even if the workspace is inside a tooling directory."""
     if workspace is None:
         return frames
     root = f"{workspace}/"

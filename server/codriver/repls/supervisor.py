@@ -1,7 +1,7 @@
-"""The supervisor of a server's REPLs: owns connections and processes, performs effects on them, and reports back.
+"""The supervisor of a server's REPLs, which owns their connections and processes, and reports both to the core.
 
-Each REPL has at most one *life*: the task that starts its process if it is ours, connects, and waits until the
-connection is over. A life that ends by itself dispatches `ReplLost`; one that was ended on purpose dispatches nothing.
+Each REPL has at most one connection task. The task starts the process if Codriver owns it, connects, and waits until
+the connection is closed. It dispatches `ReplLost` if the connection ends by itself, and nothing if it is cancelled.
 """
 
 from __future__ import annotations
@@ -57,18 +57,19 @@ E = TypeVar("E")
 logger = logging.getLogger(__name__)
 
 SILENT_S = 4.0
-"""Time after which a connection without an answer is reported."""
+"""Seconds without a reply after which a new connection is reported as silent."""
 NOTHING: Mapping[str, str] = MappingProxyType({})
 EXIT_S = 5.0
-"""Time to wait for the exit of a process after its connection has ended. On a busy machine the watchdog may run only
-seconds after the process closed its socket.
+"""Seconds to wait for a process to exit after its connection was closed.
+
+On a busy machine its watchdog may run only seconds after the process has closed its socket.
 """
 LEFT_S = 2.0
-"""Time for code in a disconnected client's session to end after an interrupt."""
+"""Seconds that an interrupted evaluation of a disconnected client gets to end."""
 
 
 def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
-    """Return the profile of a REPL without withheld capabilities: each is missing, with the way to get it."""
+    """Return the profile without the withheld capabilities, each listed as missing with its hint."""
     if not withheld:
         return profile
     capabilities = {name: how for name, how in profile.capabilities.items() if name not in withheld}
@@ -76,7 +77,7 @@ def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
 
 
 def with_hints(profile: Profile, added: Sequence[ServerCapability]) -> Profile:
-    """Return the profile with a hint for each capability of a feature that the REPL lacks."""
+    """Add a hint for each capability that features define and the REPL lacks."""
     hints = {one.name: one.hint_for(profile.dialect) for one in added if one.name not in profile.capabilities}
     return replace(profile, missing={**hints, **profile.missing}) if hints else profile
 
@@ -88,7 +89,7 @@ class _Connection:
 
 
 class Repls:
-    """All REPL connections of one server."""
+    """The REPL connections of one server, and the effects that the core requests on them."""
 
     def __init__(
         self,
@@ -102,12 +103,13 @@ class Repls:
         transcripts: Transcripts,
         added: Sequence[ServerCapability] = (),
     ) -> None:
-        """`recipe_of` gives the recipe for the REPL that words name; it may wait for a disk.
+        """Create the connections' owner without opening any connection.
 
-        `added`: the capabilities of features.
+        `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `added`
+        lists the capabilities that features define.
 
         Raises:
-            LookupError: a kind of REPL has a protocol without a connector.
+            LookupError: a kind of REPL uses a protocol without a connector.
         """
         if strange := {kind.protocol for kind in kinds.KINDS} - connectors.keys():
             raise LookupError(f"no connector for the protocols {sorted(strange)}; there are {sorted(connectors)}")
@@ -115,13 +117,13 @@ class Repls:
         self._connectors = dict(connectors)
         self._added = tuple(added)
         self.capability_names = (*CAPABILITIES, *(one.name for one in added))
-        """All capabilities, in the order they are shown."""
+        """The names of all capabilities, in the order in which they are displayed."""
         self._recipe_of = recipe_of
         self._workspace = workspace
         self._connections: dict[str, _Connection] = {}
         self._kernels = StartedKernels()
         self._logged: dict[str, str] = {}
-        """By REPL: the reason already logged why there is none, or nothing answers."""
+        """The last logged reason why a REPL is unavailable, by REPL id, so that repeated failures are logged once."""
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._errors = ErrorLatch(core)
@@ -134,7 +136,7 @@ class Repls:
         self.stacks = self._interrupter.stacks
 
     def listen(self, listeners: Mapping[str, Callable[[str, str], None]]) -> None:
-        """Set the functions that receive the reports of evaluations, by the name of the report."""
+        """Set the functions that receive reports of evaluations, by report name."""
         self._events.listeners = listeners
 
     def connect_by(self, protocol: str, connector: Connector) -> None:
@@ -145,7 +147,7 @@ class Repls:
         """Return the adapter of a connected REPL.
 
         Raises:
-            ReplDisconnectedError: the REPL is not connected now.
+            ReplDisconnectedError: the REPL is not connected.
         """
         adapter = self._adapters.get(repl)
         if adapter is None:
@@ -154,7 +156,7 @@ class Repls:
 
     @property
     def performers(self) -> Mapping[type[dispatch.Effect], Performer]:
-        """Return the performers of all effects on REPLs."""
+        """Return the function that performs each effect on REPLs, by type of effect."""
         return {
             dispatch.StartRepl: self._open,
             dispatch.ConnectRepl: self._open,
@@ -181,7 +183,10 @@ class Repls:
             connection.scope.cancel()
 
     def _begin(self, what: str, act: Callable[[E], Awaitable[None]], effect: E) -> None:
-        """Run `act` in its own task. An error ends only that task. `what` describes it, and may refer to the effect."""
+        """Run `act` in a task of its own, and log an error instead of propagating it.
+
+        `what` describes the task in the log. It is a format string for `effect`.
+        """
 
         async def guarded() -> None:
             try:
@@ -192,7 +197,7 @@ class Repls:
         self._tasks.start_soon(guarded)
 
     async def end_all(self) -> None:
-        """End all connections and all processes that Codriver started, and wait until they have ended."""
+        """Close all connections, stop all processes that Codriver started, and wait until both have ended."""
         for connection in list(self._connections.values()):
             connection.scope.cancel()
         for connection in list(self._connections.values()):
@@ -224,11 +229,11 @@ class Repls:
             given_up = self._core.state.repls.get(repl_id)
             if given_up is not None and given_up.phase == "stopped":
                 logger.warning("the REPL %s is stopped: %s", given_up.key, given_up.note)
-        # Nothing is awaited before this: the next life of this REPL may tell the same again.
+        # Do not await anything before this line: the next connection of this REPL may report the same values again.
         self._events.forget(repl_id)
 
     async def _connect(self, repl: Repl) -> str:
-        """Live through one connection; the reason of its end."""
+        """Connect to a REPL, starting its process first if Codriver owns it, and return why the connection ended."""
         if not repl.owned:
             try:
                 return await self._stay_connected(repl.id, repl.address or repl.origin.text, repl.origin)
@@ -249,12 +254,12 @@ class Repls:
         finally:
             current = self._core.state.repls.get(repl.id, repl)
             if file is not None and current.generation == repl.generation:
-                self._kernels.discard(file)  # perhaps somebody else has its ports
+                self._kernels.discard(file)  # another program may use its ports by now
         _check_remedies(repl, recipe, cause)
         return cause
 
     async def _run_process(self, repl: Repl, recipe: recipes.Recipe) -> str:
-        """Live through one process of ours; the reason of its, or the connection's, end."""
+        """Start a REPL's process, stay connected until either ends, and return the reason."""
         file = recipe.connection_file
         async with AsyncExitStack() as stack:
             directory, port_file = self._workspace, recipe.port_file
@@ -292,7 +297,10 @@ class Repls:
             return causes[0]
 
     async def _stay_with_process(self, repl_id: str, address: str, recipe: recipes.Recipe) -> str:
-        """Live through the connection to a process of ours; the reason of its end. A kernel gives no sign."""
+        """Connect to a process that Codriver started, and return why the connection ended.
+
+        A kernel does not announce that it is ready, so connecting is retried until the recipe's start timeout.
+        """
         deadline = anyio.current_time() + recipe.start_timeout_s
         while True:
             try:
@@ -305,9 +313,10 @@ class Repls:
     async def _stay_connected(
         self, repl_id: str, address: str, origin: Origin | None = None, withheld: Mapping[str, str] = NOTHING
     ) -> str:
-        """Live through one connection; the reason of its end. `origin`: the origin of a REPL whose process is not ours.
+        """Hold one connection open until it ends, and return the reason.
 
-        `withheld`: the unused capabilities, each with the way to get it.
+        `origin` is set for a REPL that Codriver did not start. `withheld` maps capabilities that must not be used to
+        hints on how to get them.
         """
         protocol, location = kinds.split_address(address)
         silence = anyio.CancelScope()
@@ -336,7 +345,7 @@ class Repls:
             silence.cancel()
 
     async def _placed(self, repl_id: str, profile: Profile) -> Profile:
-        """Return the profile, with the other working tree around the REPL, if a port file led there."""
+        """Add the working tree of the REPL to its profile if a port file led to a REPL of another tree."""
         repl, root = self._core.state.repls.get(repl_id), profile.project_root
         if repl is None or repl.origin.kind != "port-file" or not root or not Path(root).is_absolute():
             return profile
@@ -344,7 +353,7 @@ class Repls:
         return replace(profile, other_tree=str(tree)) if tree else profile
 
     async def _report_silence(self, until: anyio.CancelScope, repl_id: str, address: str) -> None:
-        """Report what may be listening when a connection takes long, for the callers that wait for it."""
+        """Report what may be listening at an address that did not answer for `SILENT_S`, until `until` is cancelled."""
         with until:
             await anyio.sleep(SILENT_S)
             words = (
@@ -360,7 +369,7 @@ class Repls:
             self._log_once(repl, words)
 
     def _log_once(self, repl: Repl, words: str) -> None:
-        """Log why there is no REPL, unless the last line about this REPL said the same."""
+        """Log why a REPL is unavailable, unless the last message about this REPL was the same."""
         if self._logged.get(repl.id) != words:
             self._logged[repl.id] = words
             self._core.report(actions.AddServerLine(f"{repl.key}: {words}", error=True, repl=repl.key))
@@ -389,7 +398,7 @@ class Repls:
 
 
 def _check_remedies(repl: Repl, recipe: recipes.Recipe, cause: str) -> None:
-    """Raise RecipeError if a remedy for a REPL's end is known: another start does not help."""
+    """Raise `RecipeError` if the recipe knows a remedy for this cause, because starting the REPL again cannot help."""
     for words, remedy in recipe.remedies:
         if words in cause:
             raise recipes.RecipeError(repl.origin.text, remedy)

@@ -1,4 +1,4 @@
-"""Results of test runs in one shape, whichever program ran them; those of cider-nrepl too."""
+"""Results of test runs, converted to `TestRun` from the replies of Codriver's programs and of cider-nrepl."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from codriver.repls.dialects.server_dialect import Dialect
 
 COLLECTION: Final = "(collection)"
-"""The row of a test file that pytest could not read, or skipped as a whole: no test."""
+"""The name under which pytest files that could not be collected, or were skipped as a whole, are listed among tests."""
 _WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
 OUTPUT_CHARS: Final = 50_000
 
 
 def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
-    """Return the run in the answer to our own question."""
+    """Convert the reply of one of Codriver's test programs."""
     fields = as_map(data)
     results = [result_of(as_map(item), dialect) for item in as_list(fields.get("results"))]
     times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
@@ -34,14 +34,17 @@ def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
 
 
 def _times(item: object) -> Iterator[TestTime]:
-    """Yield the time of a test, told as its namespace, its name and seconds; nothing for another form."""
+    """Yield the time in a `[namespace, test, seconds]` row, or nothing if the row has another shape."""
     match item:
         case [str(namespace), str(test), float() | int() as seconds]:
             yield TestTime(namespace, test, float(seconds))
 
 
 def run_of(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
-    """Return the run of these results, the worst first; of `tests` tests, or as many as the results name."""
+    """Build a run from its results, sorted with errors and failures first.
+
+    `tests` is the number of tests; None counts the distinct tests in the results.
+    """
     outcomes = [result.outcome for result in results]
     hows = Counter(result.how for result in results if result.test != COLLECTION)
     return TestRun(
@@ -66,10 +69,10 @@ def _how(value: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
 
 
 def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
-    """Return the result in these parts."""
+    """Convert one result from the fields of a reply."""
     outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
     file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
-    # An error is reported at its throw, which may be in a library; the test's own place says more.
+    # An error is reported where it was thrown, which may be in a library. The position of the test is more useful.
     if fields.get("var-file") and (file is None or outcome == "error"):
         file, line = read_file(as_text(fields.get("var-file"))), as_int(fields.get("var-line"))
     context, message = as_text(fields.get("context")), as_text(fields.get("message"))

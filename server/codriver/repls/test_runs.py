@@ -1,4 +1,4 @@
-"""Test runs in a REPL. A test run is an evaluation, and is interrupted if nobody waits for it."""
+"""Test runs in a REPL, which are evaluations and are interrupted when nobody waits for them."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 class RunTests(Protocol):
-    """A way to run the tests of one REPL."""
+    """A function that runs tests in one REPL."""
 
     async def __call__(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
-        """Run tests; the listener gets their events under the id of an evaluation, if they are one."""
+        """Run the selected tests. With the id of an evaluation, their events reach the listener under that id."""
         ...
 
 
 class TestEvaluations:
-    """The runs of one REPL's tests. Lives as long as its adapter."""
+    """The test runs of one REPL, for as long as its adapter exists."""
 
     def __init__(self, run: RunTests, interrupt: Callable[[], Awaitable[object]], listener: Listener) -> None:
         self._run = run
@@ -43,13 +43,13 @@ class TestEvaluations:
         self.end = self._evaluations.end
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Run tests as an evaluation, whose value is the run as `report_text` writes it."""
+        """Run tests as an evaluation. Its value is the JSON of `report_text`."""
         self._evaluations.start_reporting(on_end, self._evaluate(request))
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run tests. A run that is cancelled, or takes too long, is interrupted.
+        """Run tests and return their results, or interrupt the run if it is cancelled or exceeds `timeout_s`.
 
         Raises:
             OpTimedOutError: the run took longer than `timeout_s`.
@@ -74,7 +74,7 @@ class TestEvaluations:
 
 
 def facts_of(request: Request, run: TestRun) -> TestFacts:
-    """Return the facts of a run that has ended."""
+    """Return the facts about a finished run that the log records."""
     selection = request.tests or TestSelection()
     counts = {name: getattr(run, name) for name in ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")}
     named = "/".join(part for part in (selection.namespace, selection.test) if part)
@@ -90,9 +90,10 @@ def facts_of(request: Request, run: TestRun) -> TestFacts:
 
 
 def alternatives(match: str) -> list[list[str]]:
-    """The words of `match` as alternatives of words that all hold, `!` before forbidden ones; empty for more.
+    """Split a test selection such as `a and not b or c` into alternatives, each a list of words that must all match.
 
-    In small letters, as names are compared in them.
+    Words are lowercase, and `!` marks a word that must not match. Returns an empty list for an expression with
+    parentheses or anything else that this syntax lacks.
     """
     if re.search(r"[()]", match) or not match.strip():
         return []

@@ -1,1 +1,1 @@
-"""The contract of an adapter: its operations, values and refusals, the same for every protocol."""
+"""The contract of an adapter: the operations, values and errors that are the same for every protocol."""

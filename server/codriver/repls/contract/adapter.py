@@ -1,28 +1,28 @@
-"""The contract of an adapter: our side of one REPL, whatever its protocol; its refusals; the connector that makes one.
+"""The interface of an adapter, which is a connection to one REPL, and the errors that its operations raise.
 
-What every adapter guarantees, whatever the server behind it does:
+Every adapter guarantees the following, whatever its server does:
 
-* **Order.** Events of one evaluation reach the listener in the order the server sent them, and all that came before
-  the evaluation was over reach it before the end is told.
-* **The end.** An evaluation ends once, at the first sign of its end. Later messages about the evaluation still reach
-  the listener under its id; a second end is ignored.
-* **Never twice.** An adapter sends a request once. After a lost connection nothing is sent again: the caller gets
-  `ReplDisconnectedError` and the code may or may not have run.
-* **Draining.** The adapter always reads, also when nobody waits, so a flooding REPL cannot stall on us.
-* **Time.** Every op but evaluation has a time limit of its own; a server that does not answer raises
-  `OpTimedOutError`, and the connection lives on. Cancelling a call stops the waiting, and of a test run the run.
-* **Closing.** Leaving the context that opened the adapter closes its sessions and sockets, tells every evaluation that
-  was not over its end, and leaves the REPL alive; leaving twice is harmless.
+* **Order.** The listener receives the events of an evaluation in the order in which the server sent them. All events
+  that precede the end are delivered before the end is reported.
+* **One end.** An evaluation ends once, at the first sign of its end. Later messages about it still reach the listener
+  under its id, but a second end is ignored.
+* **At most once.** A request is sent once and never repeated after a lost connection. The caller then gets
+  `ReplDisconnectedError`, and the code may or may not have run.
+* **Draining.** The adapter always reads, even if nobody waits for a reply, so a REPL that floods it never blocks.
+* **Time limits.** Every operation except an evaluation has a time limit, after which it raises `OpTimedOutError` and
+  the connection stays open. Cancelling a call stops waiting for it. Cancelling a test run also interrupts the run.
+* **Closing.** Leaving the context manager closes the adapter's sessions and sockets, reports the end of every running
+  evaluation, and does not stop the REPL. Leaving it twice is harmless.
 
-One evaluation at a time per session: the caller queues, and the adapter holds back what comes all the same.
-Different sessions may run side by side.
+A session runs one evaluation at a time. The caller queues evaluations, and the adapter delays any that it receives too
+early. Different sessions may run concurrently.
 
-Values in and out are in `codriver.core.values` and, beside this file, in `adapter_values` and `questions`; errors here
-and in `codriver.errors`. Every operation that asks the REPL may raise two errors, not repeated below:
-`ReplDisconnectedError`, after which the adapter is over, and `OpTimedOutError`. All others are refusals, after which
-the connection lives on or never was. An operation on a `session` that is not open raises `SessionNotOpenError`. An
-operation without its capability in the profile raises `CapabilityMissingError` with the profile's line on how to get
-the capability. The listener at a port named by a file is checked over each connection, before a byte is sent.
+Arguments and results are defined in `codriver.core.values`, `adapter_values` and `questions`, errors in this module and
+in `codriver.errors`. Every operation that contacts the REPL may raise `ReplDisconnectedError`, after which the adapter
+is closed, and `OpTimedOutError`. An operation on a session that is not open raises `SessionNotOpenError`. An operation
+whose capability the profile lacks raises `CapabilityMissingError` with the profile's hint on how to get it. All other
+errors are refusals and leave the connection as it was. If a port was read from a file, the owner of the listener is
+checked on each connection, before anything is sent.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ class ReplUnreachableError(RefusedError):
 
 
 class StrangeListenerError(RefusedError):
-    """The port named by a file may be another user's by now, so nothing was sent there."""
+    """Raised when a port that was read from a file may belong to another user. Nothing was sent to it."""
 
     reason = "repl-unreachable"
 
     def __init__(self, address: object, file: object, why: str, *, way: str) -> None:
-        """`way`: the way to name the REPL, if the user means this one."""
+        """Create the error. `way` is how the user can name this REPL explicitly."""
         super().__init__(
             f"nothing was sent to {address}, to which {file} leads: {why}; if you mean that REPL, name it: {way}",
             hint=f"name the REPL if it is meant; else remove {file}, and start your own REPL again",
@@ -86,7 +86,7 @@ class StrangeListenerError(RefusedError):
 
 
 class NotAnReplError(RefusedError):
-    """Something listens and does not speak the protocol."""
+    """Raised when a server does not speak the expected protocol."""
 
     reason = "not-a-repl"
 
@@ -102,7 +102,7 @@ class NotAnReplError(RefusedError):
 
 
 class PackageMissingError(StartError):
-    """Raised when Codriver's environment lacks packages that a REPL needs. Trying again does not help."""
+    """Raised when Codriver's environment lacks packages that a REPL needs. Connecting again does not help."""
 
     def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
@@ -113,12 +113,12 @@ class PackageMissingError(StartError):
 
 
 def request_unsafe(cause: str, *, hint: str) -> RefusedError:
-    """Return the refusal of a request that this server is known to break on, and so was not sent."""
+    """Return the refusal of a request that would break this server, and which was therefore not sent."""
     return refused("request-unsafe", f"the code was not sent: {cause}", hint=hint)
 
 
 class OpTimedOutError(RefusedError):
-    """Raised when a REPL does not answer an op in time. The connection stays open."""
+    """Raised when a REPL does not answer an operation in time. The connection stays open."""
 
     reason = "repl-not-answering"
 
@@ -131,7 +131,7 @@ class OpTimedOutError(RefusedError):
 
 
 class SessionNotOpenError(RefusedError):
-    """The named session is not open."""
+    """Raised when an operation names a session that is not open."""
 
     reason = "unknown-session"
 
@@ -140,7 +140,7 @@ class SessionNotOpenError(RefusedError):
 
 
 class EvaluationFailedError(RefusedError):
-    """An operation failed in its evaluation."""
+    """Raised when an operation fails while it is evaluated in the REPL."""
 
     reason = "evaluation-failed"
 
@@ -150,7 +150,7 @@ class EvaluationFailedError(RefusedError):
 
 
 def namespace_missing(namespace: str) -> RefusedError:
-    """Return the refusal of a namespace that is neither loaded nor in any file that the REPL would load."""
+    """Return the refusal of a namespace that is not loaded and not in any file on the REPL's path."""
     return refused(
         "unknown-namespace",
         f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
@@ -159,7 +159,7 @@ def namespace_missing(namespace: str) -> RefusedError:
 
 
 class CapabilityMissingError(RefusedError):
-    """The REPL lacks the capability for an operation."""
+    """Raised when a REPL lacks the capability for an operation."""
 
     reason = "capability-missing"
 
@@ -172,13 +172,13 @@ class CapabilityMissingError(RefusedError):
         self.capability = capability
 
 
-# ruff: noqa: ARG002 # a refused operation needs none of its arguments
+# ruff: noqa: ARG002 # operations that refuse do not use their arguments
 
 
 class KernelOperations(Protocol):
     """The operations that only kernels have: others' evaluations, notebook cells, syntax checks and restarts.
 
-    Each default implementation refuses or returns nothing.
+    Each default implementation raises `CapabilityMissingError` or returns None.
     """
 
     @property
@@ -195,60 +195,61 @@ class KernelOperations(Protocol):
         _refuse(self.profile, "interrupt")
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """Return the syntax error in `code`; None if it is valid, or the REPL cannot check it. Nothing is run."""
+        """Return the syntax error in `code` without running it, or None if it is valid or the REPL cannot check it."""
         del code  # other REPLs read code only to run it
         return None
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """Return and forget the outputs so far of an evaluation that was requested for a notebook cell."""
-        del evaluation  # no outputs are kept
+        """Return the outputs of an evaluation that was requested for a notebook cell, and forget them."""
+        del evaluation  # only kernels collect outputs
         return None
 
     async def restart(self) -> None:
-        """Ask the REPL's owner to restart it. The connection ends and is re-established to the new REPL.
+        """Ask the REPL's owner to restart it. The connection closes and is established again to the new process.
 
         Raises:
-            CapabilityMissingError: Codriver may not restart this REPL, or nobody can.
+            CapabilityMissingError: Codriver may not restart this REPL, or it has no owner that can.
         """
         _refuse(self.profile, "restart")
 
 
 class Adapter(KernelOperations, Protocol):
-    """One connection to a REPL. The module's docstring lists what every operation guarantees.
+    """A connection to a REPL. The module's docstring lists the guarantees of every operation.
 
-    A subclass must implement `profile`, `start_evaluation` and `wait_closed`. By default every other operation refuses
-    because its capability is missing, or returns nothing.
+    A subclass must implement `profile`, `start_evaluation` and `wait_closed`. The default of every other operation
+    raises `CapabilityMissingError` or returns an empty result.
     """
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
-        """Send code to be run, and return at once; events reach the listener, and `on_end` gets the end, once.
+        """Send code to be evaluated, and return immediately. Events go to the listener, and `on_end` is called once.
 
-        With `forms` one is run after the other, with the values told in order; the first failing form ends the rest,
-        and the failure names the form. In the kind `load-file`, the code is the text of a file, and is loaded as that
-        file. The kind `load-forms` does the same if the namespace is missing, and otherwise runs `forms` in it. With
-        both, the session stays in its namespace. Code for a missing namespace does not run: the failure's type is then
-        `NAMESPACE_MISSING`. Limits are honoured where the profile has `print-limits`.
+        With `forms`, the forms run in order and their values are reported in order. The first failing form ends the
+        evaluation, and the failure includes its number. The kind `load-file` loads the code as the content of a file.
+        The kind `load-forms` does the same if the namespace is missing, and otherwise runs `forms` in it. Neither
+        changes the namespace of the session. Code for a missing namespace does not run, and fails with the type
+        `NAMESPACE_MISSING`. Print limits apply if the profile has `print-limits`.
 
-        `on_end` gets an error instead of an ending if the end is unknown: `ReplDisconnectedError`, or a `RefusedError`
-        when the session's own connection broke and the REPL continues.
+        If the end is unknown, `on_end` receives an error instead of an ending: `ReplDisconnectedError`, or a
+        `RefusedError` if only the connection of the session was lost.
+
+        After any of the errors below, nothing was sent and `on_end` is not called.
 
         Raises:
-            ReplDisconnectedError: the connection has finished.
+            ReplDisconnectedError: the connection is closed.
             SessionNotOpenError: the session is not open.
-            RefusedError: this server is known to break on it.
-            CapabilityMissingError: the code is a file, and the REPL loads none. After each of these errors nothing was
-                sent, and `on_end` is not called.
+            RefusedError: the request would break this server.
+            CapabilityMissingError: the code is a file, and the REPL cannot load files.
         """
         ...
 
     async def wait_closed(self) -> str:
-        """Wait until the connection is closed and return a description of the cause. Never raises."""
+        """Wait until the connection is closed, and return the reason as text. Never raises."""
         ...
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the server to stop the evaluation in `session`, and send none of its remaining forms.
+        """Ask the server to stop the evaluation in `session`, and discard its remaining forms.
 
-        If nothing runs, the outcome is `idle`, and no later evaluation is stopped.
+        If nothing runs, the outcome is `idle`, and no later evaluation is affected.
 
         Raises:
             CapabilityMissingError: this REPL cannot interrupt.
@@ -256,9 +257,9 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "interrupt")
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Send `text` to code that reads from stdin in `session`. An empty text means end of input.
+        """Send `text` to code that reads stdin in `session`. An empty string means end of input.
 
-        The caller adds the newline.
+        No newline is added.
 
         Raises:
             CapabilityMissingError: code cannot read input in this REPL.
@@ -266,7 +267,7 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "stdin")
 
     async def query(self, query: Query[Answer]) -> Answer:
-        """Return the answer to a query of `codriver.repls.contract.questions`.
+        """Send a query and return its answer.
 
         Raises:
             CapabilityMissingError: this REPL lacks the capability that the query needs.
@@ -277,20 +278,20 @@ class Adapter(KernelOperations, Protocol):
         return query.read({})
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """Return the loaded namespaces of files below `root`, without `known` ones that are unchanged.
+        """Return the namespaces that were loaded from files below `root` and have changed.
 
-        `known`: by name the mark, and whether the namespace is of a file there. None: this REPL compares by itself, see
-        `Drift`.
+        `known` maps the name of each namespace from an earlier answer to its mark and to whether it belongs to a file
+        below `root`. Namespaces with the same mark are left out. Returns None if this REPL answers `Drift` itself.
 
         Raises:
-            EvaluationFailedError: the REPL failed in answering.
+            EvaluationFailedError: the REPL failed to answer.
         """
         return None
 
     async def call_seam(self, accessor: str, arguments: str) -> str:
         """Call an accessor of the application's seam, and return its answer as JSON.
 
-        It only reads, and works while code runs.
+        Accessors only read, and can be called while other code runs.
 
         Raises:
             CapabilityMissingError: no application in the REPL has installed the seam.
@@ -301,7 +302,7 @@ class Adapter(KernelOperations, Protocol):
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """Return the expansion of the form `code`: one step, or with `full` until it is no longer a macro call.
+        """Expand the form `code` by one step, or with `full` until it is no longer a macro call.
 
         With `full`, inner forms are expanded too if the dialect has a function for that.
 
@@ -314,11 +315,10 @@ class Adapter(KernelOperations, Protocol):
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run `test` of `namespace`, or all its tests, or without a namespace all tests found.
+        """Run one test, all tests of a namespace, or without a namespace all loaded tests.
 
-        A run that is cancelled, or takes longer than `timeout_s`, is interrupted if the REPL can interrupt. An
-        evaluation of the kind `run-tests` chooses tests more closely; its value is the run in the form of
-        `report_text`.
+        A run that is cancelled or exceeds `timeout_s` is interrupted if the REPL can interrupt. For finer selection,
+        start an evaluation of the kind `run-tests`, whose value is the run as `report_text` formats it.
 
         Raises:
             CapabilityMissingError: this REPL cannot run tests.
@@ -328,15 +328,18 @@ class Adapter(KernelOperations, Protocol):
         _refuse(self.profile, "test")
 
     async def tests_so_far(self, evaluation: str) -> TestRun | None:
-        """Return the finished tests of a run in progress, with only the `results` that did not pass.
+        """Return the finished tests of a run in progress. `results` has only those that did not pass.
 
-        None if the REPL reports no progress, or if no test has finished yet. Never raises.
+        Returns None if the REPL does not report progress, or no test has finished yet. Never raises.
         """
         del evaluation
         return None
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """Return the current stacks of the threads of `session`; None if the REPL cannot report them. Never raises."""
+        """Return the current stacks of the threads of `session`, or None if the REPL cannot report them.
+
+        Never raises.
+        """
         return None
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
@@ -348,18 +351,19 @@ class Adapter(KernelOperations, Protocol):
         return "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Open a separate session under `name` (namespace, `*1`). `MAIN_SESSION` always exists; twice is harmless.
+        """Open a session called `name` with its own namespace and `*1`, unless it is already open.
 
-        A session that `shares_names` has the main session's definitions, also if the REPL's other sessions do not.
+        A session that `shares_names` uses the definitions of the main session, even if other sessions of this REPL do
+        not. The main session always exists.
 
         Raises:
-            CapabilityMissingError: this REPL keeps nothing apart.
-            ReplUnreachableError: the session needs a connection of its own, and gets none.
+            CapabilityMissingError: this REPL has a single session.
+            ReplUnreachableError: the session needs another connection, which cannot be established.
         """
         _refuse(self.profile, "sessions")
 
     async def close_session(self, name: str) -> None:
-        """End a session made by `open_session`. An unknown name and the main session are left alone. Never raises."""
+        """Close a session opened by `open_session`. Ignores unknown names and the main session. Never raises."""
         del name  # no such session can be open
 
 
@@ -368,49 +372,49 @@ def _refuse(profile: Profile, capability: str) -> NoReturn:
 
 
 class Connector(Protocol):
-    """A way to connect to the REPLs of one protocol: `codriver.repls.connectors` has one for each protocol."""
+    """A function that connects to REPLs of one protocol."""
 
     def __call__(
         self, address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
     ) -> AbstractAsyncContextManager[Adapter]:
-        """Return a context manager for the adapter of the REPL at `address`, connected and with a known profile.
+        """Return a context manager that connects to the REPL at `address` and yields its adapter.
 
-        `address` has no protocol: it is `host:port`, or what the protocol uses instead. Stack frames in files under
-        `workspace` count as the user's. `is_remote`: the REPL may be behind a tunnel whose other end may disappear
-        unnoticed, so the connection is checked regularly. `found_by`: the file that led to a REPL that the user did not
-        name.
+        `address` is `host:port`, or what the protocol uses instead, without the protocol itself. Stack frames in files
+        below `workspace` count as the user's. With `is_remote`, the REPL may be behind a tunnel that can disappear
+        unnoticed, so the connection is checked regularly. `found_by` is the file that contained the address, if the
+        user did not name it.
 
         Raises:
             StrangeListenerError: the port belongs to another user, or its owner cannot be determined. Nothing was sent.
-            ReplUnreachableError: nothing listens there.
+            ReplUnreachableError: nothing listens at the address.
             NotAnReplError: the server does not speak the protocol.
         """
         ...
 
 
 class SeamChecks(Protocol):
-    """Checks of the application in a REPL that run before and after evaluations. No check raises."""
+    """Checks for the application in a REPL, which run before and after evaluations. They never raise."""
 
     @property
     def accepts_origin(self) -> bool:
-        """Return true if the application's events identify an evaluation by the origin in its request."""
+        """Return whether the application's events identify an evaluation by the origin in its request."""
 
     @property
     def is_first(self) -> bool:
-        """Return true if a check must run before the code, which is then not sent immediately."""
+        """Return whether a check must run before the code is sent."""
 
     async def before(self) -> None:
-        """Run the check before a request is evaluated."""
+        """Run the check that precedes an evaluation."""
 
     def is_last(self, request: Request) -> bool:
-        """Return true if a check must run after the evaluation of this request, before its end is reported."""
+        """Return whether a check must run after this evaluation, before its end is reported."""
 
     async def after(self) -> None:
-        """Run the check after the evaluation of a request, if `is_last` requires it."""
+        """Run the check that follows an evaluation."""
 
 
 async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
-    """Make sure that a connection to an endpoint found through a file leads to a process of the current user.
+    """Check that an endpoint that was read from a file leads to a process of the current user.
 
     Raises:
         StrangeListenerError: the process belongs to another user, or its owner cannot be determined.

@@ -1,9 +1,8 @@
-"""Values that only adapters give: events, endings, media, and answers to questions about code.
+"""Values that adapters return: events, endings, display data, and answers to queries about code.
 
-Values shared with core and tools are in `codriver.core.values`; an adapter's promises about both are in
-`codriver.repls.contract.adapter`. A value or display may come in several media types at once, and one text stands for
-all of them. A picture is the text of a `data:` address, which answers give as image content. Source: Jupyter's
-messaging protocol, "Display data"; RFC 2397.
+Values that the core and the tools share with adapters are in `codriver.core.values`. A value or display may be
+available in several media types, and `text_of` picks the text that represents all of them. An image is represented by a
+`data:` URL, which answers turn into image content. Source: Jupyter's messaging protocol, "Display data"; RFC 2397.
 """
 
 from __future__ import annotations
@@ -25,27 +24,29 @@ if TYPE_CHECKING:
 
 
 Bundle = Mapping[str, object]
-"""One value in several media types: by type a text, base64 of binary data, or an object of a JSON type."""
+"""One value in several media types. Maps each type to text, base64 for binary data, or an object for a JSON type."""
 
 
 IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """Media types of images that models can view, in order of preference. Their data is base64."""
 
 TEXT_TYPES: Final = ("text/plain", "text/markdown", "text/latex")
-"""Media types that can be read without decoding, in order of preference."""
+"""Media types that are readable without decoding, in order of preference."""
 
 HTML: Final = "text/html"
+"""Media type whose displayed text may represent a value."""
 JSON: Final = "application/json"
+"""Media type that represents a value if nothing else does."""
 BARE: Final = re.compile(r"<(?P<name>[\w.<>]+)(?: object(?: at 0x[0-9A-Fa-f]+)?| at 0x[0-9A-Fa-f]+)>")
-"""The plain text of a Python object that shows only its class: by `repr`, and by IPython's pretty printer."""
+"""Matches the text of a Python object that names only its class, as `object.__repr__` and IPython print it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Display:
     """Display data: something that the program displays, in one or more media types.
 
-    `display_id` identifies the display, if it has an id. With `is_update` the data replaces the display's previous
-    content.
+    `display_id` is empty for a display without an id. With `is_update`, the data replaces the previous content of the
+    display with this id.
 
     Source: Jupyter's messaging protocol, "Display data".
     """
@@ -57,12 +58,12 @@ class Display:
 
 @dataclass(frozen=True, slots=True)
 class CellRun:
-    """A notebook cell's run: its execution count, and its outputs in the notebook's format (nbformat 4, `output`)."""
+    """The result of running a notebook cell: its execution count and its outputs in nbformat 4."""
 
     execution_count: int | None
     outputs: tuple[Mapping[str, object], ...]
     omitted: int = 0
-    """The number of characters left out of too long outputs."""
+    """The number of characters cut from outputs that were too long."""
 
     @property
     def has_started(self) -> bool:
@@ -71,9 +72,9 @@ class CellRun:
 
 
 def text_of(bundle: Bundle) -> str:
-    """Return the text that represents a bundle: its image, else its readable text, else its type.
+    """Return the text that represents a bundle: its image as a `data:` URL, or its most readable text.
 
-    Any other type is represented by its name and size, and how to read the data.
+    A bundle without either is represented by the names and sizes of its types, and how to read their data.
     """
     image_type = next((name for name in IMAGE_TYPES if isinstance(bundle.get(name), str)), None)
     if image_type is not None:
@@ -88,11 +89,11 @@ def text_of(bundle: Bundle) -> str:
 
 
 def _text_behind(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -> str:
-    """Return what a value displays apart from its bare plain text: other texts, the text of HTML, or JSON."""
+    """Return the most useful text of a value whose plain text names only its class: other text, HTML or JSON."""
     if behind := next((text for text in readable if text.strip()), None):
         return behind
     page = bundle.get(HTML)
-    from codriver.repls.contract import html_text  # noqa: PLC0415  # rarely needed, and its parser delays each start
+    from codriver.repls.contract import html_text  # noqa: PLC0415  # rarely needed, and the parser delays each start
 
     if isinstance(page, str) and (text := html_text.text_of(page)):
         return f"<{bare['name'].rpartition('.')[2]}: {text}>"
@@ -100,7 +101,7 @@ def _text_behind(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -
 
 
 def data_of(bundle: Bundle, name: str) -> str:
-    """Return the data of one type as text; of a JSON type the JSON."""
+    """Return the data of one media type as text, encoding JSON objects."""
     data = bundle[name]
     return data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
 
@@ -111,10 +112,10 @@ def _size(data: object) -> str:
 
 
 NAMESPACE_MISSING = "namespace-not-found"
-"""The type of the failure of an evaluation in a missing namespace; nothing was evaluated then."""
+"""The type of the failure of an evaluation in a missing namespace. Nothing was evaluated."""
 
 READING = frozenset({"read", "read-source"})
-"""The phases of a failure in which no part of its form has run."""
+"""Phases of failures in which no part of the failed form has run."""
 
 CAPABILITIES = (
     "evaluate",
@@ -134,24 +135,28 @@ CAPABILITIES = (
     "restore",
     "seam",
 )
-"""The names of the base's capabilities, in the order they are shown. The supervisor of the process gives `restart`, an
-application in it gives `seam`.
+"""The capabilities that exist without features, in the order in which they are displayed.
+
+`restart` depends on who started the process, and `seam` on the application in it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCapability:
-    """A capability that a feature adds. A REPL has it if its server has one of the operations `ops`, the best first."""
+    """A capability that a feature adds.
+
+    A REPL has it if its server supports one of `ops`, which are in order of preference.
+    """
 
     name: str
     ops: tuple[str, ...]
     missing: str
-    """How to get the capability, or what to do without it, in one line."""
+    """A one-line hint on how to get the capability, or what to do without it."""
     missing_by_dialect: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The lines for the dialects in which that differs."""
+    """Hints for dialects that need a different one."""
 
     def hint_for(self, dialect: str) -> str:
-        """Return how a REPL of a dialect gets the capability."""
+        """Return the hint for a REPL of this dialect that lacks the capability."""
         return self.missing_by_dialect.get(dialect, self.missing)
 
 
@@ -162,11 +167,15 @@ class Endpoint:
     host: str
     port: int
     found_by: Path | None = field(default=None, compare=False)
-    """The file that led to this endpoint, if the user did not name it. Its listener must belong to the user."""
+    """The file that contained the endpoint, if the user did not name it. The listener must then belong to the user."""
 
     @classmethod
     def parse(cls, text: str, found_by: Path | None = None) -> Endpoint:
-        """`host:port`, `[v6]:port` or `port` as an endpoint."""
+        """Parse `host:port`, `[v6]:port` or `port`. The default host is 127.0.0.1.
+
+        Raises:
+            ValueError: the port is not a number.
+        """
         host, _, port = text.rpartition(":")
         return cls(host.strip("[]") or "127.0.0.1", int(port), found_by)
 
@@ -182,7 +191,7 @@ class AcceptedStream:
     """
 
     name: str
-    """A description of what connected, for people."""
+    """A description of the peer, for messages."""
     socket: socket
 
     def __str__(self) -> str:
@@ -191,7 +200,7 @@ class AcceptedStream:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Text that the program printed, as it was received: possibly only a part of a line."""
+    """Text that the program printed, as it was received. It may end in the middle of a line."""
 
     stream: Literal["out", "err"]
     text: str
@@ -201,9 +210,9 @@ class Output:
 class Value:
     """The printed value of a form, as opaque text.
 
-    `truncated`: the server cut the text. `is_late`: the form had already finished. `cut` describes what print limits
-    left out, if the REPL reports that, and with `is_stored` the REPL retains the value. `bundle` has the value in all
-    its media types if it is more than text.
+    `truncated` means that the server cut the text, and `is_late` that the form had already finished. `cut` describes
+    what print limits left out, if the REPL reports that. With `is_stored` the REPL retains the value. `bundle` has the
+    value in all its media types if it has more than text.
     """
 
     text: str
@@ -217,14 +226,14 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class ValueStored:
-    """The REPL has stored the last reported value, which was cut when printed. `cut` describes what was left out."""
+    """The REPL retains the last reported value, which was cut when printed. `cut` describes what was left out."""
 
     cut: str
 
 
 @dataclass(frozen=True, slots=True)
 class SeamFound:
-    """The application in the REPL has installed the seam. The session id is the same until the process ends."""
+    """The application in the REPL has installed the seam. `session_id` stays the same until the process ends."""
 
     session_id: str
     provider: str | None = None
@@ -233,11 +242,12 @@ class SeamFound:
 
 @dataclass(frozen=True, slots=True)
 class AppEvents:
-    """Events of the application in the REPL, as a subscription of its seam pushed them: one frame.
+    """One frame of events that the application in a REPL sent for a subscription of its seam.
 
-    The frame's keys: `sub`, the subscription; `dropped`, the number of events lost from its queue since the last frame;
-    `depth`, the number still waiting; `events`, each with `id time opType operation line` and perhaps `frame eventId
-    handlerId source origin dispatchId ms`. The frame is unchecked data of the REPL.
+    The keys of `frame` are `sub`, the subscription; `dropped`, the number of events lost from its queue since the
+    previous frame; `depth`, the number of events still queued; and `events`. Each event has `id time opType operation
+    line` and optionally `frame eventId handlerId source origin dispatchId ms`. The frame is unvalidated data from the
+    REPL.
     """
 
     frame: Mapping[str, Any]
@@ -247,7 +257,7 @@ class AppEvents:
 class SensitiveSeen:
     """The values at sensitive paths of the application's state, sent before any output that may contain them.
 
-    Each value has a name that may be displayed in its place. The values are for the redactor only.
+    Each is a pair of a name to display instead and the value. Only the redactor may use the values.
     """
 
     values: tuple[tuple[str, str], ...] = field(repr=False)
@@ -255,14 +265,14 @@ class SensitiveSeen:
 
 @dataclass(frozen=True, slots=True)
 class InputNeeded:
-    """The evaluation reads from stdin and waits; `Adapter.send_input` gives it input."""
+    """The evaluation reads from stdin and waits for `Adapter.send_input`."""
 
 
 @dataclass(frozen=True, slots=True)
 class OthersCode:
-    """The start of an evaluation by another client of the same REPL, such as a person in a notebook.
+    """The start of an evaluation by another client of the same REPL, such as a person using a notebook.
 
-    The adapter makes the id of this event and of all that follow it, up to `OthersEnding`.
+    The adapter creates the id of this event and of all events that follow it, up to `OthersEnding`.
     """
 
     code: str
@@ -278,7 +288,7 @@ class OthersEnding:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The result of an extra of an evaluation, as JSON: see `codriver.repls.contract.extras`."""
+    """The result of an extra of an evaluation, as JSON. See `codriver.repls.contract.extras`."""
 
     name: str
     text: str = field(repr=False)
@@ -299,39 +309,41 @@ Event = (
 )
 
 Listener = Callable[[str | None, Event], None]
-"""Called on the event loop with (evaluation id, event). The id is None for output without a known evaluation; somebody
-else's evaluation has the id of its `OthersCode`. A listener must return quickly and not raise.
+"""Called on the event loop with the id of an evaluation and an event. It must return quickly and not raise.
+
+The id is None for output that belongs to no known evaluation. Evaluations of other clients have the id of their
+`OthersCode`.
 """
 
 
 LOAD_IT: Final = ": load_file it"
-"""The end of a note on a module whose file was edited since its load."""
+"""The end of a note on a module whose file was edited after it was loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of an evaluation: its status, and the failure of one that failed."""
+    """How an evaluation ended: its status, and its failure if it failed."""
 
     status: Literal["done", "failed", "interrupted"]
     namespace: str | None = None
     failure: Failure | None = None
     notes: tuple[str, ...] = ()
     log_line: str | None = None
-    """One line for the log."""
+    """The line that describes the end in the log."""
     data: str | None = None
-    """The facts behind that line, as a JSON object."""
+    """The facts behind `log_line`, as a JSON object."""
 
 
 OnEnd = Callable[[Ending | Exception], None]
-"""Called once, on the event loop, with the ending of an evaluation, or an error. Must return quickly and not raise."""
+"""Called on the event loop once, with the ending of an evaluation or an error. It must return quickly and not raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interruption:
     """The outcome of an interrupt.
 
-    `interrupted`: the server confirmed it. `requested`: the server's answer does not prove that the code stopped (a JVM
-    keeps a busy thread for seconds). `idle`: nothing ran.
+    `interrupted`: the server confirmed it. `requested`: the code may still run, as a JVM takes seconds to stop a busy
+    thread. `idle`: nothing was running.
     """
 
     outcome: Literal["interrupted", "requested", "idle"]
@@ -340,7 +352,7 @@ class Interruption:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A symbol's documentation and place. `extra` has the server's other keys, without a field here."""
+    """The documentation and position of a symbol. `extra` has keys of the server's reply without a field here."""
 
     name: str
     namespace: str | None = None
@@ -355,7 +367,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class SyntaxIssue:
-    """The reason why a REPL cannot read code, and its position if known. Lines and columns count from 1."""
+    """A syntax error that a REPL reports without running the code. Lines and columns start at 1."""
 
     message: str
     type: str = "SyntaxError"
@@ -365,7 +377,10 @@ class SyntaxIssue:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text that defines a name, which may go on behind the definition; and the place of its beginning, if known."""
+    """The text that defines a name and its position, if known.
+
+    The text may continue after the end of the definition.
+    """
 
     text: str
     file: str | None = None
@@ -374,20 +389,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A name in a list of names, for one line: its parameters, and the first line of its documentation."""
+    """A name in a list of names, with its parameters and the first line of its documentation."""
 
     name: str
     type: str | None = None
-    """As of a `Completion`."""
+    """The type, as in `Completion`."""
     parameters: str = ""
     doc: str = ""
     line: int | None = None
-    """The line of a member of a class, in the class's file."""
+    """For a member of a class, its line in the file of the class."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A list of names: the first of them, and how many more there are."""
+    """A list of names, which may be incomplete. `omitted` is the number of names left out."""
 
     listed: tuple[Listed, ...]
     omitted: int = 0
@@ -395,7 +410,10 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One candidate. `type` is the server's word for its kind (`function`, `macro`, `var`, `module`, …)."""
+    """A candidate for a completion.
+
+    `type` is the server's name for its kind, such as `function`, `macro` or `module`.
+    """
 
     candidate: str
     type: str | None = None
@@ -404,7 +422,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """One frame of a stack trace. `tooling`: its code is the language's or its tools', not the user's."""
+    """A frame of a stack trace. With `tooling` its code belongs to the language or its tools instead of the user."""
 
     text: str
     file: str | None = None
@@ -412,22 +430,22 @@ class StackFrame:
     function: str | None = None
     tooling: bool = False
     repeated: str = ""
-    """How often the frame repeats in a row, as text, for a series that is reported once."""
+    """How often the frame repeats in a row, as text. The repetitions themselves are left out."""
     number: int | None = None
-    """The frame's number, from 0 for the innermost, if code can be evaluated in the frame."""
+    """The number of the frame, 0 for the innermost, if code can be evaluated in it."""
     locals: Mapping[str, str] = field(default_factory=dict)
-    """The printed values of the frame's variables by name, if requested and available."""
+    """The printed values of local variables by name, if they were requested and are available."""
 
 
 AROUND = "thrown around it"
-"""The relation of a link that wraps the reported error."""
+"""The relation of an error that wraps the reported error."""
 
 
 @dataclass(frozen=True, slots=True)
 class StackTrace:
-    """The last error of a session: the error that its REPL reports, with its frames, innermost first.
+    """The last error of a session with its frames, innermost first.
 
-    On the JVM the reported error is the root cause. `chain` has the other errors, each with frames of its own; see
+    On the JVM the reported error is the root cause. `chain` has the other errors, each with its own frames. See
     `Failure`.
     """
 
@@ -435,7 +453,7 @@ class StackTrace:
     message: str
     frames: tuple[StackFrame, ...]
     data: str | None = None
-    """The value of `ex-data`, printed."""
+    """The printed value of `ex-data`."""
     notes: tuple[str, ...] = ()
     relation: str = ""
     chain: tuple[StackTrace, ...] = ()
@@ -450,15 +468,15 @@ class ThreadDump:
 
 
 NO_MESSAGE: Final = "null"
-"""The word that the JVM prints for a missing message of an error, as of a stack overflow."""
+"""What the JVM prints for an error without a message, such as a stack overflow."""
 
 UNKNOWN_TEST: Final = "?"
-"""The name for the stopped test if the REPL does not know it, or no test had begun."""
+"""The name of the stopped test if the REPL does not know it, or no test had started."""
 
 
 @dataclass(frozen=True, slots=True)
 class TestResult:
-    """One assertion of a test run."""
+    """The result of one assertion in a test run."""
 
     test: str
     namespace: str
@@ -469,19 +487,19 @@ class TestResult:
     file: str | None = None
     line: int | None = None
     frames: tuple[StackFrame, ...] = ()
-    """The frames of the thrown error, innermost first."""
+    """The frames of the error that was thrown, innermost first."""
     how: Literal["", "skipped", "xfailed", "xpassed"] = ""
-    """For a test that did not simply pass, although its outcome is `pass`: as pytest calls that."""
+    """pytest's term for a test that did not simply pass, although its `outcome` is `pass`."""
 
     @property
     def is_skipped(self) -> bool:
-        """Return whether the test passes because it was skipped, or because it was expected to fail."""
+        """Return whether the test counts as passed because it was skipped or expected to fail."""
         return self.how in ("skipped", "xfailed")
 
 
 @dataclass(frozen=True, slots=True)
 class TestTime:
-    """The time that one test took, fixtures of its namespace left out."""
+    """The duration of one test in seconds, without the fixtures of its namespace."""
 
     namespace: str
     test: str
@@ -490,7 +508,7 @@ class TestTime:
 
 @dataclass(frozen=True, slots=True)
 class TestRun:
-    """The results of a test run: assertions counted by outcome, and each result, failures and errors first."""
+    """The results of a test run. Assertions are counted by outcome, and failures and errors come first in `results`."""
 
     tests: int
     passed: int
@@ -498,13 +516,13 @@ class TestRun:
     errors: int
     results: tuple[TestResult, ...]
     output: str = ""
-    """The output of the tests; of a long output its end."""
+    """The output of the tests, or the end of a long output."""
     stopped: TestResult | None = None
-    """The test that ran at the interrupt; no other count has it."""
+    """The test that was running when the run was interrupted. It is not in the counts."""
     times: tuple[TestTime, ...] = ()
     """The duration of each finished test, including tests without assertions, if the REPL reports it."""
     of: int | None = None
-    """The number of tests in a run that is in progress, if the REPL reports it."""
+    """The total number of tests of a run in progress, if the REPL reports it."""
     skipped: int = 0
     xfailed: int = 0
     xpassed: int = 0

@@ -1,7 +1,7 @@
-"""What a feature adds to an evaluation, as adapters see it: values of a request, wire fields, and reports.
+"""Extras, through which features add values to requests, fields to messages, and reports to evaluations.
 
-An adapter knows no feature. It sends the fields of an extra, or runs its operations in a kernel, and hands what the
-REPL reports back to the listener of that name.
+Adapters do not know any feature. They send the fields of an extra, or run its operations in a kernel, and pass the
+REPL's report to the listener with the extra's name.
 """
 
 from __future__ import annotations
@@ -22,67 +22,76 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import ServerCapability
 
 Rewrite = Callable[[dict[str, Any]], dict[str, Any]]
-"""Change the wire fields of one request."""
+"""Changes the fields of a request before it is sent."""
 
 
 class Extra(Protocol):
-    """What a feature adds to one evaluation: a frozen value in `Request.extras`.
+    """A frozen value in `Request.extras` with which a feature extends one evaluation.
 
-    An evaluation with an extra is never sent in the turn of the event loop in which it was requested.
+    An evaluation with an extra is never sent in the same iteration of the event loop in which it was requested.
     """
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """Return the fields of the request to Codriver's own worker."""
+        """Return the additional fields of the request to Codriver's worker."""
 
     @property
     def report(self) -> str:
-        """Return the name of the report that comes of it."""
+        """Return the name of the resulting report."""
 
     def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
-        """Return the operation that begins it in a kernel of Python, with its arguments. `directory`: the project's."""
+        """Return the operation that a Python kernel runs before the code, and its arguments.
+
+        `directory` is the directory of the project.
+        """
 
     @property
     def end(self) -> str:
-        """Return the operation that ends it in a kernel of Python, and returns the report."""
+        """Return the operation that a Python kernel runs after the code, and which returns the report."""
 
 
 class Around(Protocol):
-    """Programs of a feature that run around the evaluations of one REPL. Lives as long as the REPL's adapter."""
+    """A feature's programs that run before and after the evaluations of one REPL.
+
+    Created and closed with its adapter.
+    """
 
     def around(self, evaluation: str, extra: Any) -> AbstractAsyncContextManager[Rewrite | None]:
-        """Return the context of an evaluation, which may change the fields of its requests.
+        """Return a context manager for an evaluation that yields a function to change its requests, or None.
 
-        `extra` is of the feature's own type.
+        `extra` has the type for which the feature registered this object.
         """
 
 
 @dataclass(frozen=True)
 class AdapterHooks:
-    """What features add to the adapters of a server."""
+    """What the features of a server add to its adapters."""
 
     reply_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The names of reports by the fields of replies that carry them, as JSON texts."""
+    """The names of reports, by the field of a reply that contains the report as JSON."""
     around: Mapping[type, Callable[..., Around]] = field(default_factory=lambda: MappingProxyType({}))
-    """The makers of programs for nREPL servers, by the type of the extra that needs them. They are called as
-    `make(sessions, probed, listener, workspace)`."""
+    """Factories of programs for nREPL servers, by the type of the extra that needs them.
+
+    Each is called as `make(sessions, probed, listener, workspace)`.
+    """
     capabilities: Sequence[ServerCapability] = ()
-    """The capabilities that REPLs have by operations of their servers."""
+    """The capabilities that REPLs have if their servers support certain ops."""
 
 
 NO_HOOKS = AdapterHooks()
+"""The hooks of a server without features."""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """What features add to the adapter of one nREPL server, for its life."""
+    """The features' additions to the adapter of one nREPL server, with the same lifetime."""
 
     reply_fields: Mapping[str, str]
     around: Mapping[type, Around]
 
     @asynccontextmanager
     async def running(self, evaluation: str, extras: Sequence[Extra]) -> AsyncIterator[Rewrite | None]:
-        """Run the programs that the extras of an evaluation need, and yield their change of its requests, if any."""
+        """Run the programs that an evaluation's extras need. Yield a function that changes its requests, or None."""
         async with AsyncExitStack() as stack:
             rewrites: list[Rewrite] = []
             for extra in extras:

@@ -1,6 +1,6 @@
-"""The finding of a comparison with a fresh import: where a process differs from one that imports the same modules now.
+"""The result of comparing a Python process with a fresh import of the modules it has loaded again.
 
-A REPL of Python gives it on request, or with the answer of an evaluation after a load.
+A REPL returns it on request, or with the answer of an evaluation that follows a load.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RowKind = Literal["leaf", "code", "cache", "failed"]
+"""The kinds of differences that `FreshRow` describes."""
 KINDS: Final[tuple[RowKind, ...]] = ("leaf", "code", "cache", "failed")
 DEMANDED_S: Final = 150.0
-"""The time for a comparison on request: two imports of everything that imports the edited modules."""
+"""The kinds, for validating an answer."""
+"""Seconds that a requested comparison may take. It imports everything that depends on the edited modules twice."""
 _DIGEST: Final = re.compile(r" [0-9a-f]{16}$")
 _KINDS_OF_CODE: Final[Mapping[str, str]] = {
     "function": "somebody holds a function",
@@ -31,13 +33,13 @@ _KINDS_OF_CODE: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class FreshRow:
-    """One difference. `name` is a path, such as `shop.TABLE['a'].price`.
+    """One difference. `name` is a path such as `shop.TABLE['a'].price`.
 
-    `leaf`: a fresh import has the text `fresh` there and the process `live`, None for nothing; `why` is `previous` for
-    what was there before the edit, `undone` for what the load removed or replaced, `other` for anything else. `code`:
-    a living function, generator, coroutine or running frame (`of`) has code that its file no longer has. `cache`: a
-    filled cache has `count` results that were computed with the previous `of`. `failed`: the modules `name` were not
-    compared, as the comparison failed with the error `of`.
+    `leaf`: a value differs. `fresh` is its text after a fresh import and `live` its text in the process, each None if
+    the value is missing there. `why` is `previous` if the process has the value from before the edit, `undone` if the
+    load removed or replaced the value, and `other` otherwise. `code`: a function, generator, coroutine or running frame
+    (see `of`) has code that its file no longer contains. `cache`: a cache has `count` results that were computed with
+    the previous `of`. `failed`: the modules `name` were not compared because of the error `of`.
     """
 
     kind: RowKind
@@ -51,7 +53,10 @@ class FreshRow:
 
 @dataclass(frozen=True, slots=True)
 class FreshFinding:
-    """All differences: the first `rows`, the number of `more`, and `why` something could not be compared."""
+    """The differences of a comparison.
+
+    `more` is the number of differences left out of `rows`, and `why` a reason why something was not compared.
+    """
 
     rows: tuple[FreshRow, ...] = ()
     more: int = 0
@@ -60,9 +65,12 @@ class FreshFinding:
 
 @dataclass(frozen=True, slots=True)
 class FreshImport(Query[FreshFinding | None]):
-    """Compare the modules that were loaded again with a fresh import; None if the REPL cannot.
+    """A query that compares the modules that were loaded again with a fresh import.
 
-    `wait_ms`: only the finding about the last loads, if it is there within that time.
+    The answer is None if the REPL cannot.
+
+    With `wait_ms` nothing new is compared. The answer is then the finding about the last loads, if it is available in
+    time.
     """
 
     name: ClassVar[str] = "fresh"
@@ -70,17 +78,17 @@ class FreshImport(Query[FreshFinding | None]):
     wait_ms: int | None = None
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the wait, or the request to compare now."""
+        """Return the request to compare now, or the time to wait for a finding."""
         del namespace
         return {"demand": 1} if self.wait_ms is None else {"wait": self.wait_ms}
 
     def read(self, answer: Mapping[str, object]) -> FreshFinding | None:
-        """Return the finding, which is JSON."""
+        """Parse the finding, which is JSON."""
         return read_finding(as_text(answer.get("finding")))
 
 
 def read_finding(text: str | None) -> FreshFinding | None:
-    """Return the finding in a text of a worker; None for no finding."""
+    """Parse a finding from a worker's JSON, or return None if there is none."""
     try:
         data = as_map(json.loads(text or "null"))
     except (ValueError, RecursionError):
@@ -90,7 +98,7 @@ def read_finding(text: str | None) -> FreshFinding | None:
 
 
 def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
-    """Return a finding in words, a line for each row, and one for the number of further rows."""
+    """Describe a finding with a line per difference, and one for the number of differences left out."""
     lines = [_line(row) for row in finding.rows]
     if finding.more:
         lines.append(f"and {finding.more} more: what_changed with fresh: true")

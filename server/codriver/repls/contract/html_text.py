@@ -1,4 +1,4 @@
-"""The text of an HTML page, as a reader sees it."""
+"""The displayed text of an HTML page."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from html.parser import HTMLParser
 from typing import Final
 
 MAX_CHARS: Final = 40_000
-"""The characters of a page that are searched for text."""
+"""Maximum number of characters of a page that are parsed."""
 HIDDEN: Final = frozenset({"script", "style"})
 """Elements whose content is not displayed."""
 
 
 class _TextParser(HTMLParser):
-    """Collects the displayed text of a page."""
+    """A parser that collects the displayed text of a page."""
 
     def __init__(self) -> None:
         super().__init__()
         self.chunks: list[str] = []
         self._hidden = ""
-        """The hidden element that the parser is in."""
+        """The hidden element that contains the current position, if any."""
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
-        """Note the start of a hidden element."""
+        """Start to skip text if the element is hidden."""
         del attrs
         self._hidden = tag if tag in HIDDEN else self._hidden
 
     def handle_endtag(self, tag: str) -> None:
-        """Note the end of a hidden element."""
+        """Stop skipping text at the end of the hidden element."""
         self._hidden = "" if tag == self._hidden else self._hidden
 
     def handle_data(self, data: str) -> None:
-        """Keep displayed text."""
+        """Collect text outside hidden elements."""
         if not self._hidden:
             self.chunks.append(data)
 

@@ -1,8 +1,7 @@
-"""Questions about code in a REPL, as values: each holds its own words, and reads the answer of any REPL.
+"""Queries about code in a REPL, and the values in their answers.
 
-An adapter puts a question to its REPL, and gives the REPL's words as a map; questions and answers have the words of
-Codriver's own code in REPLs. The answer on drift has the differences between a REPL's code and its files, and the
-loaded code.
+A query knows the fields of its request and how to parse any REPL's reply. The adapter only transfers both. The field
+names are those of Codriver's programs in REPLs.
 """
 
 from __future__ import annotations
@@ -21,28 +20,43 @@ if TYPE_CHECKING:
 
 
 OnlyOf = Literal["", "old", "edited"]
+"""Which differences `Drift` returns: all, those of loaded objects alone, or also those of recently edited files."""
 DriftKind = Literal[
     "edited", "redefined", "gone", "missing", "kept", "unknown", "docstring", "order", "deleted", "unparsable",
     "old", "former", "instances", "closures", "unbound", "renewed", "removed", "emptied", "stays", "unchanged",
 ]  # fmt: skip
+"""The kinds of differences that `Difference` describes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference between a loaded module and its present file.
+    """A difference between a loaded module and its current file.
 
-    `edited`: the file has another definition since; `of` names a differing part other than the body. `redefined`: the
-    name was bound anew since its load. `gone`: the file has none. `missing`: only the file has it. `docstring`: only
-    the docstring was edited. `order`: statements stand in another order, from this one on. `deleted`, `unparsable`: the
-    file is missing, or does not parse for the reason `of`. `unbound`: the name is imported from `of`, which is gone.
-    `old`: the name has an object of a former load, with `of` as its successor. `instances`: so many instances, `of`, of
-    a former load's class live on. `closures`: so many closures of a former load's function live on. `renewed`, told
-    once: a later load has replaced the name's object of a former load, the class of so many instances, or the code of
-    so many closures by its own. `removed`, told once too: a later load has removed the name, as the file no longer has
-    it. `emptied`, told once: a cache around the name lost so many values with the change. `stays`, told once: a load
-    has left a part of the definition as it was, named by `of`. `unchanged`: a load had nothing to run. Lisp also has
-    `kept`: the file has another form, and no load defines the name anew, as it is a multimethod or of `defonce`;
-    `former`: the type is of the protocol `of`'s former load; `unknown`: nobody saw the load or evaluation.
+    * `edited`: the file has another definition. `of` is the part that differs, if it is not the body.
+    * `redefined`: the name was bound again after its module was loaded.
+    * `gone`: the file no longer has the definition.
+    * `missing`: only the file has the definition.
+    * `docstring`: only the docstring was edited.
+    * `order`: from this definition on, the statements are in another order.
+    * `deleted`, `unparsable`: the file is missing, or does not parse for the reason `of`.
+    * `unbound`: the name is imported from `of`, which no longer exists.
+    * `old`: the name refers to an object of a previous load. `of` is its successor.
+    * `instances`: `of` instances of a class from a previous load still exist.
+    * `closures`: `of` closures of a function from a previous load still exist.
+    * `unchanged`: a load had nothing to run.
+
+    The following are reported once, by the load that caused them:
+
+    * `renewed`: the load replaced an object of a previous load, the class of instances, or the code of closures.
+    * `removed`: the load removed the name, which the file no longer has.
+    * `emptied`: a cache around the name lost `of` values.
+    * `stays`: the load left the part `of` of the definition unchanged.
+
+    Lisps also have:
+
+    * `kept`: the file has another form, but loading it does not redefine a multimethod or a `defonce`.
+    * `former`: the type implements the protocol `of` as a previous load defined it.
+    * `unknown`: it is not known how the definition was loaded or evaluated.
     """
 
     module: str
@@ -52,13 +66,13 @@ class Difference:
     """Whether the live definition comes from evaluated code."""
     of: str = ""
     by: str = ""
-    """Who evaluated the live definition, in which evaluation and when, as far as known."""
+    """The author, evaluation and time of the live definition, if they are known."""
     path: str = ""
-    """The file whose text differs from the loaded text, in Python."""
+    """The file whose text differs from the loaded text. Python only."""
     holders: str = ""
-    """The names through which the instances, or the removed function or class, are still referenced, in Python."""
+    """The names that still refer to the instances, or to the removed function or class. Python only."""
     joint: str = "."
-    """The text between the names of the module and of its definition."""
+    """The separator between the module's and the definition's name."""
 
     @property
     def full(self) -> str:
@@ -68,10 +82,9 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class LoadedVar:
-    """A loaded var with the file and line of its definition, if its namespace's files contain it.
+    """A loaded var with the file and line of its definition.
 
-    An empty `file` means that the definition was evaluated. `root` changes with the value, and `stamp` with the
-    definition.
+    `file` is empty if the definition was evaluated. `root` changes with the value, and `stamp` with the definition.
     """
 
     name: str
@@ -83,9 +96,9 @@ class LoadedVar:
 
 @dataclass(frozen=True, slots=True)
 class LoadedNamespace:
-    """A loaded namespace. It has no `files` if it is outside of the requested directory.
+    """A loaded namespace. `files` is empty if none of them is in the requested directory.
 
-    `mark` identifies the state of the whole namespace: the same mark means that nothing has changed.
+    `mark` identifies the state of the namespace. Two equal marks mean that nothing has changed.
     """
 
     name: str
@@ -96,7 +109,7 @@ class LoadedNamespace:
 
 @dataclass(frozen=True, slots=True)
 class LivesOn:
-    """An object of a previous load that still exists: see the kinds of `Difference`."""
+    """An object of a previous load that still exists. See the kinds of `Difference`."""
 
     module: str
     name: str
@@ -106,7 +119,10 @@ class LivesOn:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The loaded code of a Lisp process: its start, its namespaces, and objects of previous loads."""
+    """The code that a Lisp process has loaded, and objects of previous loads that still exist.
+
+    `started_ms` is when the process started, `names` has all loaded namespaces, and `changed` those with a new mark.
+    """
 
     started_ms: int
     names: frozenset[str]
@@ -115,7 +131,9 @@ class Loaded:
 
 
 Answer = TypeVar("Answer")
+"""The type of the answer to a query."""
 KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
+"""The kinds of differences by name, for validating an answer."""
 _SYMBOL_KEYS: Final = frozenset({
     "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
     "macro", "protocol",
@@ -124,43 +142,43 @@ _SYMBOL_KEYS: Final = frozenset({
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query(Generic[Answer]):
-    """A query that can be sent to any REPL."""
+    """A query that can be sent to any REPL. `Answer` is the type of its answer."""
 
     name: ClassVar[str]
     """The name of the query in ops, programs and kernels."""
     capability: ClassVar[str] = ""
-    """The capability that the query needs. If empty, other REPLs answer with nothing instead of refusing."""
+    """The required capability. If empty, REPLs that cannot answer return an empty answer instead of refusing."""
     is_for_server: ClassVar[bool] = False
-    """Whether to use the operation of the server that provides the capability, instead of Codriver's own."""
+    """Whether to use the server's op that provides the capability instead of Codriver's own program."""
     timeout_s: ClassVar[float] = 0.0
-    """How long an answer may take in seconds, if longer than usual."""
+    """Seconds to wait for an answer, if it may take longer than usual."""
     namespace: str | None = None
-    """The namespace in which names are resolved; None for the session's."""
+    """The namespace in which names are resolved, or None for that of the session."""
     session: str = MAIN_SESSION
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the fields of the request, with names resolved in `namespace`."""
+        """Return the fields of the request. `namespace` is where names are resolved."""
         raise NotImplementedError
 
     def read(self, answer: Mapping[str, object]) -> Answer:
-        """Return the answer from the REPL's reply. An empty mapping means that the REPL knows nothing."""
+        """Parse the REPL's reply. An empty mapping means that the REPL has no answer."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Complete(Query[tuple[Completion, ...]]):
-    """The completions of `prefix`, in the REPL's order; none for unknown names."""
+    """A query for the completions of `prefix`, in the REPL's order."""
 
     name: ClassVar[str] = "complete"
     capability: ClassVar[str] = "complete"
     prefix: str
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the prefix, and the namespace around it."""
+        """Return the prefix and the namespace."""
         return {"prefix": self.prefix, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> tuple[Completion, ...]:
-        """Return the completions in `completions`, a list of maps or of texts."""
+        """Parse `completions`, a list of maps or strings."""
         found = []
         for item in as_list(answer.get("completions")):
             fields = as_map(item)
@@ -171,26 +189,26 @@ class Complete(Query[tuple[Completion, ...]]):
 
 
 def candidate_of(item: object) -> str:
-    """Return the text of a completion, which is a mapping or a string; empty for anything else."""
+    """Return the text of a completion, which is a map or a string, or "" for any other value."""
     return as_text(item) or as_text(as_map(item).get("candidate")) or ""
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup(Query[Symbol | None]):
-    """The documentation and place of `symbol`; None for an unresolved symbol."""
+    """A query for the documentation and position of `symbol`. The answer is None if it cannot be resolved."""
 
     name: ClassVar[str] = "lookup"
     capability: ClassVar[str] = "lookup"
     symbol: str
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the symbol, and the namespace around it."""
+        """Return the symbol and the namespace."""
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> Symbol | None:
-        """Return the symbol with these parts; None if they say nothing.
+        """Parse the fields of a symbol, or return None if they contain no information.
 
-        Parts without a field of their own are `extra`.
+        Unknown fields are collected in `extra`.
         """
         printed = as_text(answer.get("arglists-str")) or as_text(answer.get("arglists")) or ""
         symbol = Symbol(
@@ -209,7 +227,7 @@ class Lookup(Query[Symbol | None]):
 
 
 def _arities(printed: str) -> list[str]:
-    """Argument lists, one an arity, from lines or, as plain nREPL prints them, from a list of vectors."""
+    """Split printed argument lists, which are lines or, in plain nREPL, a list of vectors."""
     if not (printed.startswith("([") and printed.endswith("])")):
         return printed.split("\n")
     inner = printed[1:-1]
@@ -218,22 +236,23 @@ def _arities(printed: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class ListNames(Query[Names | None]):
-    """The public names in the namespace or module `pattern`; for a pattern, all matching names anywhere.
+    """A query for the public names of the namespace `pattern`, or for all names that match a pattern with `*`.
 
-    A pattern has a `*`, which stands for any characters, also none; case does not count. Namespaces match, and names in
-    them, qualified unless the session's namespace uses them unqualified. At most 50 are given, the nearest to the
-    user's code first. None for an unknown namespace, or a REPL without a way to tell.
+    A `*` matches any number of characters, and case is ignored. A pattern is compared with namespaces and with the
+    names in them, which are qualified unless they can be used unqualified in the session's namespace. The answer has at
+    most 50 names, the closest to the user's code first. It is None for an unknown namespace, or if the REPL cannot list
+    names.
     """
 
     name: ClassVar[str] = "names"
     pattern: str
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the namespace or pattern, and the namespace in which it is resolved."""
+        """Return the pattern and the namespace in which it is resolved."""
         return {"name": self.pattern, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> Names | None:
-        """Return the names in `rows`, and the number left out."""
+        """Parse `rows`, and the number of names left out."""
         if "rows" not in answer:
             return None
         rows = [as_map(item) for item in as_list(answer["rows"])]
@@ -253,27 +272,30 @@ class ListNames(Query[Names | None]):
 
 @dataclass(frozen=True, slots=True)
 class FindSource(Query[Source | None]):
-    """The text that defines `symbol`; None if unknown. In a Lisp it may go on behind its form."""
+    """A query for the text that defines `symbol`. The answer is None if it is unknown.
+
+    In a Lisp, the text may continue after the end of the form.
+    """
 
     name: ClassVar[str] = "source"
     symbol: str
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the symbol, and the namespace around it."""
+        """Return the symbol and the namespace."""
         return {"name": self.symbol, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> Source | None:
-        """Return the source in `text`, with its file and line."""
+        """Parse `text` with its file and line."""
         text = as_text(answer.get("text"))
         return Source(text, read_file(as_text(answer.get("file"))), as_int(answer.get("line"))) if text else None
 
 
 @dataclass(frozen=True, slots=True)
 class Drift(Query[tuple[Difference, ...]]):
-    """The differences between loaded modules and their files below `root`. No user code is run.
+    """A query for the differences between loaded modules and their files below `root`. No user code runs.
 
-    `only`: `old` for differences between loaded modules alone, namely objects of a former load; `edited` for these and
-    differences in files written since the REPL began.
+    With `only="old"`, only objects of previous loads are compared with the loaded modules. With `only="edited"`, files
+    written since the REPL started are compared too.
     """
 
     name: ClassVar[str] = "drift"
@@ -282,12 +304,12 @@ class Drift(Query[tuple[Difference, ...]]):
     only: OnlyOf = ""
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the directory, and the kind of differences."""
+        """Return the directory, and which differences to return."""
         del namespace
         return {"root": str(self.root), "only": self.only}
 
     def read(self, answer: Mapping[str, object]) -> tuple[Difference, ...]:
-        """Return the differences in `rows`, without those of an unknown kind."""
+        """Parse `rows`, leaving out differences of unknown kinds."""
         found = []
         for row in map(as_map, as_list(answer.get("rows"))):
             module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
@@ -303,19 +325,19 @@ class Drift(Query[tuple[Difference, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Dependents(Query[tuple[tuple[str, str], ...]]):
-    """The loaded modules that import the module of a file, directly or not, each behind those that it imports."""
+    """A query for the loaded modules that import the module of a file, directly or indirectly, in import order."""
 
     name: ClassVar[str] = "dependents"
     capability: ClassVar[str] = "drift"
     file: Path
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the file."""
+        """Return the path of the file."""
         del namespace
         return {"file": str(self.file)}
 
     def read(self, answer: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-        """Return the names of the modules and their files."""
+        """Parse the names of the modules and their files."""
         rows = [
             (as_text(row.get("name")), as_text(row.get("file"))) for row in map(as_map, as_list(answer.get("rows")))
         ]
@@ -324,10 +346,10 @@ class Dependents(Query[tuple[tuple[str, str], ...]]):
 
 @dataclass(frozen=True, slots=True)
 class Restore(Query[tuple[str, ...]]):
-    """Undo the changes that loads made under `undo_id`, or discard the record of them with `is_final`.
+    """A request to undo the changes of the loads under `undo_id`, or with `is_final` to discard the record of them.
 
-    The previous objects are restored, and no user code is run. Names that were redefined since then stay, and are
-    returned.
+    The previous objects are restored without running user code. The answer has the names that were left alone because
+    they were redefined since.
     """
 
     name: ClassVar[str] = "restore"
@@ -341,16 +363,16 @@ class Restore(Query[tuple[str, ...]]):
         return {"hold": self.undo_id, "keep": int(self.is_final)}
 
     def read(self, answer: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the names in `left`."""
+        """Parse the names in `left`."""
         return as_strings(answer.get("left"))
 
 
 @dataclass(frozen=True, slots=True)
 class LastError(Query[StackTrace | None]):
-    """The last error of a session; None without one.
+    """A query for the last error of a session. The answer is None if there was none.
 
-    With `local_characters`, the user's frames include their locals if the REPL has them, each printed up to that
-    length. Only plain values are printed; others are described by their type, so no user code runs.
+    With `local_characters`, the user's frames include their local variables if the REPL has them, each printed up to
+    that length. Only plain values are printed. Others are described by their type, so no user code runs.
     """
 
     name: ClassVar[str] = "error"
@@ -358,7 +380,7 @@ class LastError(Query[StackTrace | None]):
     local_characters: int = 0
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
-        """Return the length of locals; 0 for none."""
+        """Return the maximum length of a printed local, 0 for no locals."""
         del namespace
         return {"characters": self.local_characters}
 
@@ -369,10 +391,10 @@ class LastError(Query[StackTrace | None]):
 
 
 def read_file(name: str | None) -> str | None:
-    """Return a file's name as a path; None for words that mean no file."""
+    """Return the path of a file, or None for a name that REPLs use for code without a file. Handles `file:` URLs."""
     if not name or name in {"NO_SOURCE_PATH", "NO_SOURCE_FILE", "REPL", "<nREPL Input>", "<string>", "null"}:
         return None
-    # nbb gives the text of a loaded file in the place of its name.
+    # nbb reports the content of a loaded file instead of its name.
     if "\n" in name:
         return None
     if name.startswith("file:"):

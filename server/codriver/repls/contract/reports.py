@@ -1,11 +1,12 @@
-"""Reports of test runs, their progress, and stack frames: as texts, and as one line for the log.
+"""Reports of test runs, their progress, and stack frames, as text.
 
-The text of a report is the value of its evaluation. The progress of a run is told by its program among what the tests
-print: `repls/programs/python` writes JSON text sequences, a record separator, an object, a line feed. Source: RFC 7464.
+The report of a run is the value of its evaluation. While tests run, the program that runs them writes its progress into
+their output, as JSON text sequences (RFC 7464): a record separator, an object, a line feed. See
+`repls/programs/python`.
 
-Frames of one call are one, and repeated calls are told with their number. On the JVM a call of a Clojure function is up
-to four frames (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`), and an error shares the outer frames with the error
-thrown around it.
+Frames that belong to one call are merged, and repeated calls are counted. A call of a Clojure function takes up to four
+frames on the JVM (`invokeStatic`, `invoke`, `doInvoke`, `applyTo`). An error has the outermost frames in common with
+the error that wraps it.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ if TYPE_CHECKING:
 
 
 TEXT_CHARS = 4000
-"""Longest text of one result's `expected` or `actual`."""
+"""Maximum length of `expected`, `actual` and the message of one result."""
 NAMED = 10
-"""Failures that one line names."""
+"""Maximum number of failures named in one line."""
 
 
 def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
-    """The report as JSON: the counts, failed results, then passed ones, and the test that was stopped.
+    """Format a run as JSON: the counts, the results with failures first, and the test that was interrupted.
 
-    `times` has the namespace, the name and the seconds of each ended test. `fresh` marks tests in a new process.
+    `times` has the namespace, name and seconds of each finished test. `fresh` marks tests that ran in a new process.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -56,7 +57,7 @@ def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
 
 
 def words_of(run: TestRun) -> str:
-    """Return the counts, and the names of failed tests."""
+    """Summarize a run in one line: its counts, and the names of tests that failed."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = names_of_failures(run)
     failed = f": {few(names, NAMED)}" if names else ""
@@ -64,12 +65,12 @@ def words_of(run: TestRun) -> str:
 
 
 def names_of_failures(run: TestRun) -> list[str]:
-    """Return the names of the tests that did not pass, each once."""
+    """Return the names of the tests that did not pass, without duplicates."""
     return list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
 
 
 def name_of_stopped(stopped: TestResult) -> str:
-    """Return the name of the test during which a run was stopped; empty if it is not known."""
+    """Return the name of the test that was running when the run was interrupted, or "" if unknown."""
     return _name(stopped) if stopped.test != UNKNOWN_TEST else ""
 
 
@@ -102,32 +103,35 @@ def _frame(frame: StackFrame) -> dict[str, object]:
 
 
 SEPARATOR: Final = "\x1e"
+"""Starts a record of progress. Source: RFC 7464."""
 HEAD: Final = f'{SEPARATOR}{{"codriver": "tests"'
-"""The beginning of each record. A separator with another continuation is a test's own output."""
+"""The start of each record. A separator that continues differently is output of a test."""
 MOST_FAILED: Final = 200
+"""Maximum number of failures retained of a run in progress."""
 MOST_RECORD: Final = 2**20
+"""Maximum length of a record in characters."""
 
 
 class TestProgress:
-    """The records of one test run, extracted from its output, which may be split anywhere."""
+    """A parser that separates the progress of a test run from its output, which may be split anywhere."""
 
-    __test__ = False  # for pytest, which would take it for a test
+    __test__ = False  # pytest must not collect this class
 
     def __init__(self, frames: Callable[[Mapping[str, object]], tuple[StackFrame, ...]] = lambda _row: ()) -> None:
-        """`frames`: the frames in the row of a failure."""
+        """Create a parser. `frames` extracts the stack frames from the record of a failure."""
         self._frames = frames
         self.run: TestRun | None = None
-        """The ended tests; None before the first end. `results` are those that did not pass."""
+        """The finished tests, or None before the first. `results` has only those that did not pass."""
         self._pending = ""
         self._failed = self._errors = 0
         self._failures: list[TestResult] = []
 
     def feed(self, text: str) -> str:
-        """Return the text without records. A possible start of a record is buffered until more is received."""
+        """Return `text` without records. Text that may be the start of a record is buffered."""
         return "".join(self._parts(self._pending + text))
 
     def rest(self) -> str:
-        """Return the buffered text at the end of the output."""
+        """Return the buffered text after the output has ended."""
         pending, self._pending = self._pending, ""
         return pending
 
@@ -180,20 +184,20 @@ def _result(row: Mapping[str, object]) -> TestResult:
 
 
 MOST_IN_CYCLE: Final = 8
-"""The most functions that call one another in turn and still count as recursion."""
+"""Maximum number of functions that call each other in turn and are recognized as recursion."""
 FEWEST_TIMES: Final = 3
-"""Minimum number of repetitions in a row that are folded."""
+"""Minimum number of consecutive repetitions that are folded."""
 FRAME: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
-"""A frame in a line, in the form of codriver's worker and of `text_of`."""
+"""Matches a frame as Codriver's worker and `text_of` format it."""
 OF_ONE_CALL: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
-"""The methods, around `invokeStatic` or each other, through which the JVM calls a Clojure function."""
+"""The methods through which the JVM calls a Clojure function. They surround `invokeStatic` or each other."""
 CALLERS: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
-"""The classes whose methods of these names only pass a call on to a function."""
+"""Classes whose methods of these names only forward a call to a function."""
 _SPECIAL: Final = {"_BANG_": "!", "_QMARK_": "?", "_STAR_": "*", "_GT_": ">", "_LT_": "<", "_EQ_": "=", "_PLUS_": "+"}
 
 
 def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
-    """Return a frame from its line; `tooling`: parts of the names of files that are not the user's."""
+    """Parse a frame from one line. `tooling` has substrings that identify files that are not the user's."""
     is_tooling = any(part in text for part in tooling)
     if (match := FRAME.match(text)) is None:
         return StackFrame(text, tooling=is_tooling)
@@ -202,12 +206,12 @@ def read_frame(text: str, tooling: Sequence[str]) -> StackFrame:
 
 
 def text_of(frame: StackFrame) -> str:
-    """Return a frame in one line."""
+    """Format a frame as one line."""
     return f"{frame.text} … {frame.repeated}" if frame.repeated else frame.text
 
 
 def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """Return the frames with only the first of each repeated series, whose last frame has the number of repetitions."""
+    """Replace each repeated series of frames by its first occurrence, and mark its last frame with the count."""
     lines = [frame.text for frame in frames]
     shortened: list[StackFrame] = []
     start = 0
@@ -222,7 +226,7 @@ def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
 
 
 def _run_at(lines: Sequence[str], start: int) -> tuple[int, int]:
-    """Return the number of frames that repeat from a place on, and the repetitions; 1 and 1 without any."""
+    """Return the length of the series that repeats from `start` on and its count, or 1 and 1 if none does."""
     for size in range(1, MOST_IN_CYCLE + 1):
         cycle, times = lines[start : start + size], 1
         if lines[start + size : start + 2 * size] != cycle:
@@ -235,10 +239,9 @@ def _run_at(lines: Sequence[str], start: int) -> tuple[int, int]:
 
 
 def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
-    """Return the indexes of the frames that begin a call; frames are a class and a method, innermost first.
+    """Return the indexes of the frames that begin a call. A frame is a class and a method, innermost first.
 
-    The innermost frame of a call is included because it has the running line; other frames have the function's first
-    line.
+    Only the innermost frame of a call has the current line. The others have the line where the function starts.
     """
     starts: list[int] = []
     owner, passed = "", [""]
@@ -253,7 +256,7 @@ def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
 
 
 def function_of(name: str, method: str) -> str:
-    """The name of a function of Clojure from its class, `ns/name`; for any other method its class and name."""
+    """Return the Clojure name `ns/name` of a compiled function, or the class and name of any other method."""
     namespace, _, rest = name.partition("$")
     if not rest or (method != "invokeStatic" and method not in OF_ONE_CALL):
         return f"{name}/{method}"
@@ -263,7 +266,7 @@ def function_of(name: str, method: str) -> str:
 
 
 def unshared_frames(frames: Sequence[StackFrame], inner: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
-    """Return the frames that an error does not share with the error inside it, at least the innermost."""
+    """Return the frames that an error does not have in common with its inner error, at least the innermost."""
     shared = 0
     for frame, other in zip(reversed(frames), reversed(inner), strict=False):
         if frame.text != other.text:

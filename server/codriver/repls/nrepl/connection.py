@@ -1,14 +1,13 @@
-"""One socket to an nREPL server: messages out, and answers parsed into one shape and given to their requests.
+"""A connection to an nREPL server, which sends messages and routes replies to their requests.
 
-A connection is made over TCP, to an allowed listener, or taken over from a REPL that connected to us. Messages are
-filed at all times, also when nobody waits. Every request has an id of its own; answers find their exchange by the id,
-also after `done`, as long as the id is among the last `LINGERING` ended ones, or the exchange is kept for later
-messages.
+A connection is made over TCP or adopted from a REPL that connected to Codriver. Messages are read and delivered at all
+times, even if nobody waits for them. Each request has its own id, which leads a reply to its `Exchange`. Replies are
+still delivered after `done` while the exchange is among the last `LINGERING` finished ones or is retained.
 
-The disagreements of servers are settled here, once: nil comes as an empty list where a text or a map is expected,
-statuses as a list in any order or as one text, an id as ``""``, as ``[]`` or not at all. Programs print line by line:
-output that came in many small messages at once is joined. Source: nREPL documentation, "Ops", and the answers of the
-servers in the tests.
+This module hides differences between servers. Nil may be an empty list where text or a map is expected, a status may be
+a list in any order or a single string, and an id may be `""`, `[]` or missing. Because programs print line by line,
+consecutive messages with output are joined. Source: nREPL documentation, "Ops", and the replies of the servers used in
+the tests.
 """
 
 from __future__ import annotations
@@ -41,15 +40,17 @@ if TYPE_CHECKING:
 
 
 NO_STATUS: frozenset[str] = frozenset()
+"""The status of a message without one."""
 
 FAILED = frozenset({"eval-error", "error", "namespace-not-found", "unknown-session", "no-code", "unknown-op"})
-"""Status words for a failed request. An `ex` key means the same: some servers send nothing else."""
+"""Statuses of a failed request. Some servers send only the field `ex`, which means the same."""
 
 ADDRESS = frozenset({"id", "session"})
+"""The fields of a message that say which request it belongs to."""
 
 
 class NotAMessageError(PeerError):
-    """A peer sent bencode that is no dictionary, and so no message."""
+    """Raised when a peer sends a bencode value that is not a dictionary."""
 
     def __init__(self, value: Value) -> None:
         super().__init__(f"a message must be a dictionary, and a {type(value).__name__} came")
@@ -57,7 +58,7 @@ class NotAMessageError(PeerError):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A received message: `id` is None if the server named none, `status` is a set."""
+    """A received message. `id` is None if the server sent none."""
 
     id: str | None = None
     session: str | None = None
@@ -66,30 +67,30 @@ class Message:
 
     @property
     def is_done(self) -> bool:
-        """Return whether the server is finished with the request."""
+        """Return whether the server has finished the request."""
         return "done" in self.status
 
     @property
     def is_failed(self) -> bool:
-        """Return whether this message alone says that the request failed."""
+        """Return whether this message reports that the request failed."""
         return ("ex" in self.fields and bool(self.text("ex"))) or bool(FAILED & self.status)
 
     def text_fields(self, *keys: str) -> list[str | None]:
-        """The texts under these keys, each as `text` gives it; a message has few of its many possible fields."""
+        """Return the text of several fields, or None for each field that is missing or not text."""
         fields = self.fields
         return [self.text(key) if key in fields else None for key in keys]
 
     def text(self, key: str) -> str | None:
-        """Return the text under `key`; None for an absent value, nil, or any other."""
+        """Return the text of a field, or None if it is missing, nil, or not text."""
         value = self.fields.get(key)
         return value if value is None or type(value) is str else as_text(value)
 
 
 def parse(value: Value) -> Message:
-    """Return the message that `value` is.
+    """Convert a bencode value to a message.
 
     Raises:
-        NotAMessageError: the value is none.
+        NotAMessageError: the value is not a dictionary.
     """
     if not isinstance(value, dict):
         raise NotAMessageError(value)
@@ -103,16 +104,16 @@ def parse(value: Value) -> Message:
 
 
 def _status(value: Value | None) -> frozenset[str]:
-    """Return the words of a status, which is a list in any order or one text."""
+    """Normalize a status, which is a list or a single string."""
     if type(value) is list:
         return frozenset([word for word in value if type(word) is str])
     return frozenset((value,)) if type(value) is str else NO_STATUS
 
 
 def joined(values: Iterable[Value]) -> Iterator[Value]:
-    """Yield the values in their order, each run of output on one stream of one request as one message.
+    """Yield the values in order, joining consecutive output on the same stream of the same request.
 
-    Only messages of pure output are joined. A text that is no UTF-8, or cut, stays by itself.
+    Only messages that contain nothing but output are joined. Text that was cut or is not valid UTF-8 is left alone.
     """
     run: dict[str, Value] | None = None
     stream = ""
@@ -137,7 +138,7 @@ def joined(values: Iterable[Value]) -> Iterator[Value]:
 
 
 def _output(value: Value) -> tuple[str, str]:
-    """Return the stream and the text of a message of pure output on one stream; else empty texts."""
+    """Return the stream and text of a message that contains only output, or empty strings."""
     if isinstance(value, dict):
         name = "out" if "out" in value else "err"
         text = value.get(name)
@@ -151,21 +152,24 @@ def _address(value: dict[str, Value]) -> tuple[Value | None, Value | None]:
 
 
 LINGERING: Final = 512
-"""Ids whose late messages are still filed: enough for the evaluations of an hour, a few KB of memory."""
+"""Maximum number of finished requests whose late messages are still delivered.
+
+That covers the evaluations of an hour in a few KB of memory.
+"""
 
 BACKLOG_BYTES: Final = 256 * 1024
-"""The bytes of a flood that are kept unread; the rest waits in the kernel, and then in the REPL."""
+"""Maximum number of unprocessed bytes. Beyond it, data waits in the kernel's buffers and then in the REPL."""
 
 SLICE_BYTES: Final = 2 * 1024
-"""The bytes that are decoded between two looks at the clock."""
+"""Number of bytes decoded between two checks of the time."""
 
 OnMessage = Callable[[Message], None]
 
 
 class Exchange:
-    """A request and its replies. Lives from `NreplConnection.begin` until its id is forgotten.
+    """A request and its replies, from `NreplConnection.begin` until its id is forgotten.
 
-    An exchange turns once: at its end, or at an earlier failure, as some servers send nothing after a failure.
+    An exchange turns once: when it ends, or at an earlier failure because some servers send nothing after a failure.
     """
 
     __slots__ = ("_changed", "has_turned", "id", "is_over", "on_message", "on_turned", "started_at", "status")
@@ -174,16 +178,17 @@ class Exchange:
         self.id = identity
         self.on_message = on_message
         self.on_turned = on_turned
-        """Called once the exchange has turned and all messages received with the turn are filed. May not raise."""
+        """Called after the exchange has turned and the messages received with that turn were delivered. Must not raise.
+        """
         self.is_over = False
         self.has_turned = False
         self.status: set[str] = set()
         self.started_at = monotonic()
         self._changed: asyncio.Event | None = None
-        """Set only while somebody waits. An event of asyncio: anyio's makes three times as many function calls."""
+        """Set while a task waits. This is an asyncio event because anyio's takes three times as many function calls."""
 
     def turn(self, *, is_over: bool) -> None:
-        """Mark the exchange as turned, and perhaps as over."""
+        """Mark the exchange as turned, and with `is_over` as finished."""
         self.has_turned = True
         self.is_over |= is_over
         if self._changed is not None:
@@ -207,7 +212,10 @@ class Exchange:
 
 
 class NreplConnection:
-    """One connection to an nREPL server. Lives until either side closes it; run `read` in a task group of the owner."""
+    """A connection to an nREPL server.
+
+    The owner runs `read` in a task group until either side closes the connection.
+    """
 
     def __init__(self, transport: TcpTransport, on_stray: OnMessage) -> None:
         self._transport = transport
@@ -217,18 +225,20 @@ class NreplConnection:
         self._active: dict[str, Exchange] = {}
         self._retained: dict[str, Exchange] = {}
         self._turned: list[Callable[[], None]] = []
-        """The callbacks of exchanges that have turned, to be called."""
+        """Callbacks of exchanges that have turned, which are called after the received messages were delivered."""
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
-        """Data that came faster than they could be filed; the first are being filed."""
+        """Received data that waits to be processed. The first chunk is being processed."""
         self._stream_changed = anyio.Event()
         self._end: str | None = None
-        """The reason why nothing more comes."""
+        """The reason why no more data will be received."""
         self._error: Exception | None = None
-        """The exception that was raised while something was filed."""
+        """The exception raised while messages were delivered, which `read` raises again."""
         self.send_gap_s = 0.0
-        """The pause before a message while another waits, for servers that read one at a time and forget the next."""
+        """Seconds to wait before sending while another request runs, for servers that lose a message received too
+        early.
+        """
         self.closed = anyio.Event()
         self.cause: str | None = None
         self.received_at = monotonic()
@@ -236,7 +246,7 @@ class NreplConnection:
         transport.hand_to(self._receive, self._lost)
 
     async def read(self) -> None:
-        """File floods, until the connection has finished. Raises the errors of filing."""
+        """Process received data until the connection ends. Raises the exceptions of message handlers."""
         turns = Turns()
         try:
             while self._error is None and (self._backlog or self._end is None):
@@ -258,7 +268,7 @@ class NreplConnection:
             self._finish("it was closed by us")
 
     def _receive(self, data: bytes) -> None:
-        """File received data: at once if they are few and nothing waits, else in turns."""
+        """Process received data now if it is short and nothing is queued, or queue it for `read`."""
         self.received_at = monotonic()
         if self._backlog or len(data) > SLICE_BYTES:
             self._backlog.append(data)
@@ -268,7 +278,7 @@ class NreplConnection:
             return
         try:
             self._file_all(self._decode(data))
-        except Exception as error:  # noqa: BLE001  # `read` raises it, for its owner to see
+        except Exception as error:  # noqa: BLE001  # `read` raises it for its owner
             self._error = error
             self._transport.pause_reading()
             self._stream_changed.set()
@@ -278,11 +288,11 @@ class NreplConnection:
         self._stream_changed.set()
 
     async def _file_in_turns(self, data: bytes, turns: Turns) -> None:
-        """File the messages that the bytes complete, in turns, so that others are served in the meantime."""
+        """Process the messages that these bytes complete, yielding to other tasks regularly."""
         values: list[Value] = []
         start = 0
         while start < len(data):
-            # The bytes of one long string make no work until it is complete.
+            # A long string is decoded in one step, because it causes no work until it is complete.
             end = start + max(SLICE_BYTES, self._decoder.missing_bytes)
             values += self._decode(data[start:end], before=values)
             start = end
@@ -293,9 +303,9 @@ class NreplConnection:
         self._file_all(values)
 
     def _decode(self, data: bytes, *, before: Iterable[Value] = ()) -> list[Value]:
-        """Return the values that `data` completes.
+        """Decode the values that `data` completes.
 
-        At a fault they are filed, after those `before`, and it is raised.
+        If decoding fails, the values `before` and those decoded so far are delivered before the error is raised.
         """
         try:
             return self._decoder.feed(data)
@@ -304,22 +314,25 @@ class NreplConnection:
             raise
 
     def expect_no_delay(self) -> None:
-        """Assume that the REPL sends every message at once: that saves a system call for each."""
+        """Stop asking for immediate acknowledgements, which saves a system call per message.
+
+        Use it if the REPL is known to send every message immediately.
+        """
         self._transport.waits_for_acks = False
 
     @property
     def is_waiting(self) -> bool:
-        """Return whether a request of ours is not answered yet."""
+        """Return whether a request is waiting for its reply."""
         return bool(self._active)
 
     def begin(self, on_message: OnMessage, on_turned: Callable[[], None] | None = None) -> Exchange:
-        """Return a new exchange; its messages go to `on_message`, also those after its end."""
+        """Register a request. Its messages are passed to `on_message`, including those received after its end."""
         exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_turned)
         self._active[exchange.id] = exchange
         return exchange
 
     def end(self, exchange: Exchange) -> None:
-        """End an exchange: by its `done`, or because no one waits any more. Twice is harmless."""
+        """Finish an exchange after its `done`, or because nobody waits for it. Harmless if repeated."""
         if exchange.id in self._active:
             self._close(exchange)
             self._notify_turned()
@@ -339,15 +352,17 @@ class NreplConnection:
             self._turned.pop(0)()
 
     def retain(self, exchange: Exchange) -> None:
-        """File an exchange's messages also after its end, however many others follow, until it is forgotten."""
+        """Deliver messages of an exchange after its end until `forget` is called, regardless of `LINGERING`."""
         self._retained[exchange.id] = exchange
 
     def forget(self, exchange: Exchange) -> None:
-        """Keep an exchange no longer than others. Twice is harmless."""
+        """Undo `retain`. Harmless if repeated."""
         self._retained.pop(exchange.id, None)
 
     async def settle(self, exchange: Exchange, *, after_failure_s: float) -> bool:
-        """Wait until `exchange` is over; False when it failed and no `done` followed within `after_failure_s`.
+        """Wait until `exchange` has finished.
+
+        Return False if it failed and no `done` followed within `after_failure_s`.
 
         Raises:
             ReplDisconnectedError: the connection ended first.
@@ -366,23 +381,23 @@ class NreplConnection:
         """Send a request.
 
         Raises:
-            ReplDisconnectedError: the connection has finished.
-            RefusedError: a text holds what no UTF-8 can say.
+            ReplDisconnectedError: the connection is closed.
+            RefusedError: a text cannot be encoded as UTF-8.
         """
         data = _encoded(exchange, op, fields)
         async with self._outgoing:
             if self._needs_gap:
                 await anyio.sleep(self.send_gap_s)
             if not self._transport.is_open:
-                await self.closed.wait()  # the end tells the cause
+                await self.closed.wait()  # its end sets the cause
             self.check_open()
             await self._transport.send(data)
 
     def send_at_once(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
-        """Send a request if nothing is in the way; whether it was sent.
+        """Send a request without waiting, if possible, and return whether it was sent.
 
         Raises:
-            RefusedError: a text holds what no UTF-8 can say.
+            RefusedError: a text cannot be encoded as UTF-8.
         """
         if self._needs_gap or self._outgoing.locked() or not self._transport.is_clear:
             return False
@@ -394,10 +409,10 @@ class NreplConnection:
         return bool(self.send_gap_s) and len(self._active) > 1
 
     async def request(self, op: str, *, timeout_s: float, **fields: Value) -> list[Message]:
-        """Send a request and give the messages that answer it, up to `done`.
+        """Send a request, and return its replies up to and including `done`.
 
         Raises:
-            OpTimedOutError: no `done` came in time. The connection lives on.
+            OpTimedOutError: `done` was not received in time. The connection stays open.
             ReplDisconnectedError: the connection ended first.
         """
         messages: list[Message] = []
@@ -416,20 +431,20 @@ class NreplConnection:
         return messages
 
     def check_open(self) -> None:
-        """Check that the connection stands.
+        """Check that the connection is open.
 
         Raises:
-            ReplDisconnectedError: it has finished.
+            ReplDisconnectedError: the connection is closed.
         """
         if self.cause is not None:
             raise ReplDisconnectedError(self.cause)
 
     async def close(self) -> None:
-        """End the connection. Twice is harmless."""
+        """Close the connection. Harmless if repeated."""
         await self.abandon("it was closed by us")
 
     async def abandon(self, cause: str) -> None:
-        """End the connection for the reason `cause`, unless the connection is over already."""
+        """Close the connection for the reason `cause`, unless it is already closed."""
         self._finish(cause)
         await self._transport.close()
 
@@ -439,7 +454,10 @@ class NreplConnection:
         self._notify_turned()
 
     def _file(self, message: Message) -> None:
-        """Give a message to its exchange; without an id, more than output can only be the running one's."""
+        """Deliver a message to its exchange.
+
+        Without an id, a message that is more than output belongs to the only request.
+        """
         name = message.id or ""
         exchange = self._active.get(name) or self._routes.get(name) or self._retained.get(name)
         if exchange is None and message.id is None and len(self._active) == 1 and _answers(message):
@@ -466,10 +484,13 @@ class NreplConnection:
 
 
 async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:
-    """Return a connection to the listener at `endpoint`, or over a stream that was accepted. It is still unused.
+    """Connect to the server at `endpoint`, or adopt an accepted stream.
+
+    The connection processes nothing until its owner runs `read`.
 
     Raises:
-        ReplUnreachableError: nobody listens, the way is closed, or the accepted stream was used already.
+        ReplUnreachableError: nothing listens at the address, or the accepted stream was used before.
+        StrangeListenerError: the listener may belong to another user.
     """
     if isinstance(endpoint, AcceptedStream):
         return NreplConnection(await _adopt(endpoint), on_stray)
@@ -499,11 +520,13 @@ def _answers(message: Message) -> bool:
 
 
 async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
-    """A connection to the listener at `endpoint`. Give it to its owner before awaiting anything else.
+    """Connect to the server at `endpoint`, and check its owner.
+
+    The caller must attach the transport to a connection before it awaits anything.
 
     Raises:
-        ReplUnreachableError: nobody listens, or the way there is closed.
-        StrangeListenerError: a file led to the endpoint, and the listener is another user's, or nobody can tell.
+        ReplUnreachableError: nothing listens at the address, or it cannot be reached.
+        StrangeListenerError: the endpoint was read from a file, and the listener may belong to another user.
     """
     loop = asyncio.get_running_loop()
     try:
@@ -513,7 +536,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
         raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ReplUnreachableError(endpoint, _describe(error)) from error
-    transport.pause_reading()  # bytes that come meanwhile are for the connection's owner
+    transport.pause_reading()  # data received during the check is for the connection
     try:
         await check_listener(transport.socket, endpoint)
     except BaseException:
@@ -524,10 +547,10 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
 
 
 def _describe(error: OSError) -> str:
-    """Return the reason in words why a connection was refused."""
+    """Describe why a connection could not be made."""
     if isinstance(error, socket.gaierror):
         return "its host name is not known"
-    # When several addresses were tried asyncio makes one error of all, whose text alone tells the causes.
+    # If asyncio tried several addresses, it raises one error whose text contains all causes.
     if error.errno == errno.ECONNREFUSED or f"[Errno {errno.ECONNREFUSED}]" in str(error):
         return "nothing listens there"
     return str(error) or type(error).__name__

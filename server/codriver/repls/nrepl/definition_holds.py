@@ -1,4 +1,4 @@
-"""The state of definitions before a load, held in the REPL so that it can be restored."""
+"""Undo records: the state of definitions before a load, which the REPL keeps so that it can be restored."""
 
 from __future__ import annotations
 
@@ -13,35 +13,40 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.wire.bencode import Value
 
-    """A way to put a question, in a session and with the namespace in which its names are read."""
 
 RESTORE: Final = f"{WORKER_OPS}restore"
-"""The op by which codriver's worker puts back the definitions that it kept."""
+"""The worker's op that restores the definitions in an undo record."""
 UNDO_FIELD: Final = f"{WORKER_OPS}hold"
-"""The field of a loading request with the id under which the worker keeps changed definitions."""
+"""The field of a load request with the id of its undo record."""
 
 
 class UndoRecords:
-    """The holds of one REPL. Lives as long as its adapter."""
+    """The undo records of one REPL, for as long as its adapter exists."""
 
     def __init__(self, sessions: SessionPool, probed: ProbeResult) -> None:
         self._sessions = sessions
         self._ops = probed.ops
         self._dialect = probed.dialect
         self._is_prepared = False
-        """Whether the REPL has our own code for it."""
+        """Whether the program that keeps the records has been loaded into the REPL."""
 
     def fields(self, undo_id: str) -> dict[str, Value]:
-        """Return the fields by which a loading request names its hold."""
+        """Return the fields that make the worker record a load, or none if the REPL does not support it."""
         return {UNDO_FIELD: undo_id} if undo_id and RESTORE in self._ops else {}
 
     async def note(self, undo_id: str, step: str) -> None:
-        """Have a REPL without holds of its own note its definitions `before` or `after` a load."""
+        """Record the definitions before or after a load, in a REPL whose server does not do so itself.
+
+        `step` is `before` or `after`.
+        """
         if undo_id and "restore" in self._dialect.expressions:
             await self._restore(undo_id, step)
 
     async def put_back(self, undo_id: str, *, is_final: bool) -> object:
-        """Put back the definitions that loads changed, or keep them, by our own code; the names that stay."""
+        """Restore the definitions of an undo record, or with `is_final` discard the record.
+
+        Return the names that could not be restored.
+        """
         return await self._restore(undo_id, "keep" if is_final else "restore")
 
     async def _restore(self, undo_id: str, step: str) -> object:

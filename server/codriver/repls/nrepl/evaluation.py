@@ -1,8 +1,8 @@
-"""One evaluation in a session of an nREPL server, from its request until its end.
+"""The evaluation of one request in a session of an nREPL server.
 
-The first form is sent in the same turn of the event loop in which it was requested, if nothing stands in its way: all
-other work for an evaluation is done while the REPL works. A successful evaluation of one form, the usual case, is over
-in the turn of the loop in which its answer comes: only an evaluation with more to ask, or to wait for, gets a task.
+The first form is sent in the same iteration of the event loop in which it was requested, if nothing prevents that. All
+further work is done while the REPL evaluates. A successful evaluation of one form ends in the iteration in which its
+reply is received, without a task. Only evaluations that have to send or wait for more use one.
 
 Source: nREPL documentation, "Ops", `eval` and `load-file`.
 """
@@ -50,25 +50,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 AFTER_FAILURE_S: Final = 5.0
-"""The time that a failure waits for its `done`. Every server sends `done` at once, or not at all."""
+"""Seconds to wait for `done` after a failure. Servers send it immediately or never."""
 
 LOST_ALONE_S: Final = 0.25
-"""The time within which the main connection is lost after another, if the REPL itself is gone."""
+"""Seconds within which the main connection is also lost if the REPL itself has ended."""
 
 THREAD_DEATH: Final = "java.lang.ThreadDeath"
 STOPPED: Final = "its thread was stopped: the code threw a ThreadDeath, or other code stopped the thread"
+"""The message of a failure with a `ThreadDeath`, which nREPL does not report."""
 
 TIDY_EVERY: Final = 200
-"""Evaluations in one session after which the server's leftovers are tidied up, unless our printer did that."""
+"""Number of evaluations in a session between clean-ups of the server, unless Codriver's printer already cleans up."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shared:
-    """What the evaluations of one server share."""
+    """The objects that all evaluations of one server use."""
 
     sessions: SessionPool
     main_connection: NreplConnection
-    """The main connection, kept here, as the pool is emptied before the connections are closed."""
+    """The main connection. It is stored here because the pool is emptied before its connections are closed."""
     probed: ProbeResult
     listener: Listener
     introspection: Introspection
@@ -87,7 +88,7 @@ class Shared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sent:
-    """A request that was sent, and the reply so far."""
+    """A request that was sent, with its replies so far."""
 
     exchange: Exchange
     reply: Reply
@@ -95,9 +96,9 @@ class Sent:
 
 
 class Evaluation:
-    """One evaluation in a session: what was requested, what was sent of it, and what stops it.
+    """The evaluation of one request in a session.
 
-    It is the session's current evaluation from its start until its end, and has the session's turn while it sends.
+    It is the session's current evaluation from its start until its end. It holds the session's turn while it sends.
     """
 
     __slots__ = (
@@ -115,11 +116,11 @@ class Evaluation:
     )  # fmt: skip
 
     def __init__(self, shared: Shared, request: Request, on_end: OnEnd, limits: PrintLimits) -> None:
-        """Prepare the evaluation of `request`, whose end goes to `on_end`.
+        """Prepare an evaluation. `on_end` receives its ending.
 
         Raises:
-            RefusedError: the server would break on this code.
-            ReplDisconnectedError: the connection to the server has finished.
+            RefusedError: the code would break the server.
+            ReplDisconnectedError: the connection to the server is closed.
             SessionNotOpenError: the session is not open.
         """
         shared.fields.check(request.code)
@@ -129,20 +130,20 @@ class Evaluation:
         self._on_end = on_end
         self._limits = limits
         self._first: Sent | None = None
-        """The first request, if sent at once, until its reply is taken."""
+        """The first request, from when it was sent immediately until its reply is processed."""
         self._has_turn = False
         self._values = 0
-        """The number of values so far."""
+        """The number of values received."""
         self._rewrite: Rewrite | None = None
-        """The change of its requests by programs of features, while these run."""
+        """The function with which features change the requests, while their programs run."""
         self._has_checks = False
-        """Whether to look for an application when its first request is over."""
+        """Whether to look for an application after the first request."""
         self.is_stopping = False
-        """Whether an interrupt came, so that no further form is sent."""
+        """Whether an interrupt was requested, so that no further form is sent."""
         shared.main_connection.check_open()
 
     def start(self) -> None:
-        """Send the code, form by form: the first form at once, if nothing is in its way."""
+        """Send the forms in order. The first one is sent immediately if possible."""
         self._session.evaluation = self
         try:
             was_sent = self._sends_at_once()
@@ -153,17 +154,17 @@ class Evaluation:
             self._continue_in_task()
 
     def start_load(self, op: str) -> None:
-        """Send a whole file by the server's `op` for files."""
+        """Send a whole file with the server's `op` for files."""
         self._session.evaluation = self
         self._shared.tasks.start_reporting(self._on_end, self._run(self._load(op)))
 
     def start_forms(self, op: str | None) -> None:
-        """Send the forms of a file, or the whole file if its namespace is missing and there is an `op` for files."""
+        """Send the forms of a file, or the whole file with `op` if its namespace is missing."""
         self._session.evaluation = self
         self._shared.tasks.start_reporting(self._on_end, self._run(self._load_forms(op)))
 
     def _sends_at_once(self) -> bool:
-        """Send the first form if nothing is in the way; whether it was sent."""
+        """Send the first form if nothing prevents it, and return whether it was sent."""
         session, request, seam_checks = self._session, self._request, self._shared.seam_checks
         needs_preparation = request.undo_id or request.extras or seam_checks.is_first or self._switches
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
@@ -178,26 +179,26 @@ class Evaluation:
         finally:
             if not is_sent:
                 self._give_back_turn()
-        # Done while the REPL works, so that nobody waits.
+        # The REPL is already working, so these checks delay nobody.
         self._has_checks = is_sent and seam_checks.is_last(request)
         return is_sent
 
     @property
     def _op(self) -> str:
-        """Return the op that evaluates: on the worker's main thread, in a frame of an error, or on a thread."""
+        """Return the op for the request: in a frame of an error, on a background thread, or a plain `eval`."""
         if self._request.frame is not None:
             return FRAME
         return BACKGROUND if self._request.background and BACKGROUND in self._shared.probed.ops else "eval"
 
     @property
     def _switches(self) -> bool:
-        """Return whether the session has to be brought into the namespace first, as a request cannot name one."""
+        """Return whether the session must switch to the namespace first because requests cannot contain one."""
         return bool(self._request.namespace) and self._shared.dialect.namespace_by != "key"
 
     def _receive_first_answer(self) -> None:
-        """Take the answer of the first request: end the evaluation now, unless more is to be done."""
+        """Handle the reply to a first form that was sent immediately. End the evaluation unless more is to be done."""
         sent = self._first
-        if sent is None:  # the request was not sent after all
+        if sent is None:  # sending it failed
             return
         status = sent.exchange.status
         went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
@@ -217,7 +218,7 @@ class Evaluation:
         self._shared.tasks.start_reporting(self._on_end, self._run(self._evaluate_forms()))
 
     async def _run(self, act: Coroutine[object, object, Ending]) -> Ending:
-        """Return the ending of `act`, which runs while the evaluation has the session's turn."""
+        """Run `act` with the session's turn, and return its ending."""
         shared, session, request = self._shared, self._session, self._request
         try:
             if not self._has_turn:
@@ -248,7 +249,7 @@ class Evaluation:
         return ending
 
     async def _holding(self, act: Coroutine[object, object, Ending]) -> Ending:
-        """Return the ending of `act`, whose changes the REPL holds, or we note, so that they can be put back."""
+        """Run `act` with an undo record if the request has one, and return its ending."""
         undo_id, undo_records = self._request.undo_id, self._shared.undo_records
         if not undo_id:
             return await act
@@ -260,7 +261,7 @@ class Evaluation:
                 await undo_records.note(undo_id, "after")
 
     async def _with_extras(self, act: Coroutine[object, object, Ending]) -> Ending:
-        """Return the ending of `act`, while the programs run that the request's extras need."""
+        """Run `act` together with the programs of the request's extras, and return its ending."""
         async with self._shared.programs.running(self._request.id, self._request.extras) as self._rewrite:
             return await act
 
@@ -295,7 +296,7 @@ class Evaluation:
         before = session.failure
         ending = await self._evaluate_forms()
         failure = ending.failure
-        # If a later form misses the namespace, earlier code has run and must not run again.
+        # If only a later form lacks its namespace, earlier forms have run and must not run again.
         is_missing = failure is not None and failure.type == NAMESPACE_MISSING and failure.form is None
         if not is_missing or op is None or self.is_stopping:
             return ending
@@ -321,12 +322,12 @@ class Evaluation:
         return self._conclude(reply, None)
 
     def _is_silent(self, reply: Reply) -> bool:
-        """Whether a reply has neither a value nor an error, as nREPL's reply to an unrequested `ThreadDeath`."""
+        """Return whether a reply has neither a value nor an error, as after a `ThreadDeath` in nREPL."""
         has_result = reply.values or reply.is_failed or reply.is_interrupted or self.is_stopping
         return self._shared.dialect.name == "clojure" and not has_result
 
     async def _failure_behind_silence(self, reply: Reply) -> Failure | None:
-        """Return the error behind a silent reply, if there is one."""
+        """Return the failure that a silent reply hides, if any."""
         if self._is_silent(reply):
             with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
                 trace = await self._shared.introspection.query(LastError(session=self._session.name))
@@ -335,7 +336,7 @@ class Evaluation:
         return None
 
     def _open(self, on_turned: Callable[[], None] | None = None) -> Sent:
-        """Begin an exchange that counts as what runs in the session, until `_finish`."""
+        """Begin an exchange, which is the session's running one until `_finish`."""
         shared = self._shared
         prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE in shared.probed.ops
         reports = shared.programs.reply_fields if self._request.extras else NOTHING
@@ -349,7 +350,7 @@ class Evaluation:
         sent.connection.end(sent.exchange)
 
     def _leave(self) -> None:
-        """Leave the session. Twice is harmless."""
+        """Release the session. Harmless if repeated."""
         self._give_back_turn()
         if self._session.evaluation is self:
             self._session.evaluation = None
@@ -372,7 +373,7 @@ class Evaluation:
         return sent
 
     async def _settle(self, sent: Sent) -> Reply:
-        """Return the whole reply to a request, once the reply has finished."""
+        """Wait for the reply to a request, and return it."""
         try:
             await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
         finally:
@@ -383,24 +384,24 @@ class Evaluation:
         return sent.reply
 
     def _note_facts(self, sent: Sent) -> None:
-        """Note on the session what a finished reply shows of it."""
+        """Update the session from a finished reply."""
         session, reply, shared = self._session, sent.reply, self._shared
         if session.preserves_loaders or not (reply.values and shared.sessions.prints_by):
             session.unprinted += 1
             if session.unprinted % TIDY_EVERY == 0:
                 shared.tasks.start(shared.introspection.tidy(session.name))
-        # An interrupt whose `done` went elsewhere marks the exchange, not the reply.
+        # If another connection received the `done` of an interrupt, only the exchange has its status.
         reply.status |= sent.exchange.status
         if reply.namespace and not self._request.namespace:
             session.namespace = reply.namespace
         self._values += len(reply.values)
-        if reply.is_interrupted:  # the session may have another thread now
+        if reply.is_interrupted:  # the session may have a new thread
             session.prints_to = None
         elif reply.values and shared.fields.are_stored(self._limits):
             session.prints_to = self._limits
 
     async def _store_value(self, seen: str) -> None:
-        """Have the REPL keep the last value before another one takes its place."""
+        """Make the REPL retain the last value before the next evaluation replaces it."""
         identity = self._request.id
         words = await self._shared.introspection.store(
             identity, self._values, self._session.name, seen=seen, limits=self._limits
@@ -435,7 +436,7 @@ class Evaluation:
         return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
 
     async def _explain(self, ending: Ending) -> Ending:
-        """Return the ending with the error's parts that the answer lacks: its chain, and the class behind a wrapper."""
+        """Add details to a failure that the reply did not contain: its chain, and the class that a wrapper hides."""
         session = self._session
         if ending.failure is None or session.failure is None or self._request.frame is not None:
             return ending
@@ -444,7 +445,10 @@ class Evaluation:
         return replace(ending, failure=await self._shared.introspection.explained(ending.failure, session.name))
 
     async def _enter(self, namespace: str) -> Failure | None:
-        """Switch the session to `namespace`, if that exists: asking for a missing one would make a broken one."""
+        """Switch the session to `namespace` if it exists.
+
+        Switching to a missing one would create an unusable namespace.
+        """
         session, dialect = self._session, self._shared.dialect
         if dialect.namespace_by == "none":
             return None if namespace in {session.namespace, "user", "Hy"} else one_namespace(namespace)
@@ -463,6 +467,6 @@ class Evaluation:
             await self._evaluate_quietly(f"(basilisp.core/in-ns '{namespace})")
 
     async def _evaluate_quietly(self, code: str) -> list[Message]:
-        """Return the answer to our own code in the session."""
+        """Evaluate Codriver's own code in the session, and return the replies."""
         session, timeout_s = self._session, self._shared.op_timeout_s
         return await session.connection.request("eval", timeout_s=timeout_s, code=code, **session.address())

@@ -1,4 +1,4 @@
-"""Start the evaluations of one nREPL server."""
+"""The evaluator, which starts the evaluations of one nREPL server."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Evaluator:
-    """Starts the evaluations of one adapter, for its life. The caller sees to it that each session has one at a time.
+    """Starts the evaluations of one adapter. The caller ensures that each session runs one at a time.
 
-    Each method raises what the initializer of `Evaluation` raises; every later error goes to `on_end`.
+    The methods raise the errors of `Evaluation.__init__`. Later errors are passed to `on_end`.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Evaluator:
         self.end = tasks.end
 
     def start(self, request: Request, on_end: OnEnd, limits: PrintLimits) -> None:
-        """Send code to be run, form by form."""
+        """Start to evaluate the forms of a request in order."""
         Evaluation(self._shared, request, on_end, limits).start()
 
     def start_load(self, request: Request, on_end: OnEnd, limits: PrintLimits, op: str) -> None:
-        """Send a whole file by the server's `op` for files."""
+        """Start to load a whole file with the server's `op` for files."""
         Evaluation(self._shared, request, on_end, limits).start_load(op)
 
     def start_forms(self, request: Request, on_end: OnEnd, limits: PrintLimits, op: str | None) -> None:
-        """Send the forms of a file, or the whole file if its namespace is missing and there is an `op` for files."""
+        """Start to evaluate the forms of a file, or to load it with `op` if its namespace is missing."""
         Evaluation(self._shared, request, on_end, limits).start_forms(op)

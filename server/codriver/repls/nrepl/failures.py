@@ -1,10 +1,11 @@
-"""Failures as servers tell them, with their stack traces, read into one shape.
+"""Failures and stack traces of nREPL servers, parsed into `Failure` and `StackTrace`.
 
-Clojure sends the class of the error in one line and the message below; the Python family sends whole tracebacks; nbb
-prints a map; Codriver's worker sends separate parts. Unreadable failures are kept as they came.
-The JVM's stack traces are told by cider-nrepl or by our own question. Clojure reports the root cause, as its own prompt
-does; the errors thrown around it are the links of its chain, nearest first. Wrappers that only tell the place of a
-throw are left out.
+Clojure sends the class of the error in one line and the message below it. Python servers send complete tracebacks, nbb
+prints a map, and Codriver's worker sends separate fields. A failure that cannot be parsed is kept as text.
+
+Stack traces of the JVM are reported by cider-nrepl or by a program of Codriver. As in Clojure's own prompt, the root
+cause is the reported error, and the errors that wrap it are its chain, the nearest first. Wrappers that only add a
+position are left out.
 """
 
 from __future__ import annotations
@@ -39,18 +40,20 @@ if TYPE_CHECKING:
 
 
 MOST_LINKS: Final = 10
+"""Maximum number of nested errors that are parsed."""
 DATA_CHARACTERS: Final = 4000
+"""Maximum length of an error's printed data."""
 LINK_FRAMES: Final = 5
-"""Frames kept of each other error of a chain."""
+"""Maximum number of frames of each further error in a chain."""
 
 WRAPPERS: Final = ("Compiler$CompilerException", "LispReader$ReaderException")
-"""The endings of the names of Clojure's classes that only tell the place of another throw."""
+"""Suffixes of the names of Clojure's exception classes that only add a position to another error."""
 
 PLAIN: Final = frozenset({
     "ArithmeticException", "ArityException", "ArrayIndexOutOfBoundsException", "ClassCastException",
     "IndexOutOfBoundsException", "NullPointerException", "NumberFormatException", "StringIndexOutOfBoundsException",
 })  # fmt: skip
-"""Classes of errors that the JVM itself throws, without a cause."""
+"""Classes of errors that the JVM throws itself, and which have no cause."""
 
 _CLOJURE: Final = re.compile(
     r"^(?P<what>Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)"
@@ -58,7 +61,7 @@ _CLOJURE: Final = re.compile(
     r"(?P<symbol>[^(\n]*)\((?P<file>[^()\n]*?)(?::(?P<line>-?\d+))?(?::(?P<column>\d+))?\)\.$",
     re.MULTILINE,
 )
-"""Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
+"""Matches the first line of an error. Source: `clojure.main/ex-str` in Clojure 1.10 and later."""
 
 _PHASES: Final = {
     " reading source": "read-source",
@@ -77,7 +80,7 @@ BETWEEN: Final = re.compile(
     r"\n(?:(?P<cause>The above exception was the direct cause of the following exception:)"
     r"|During handling of the above exception, another exception occurred:)\n\n"
 )
-"""Source of both: Python's `traceback`."""
+"""Separates the tracebacks of chained errors. Source: Python's `traceback`."""
 _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.$]*)(?:: (?P<message>.*))?$", re.DOTALL)
 _TYPED: Final = re.compile(r"^(?P<type>[A-Za-z_$][\w$.]*): (?P<message>.*)$", re.DOTALL)
 _NBB_TYPE: Final = re.compile(r":cause #object\[(?P<type>\w+)")
@@ -93,27 +96,27 @@ _BASILISP_POSITION: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SentFailure:
-    """A failure as a server sent it: the keys `ex` and `root-ex`, and all of `err`."""
+    """The parts of a failure as a server sent them: the fields `ex` and `root-ex`, and all text in `err`."""
 
     err: str = ""
     ex: str | None = None
     root_ex: str | None = None
     status: frozenset[str] = frozenset()
     parts: Mapping[str, object] = field(default_factory=lambda: NOTHING)
-    """codriver's worker: `type`, `message`, `phase`, `file`, `line`, `column`, `form`, `trace`, `chain` and so on."""
+    """The fields that Codriver's worker sends, such as `type`, `message`, `file`, `line`, `trace` and `chain`."""
 
     @property
     def traceback(self) -> str:
-        """Return the text with a Python traceback; empty without one."""
+        """Return the text that contains a Python traceback, or ""."""
         if "Traceback (most recent call last)" in (self.ex or ""):
             return self.ex or ""
         return self.err if "Traceback" in self.err else ""
 
 
 def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
-    """Return the failure in one shape, with its trace cut to the user's frames.
+    """Parse a failure, with its trace limited to the user's frames.
 
-    Only codriver's worker tells the form.
+    `form` is set only for Codriver's worker.
     """
     if failure.parts:
         return read_parts(failure.parts, dialect)
@@ -130,7 +133,7 @@ def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
 
 
 def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
-    """The frames of a Python traceback, innermost first; a frame marked as repeated comes as often as it did."""
+    """Parse the frames of a Python traceback, innermost first. Repeated frames are expanded."""
     frames: list[StackFrame] = []
     for match in _FRAME.finditer(text):
         if match["times"]:
@@ -143,7 +146,7 @@ def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]
 
 
 def tracebacks(text: str) -> list[tuple[str, str]]:
-    """Return the tracebacks of a chain in order, each with its relation to the next."""
+    """Split chained tracebacks, each with its relation to the next: `cause`, `context`, or "" for the last."""
     found: list[tuple[str, str]] = []
     start = 0
     for match in BETWEEN.finditer(text):
@@ -153,12 +156,12 @@ def tracebacks(text: str) -> list[tuple[str, str]]:
 
 
 def last_of(text: str) -> str:
-    """Return the last traceback in a text; the whole text for an error that was never raised."""
+    """Return the last traceback in a text, or the whole text if the error was never raised."""
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
 def is_alone(error: Failure, sent: SentFailure) -> bool:
-    """Whether nothing is left to ask about an error: no other error was thrown around it, and it carries no data."""
+    """Return whether an error is complete: no other error wraps it, and it has no data."""
     if error.phase is None or not sent.ex or sent.ex != sent.root_ex:
         return error.phase is None
     return error.type.rpartition(".")[2] in PLAIN
@@ -191,13 +194,13 @@ def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failur
 
 
 def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
-    """Return the last of the tracebacks in a text."""
+    """Parse the last traceback in a text."""
     body = last_of(text)
     frames = read_traceback_frames(body, dialect)
     user_frames = [frame for frame in frames if not frame.tooling]
     innermost = user_frames[0] if user_frames else None
     last = body[max((match.end() for match in _FRAME.finditer(body)), default=0) :]
-    # The message follows the last frame and the source lines below it, which are indented.
+    # The message follows the last frame and its indented source lines.
     lines = last.strip("\n").split("\n")
     while lines and (not lines[0].strip() or lines[0].startswith(" ")):
         lines.pop(0)
@@ -230,7 +233,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
     kind, position, phase = _NBB_TYPE.search(ex), _NBB_POSITION.search(ex), _NBB_PHASE.search(ex)
     error = Failure(
         type=kind["type"] if kind else "Error",
-        # A thrown value that is no error has no message: its printed form is told.
+        # A thrown value that is not an error has no message, so its printed form is used.
         message=as_message(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
         phase=phase["phase"] if phase else "execution",
         line=int(position["line"]) if position else None,
@@ -238,7 +241,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
     )
     links = [*nbb_links(ex)]
     if links and ":type :sci/error" in (links[0].data or ""):
-        links = links[1:]  # the interpreter's own error, around the thrown one
+        links = links[1:]  # sci's own error, which wraps the thrown one
     if not links or links[0].message not in error.message:
         return error
     chain = tuple(replace(cause, relation="cause") for cause in links[1:])
@@ -246,7 +249,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
 
 
 def nbb_links(printed: str) -> Iterator[Failure]:
-    """Yield the nested errors that nbb prints, outermost first; as many as can be read."""
+    """Parse the nested errors that nbb prints, outermost first, as far as they can be read."""
     for _ in range(MOST_LINKS):
         if match := _NBB_OBJECT.match(printed):
             yield Failure(match["type"], as_message(match["message"]))
@@ -264,7 +267,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
 
 
 def _nbb_parts(printed: str) -> dict[str, str]:
-    """The values of an error that nbb printed, by key, as text; none for a text that is no whole error."""
+    """Return the values of an error that nbb printed, by key, or an empty dict for any other text."""
     if not printed.startswith("#error {") or read(printed).imbalance is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]
@@ -276,7 +279,7 @@ def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
     type_name = (failure.ex or "").removeprefix("class ")
     if match := _TYPED.match(type_name):
         return Failure(match["type"], as_message(match["message"]), phase="execution")
-    if dialect.name == "nbb" and not failure.err:  # a promise was rejected with a value that is no error
+    if dialect.name == "nbb" and not failure.err:  # a promise was rejected with a value that is not an error
         return Failure("Error", as_message(type_name), phase="execution")
     return Failure(type_name.split("\n")[0] or "error", as_message(failure.err.strip() or type_name), phase="execution")
 
@@ -287,12 +290,12 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
-"""The beginning of the data of an error that Clojure's own tools throw around another."""
+"""Starts of the printed data of an error with which Clojure's tools wrap another one."""
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 
 
 def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
-    """Return the stack trace that came with a failure; without frames if the server sends none."""
+    """Return the stack trace that was sent with a failure. It has no frames if the server sends none."""
     if failure.parts:
         return read_trace(failure.parts, dialect)
     error = read_failure(failure, dialect)
@@ -303,7 +306,7 @@ def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
 
 
 def failure_of(trace: StackTrace) -> Failure:
-    """Return a link of a chain in the form of a failure, with only the user's frames."""
+    """Convert an error of a chain to a failure, with only the user's frames."""
     user_frames = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
     return Failure(
         type=trace.type,
@@ -316,19 +319,19 @@ def failure_of(trace: StackTrace) -> Failure:
 
 
 def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
-    """The error that cider-nrepl's stacktrace ops report, one message a link; None without an error."""
+    """Parse the reply of cider-nrepl's stacktrace ops, which has a message for each error, or return None."""
     traces = [_cider_trace(message.fields) for message in answer if message.text("class")]
     return _chained(traces)
 
 
 def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
-    """The error that our own question reports, with its links from the caught one inwards; None without an error."""
+    """Parse the reply of Codriver's stacktrace program, outermost error first, or return None."""
     links = as_list(as_map(data).get("links"))
     return _chained([_trace(as_map(link), frames_of(as_map(link), dialect)) for link in links])
 
 
 def _chained(traces: list[StackTrace]) -> StackTrace | None:
-    """Return the root cause, with the links around it; the links come outermost first."""
+    """Return the root cause with the errors that wrap it as its chain. `traces` has the outermost first."""
     if not traces:
         return None
     *around, root = traces
@@ -352,7 +355,7 @@ def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackT
 
 
 def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
-    """Return a link in cider-nrepl's form: its own words for functions, and flags for their owners."""
+    """Parse an error in cider-nrepl's format, which names functions and flags frames of tools."""
     frames: list[StackFrame] = []
     for frame, owner, method in calls_of(fields.get("stacktrace")):
         name = as_text(frame.get("var")) or as_text(frame.get("name")) or f"{owner}/{method}"

@@ -1,7 +1,6 @@
-"""The heartbeat of a connection: a REPL that is silent for long is sent a small request.
+"""The heartbeat of a connection, which sends a small request to a REPL that has been silent for long.
 
-TCP's own keep-alive ends at the next host: an SSH tunnel or a container's proxy answers it locally, whatever became of
-the REPL. So the REPL itself is asked something small after a silence.
+TCP keep-alive is not enough. An SSH tunnel or the proxy of a container answers it even if the REPL is gone.
 """
 
 from __future__ import annotations
@@ -22,17 +21,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The silence after which a REPL is asked, and the further one after which it counts as gone: 25 s together."""
+    """The time limits of a heartbeat: 25 s in total by default.
+
+    After `silence_s` without data a request is sent. If it is not answered within `answer_s`, the REPL counts as gone.
+    """
 
     silence_s: float = 10.0
     answer_s: float = 15.0
 
 
 async def watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
-    """Watch the connection of the session `main` until its end, and end it when the REPL does not answer.
+    """Send heartbeats over the connection of `main`, and close it when the REPL does not answer.
 
-    A REPL that does one thing at a time does not answer while it works: unless `while_busy`, the REPL is asked only
-    while none of our code runs.
+    A REPL that handles one request at a time cannot answer while it evaluates. Unless `while_busy`, heartbeats are sent
+    only while no request is running.
     """
     connection = main.connection
     while connection.cause is None:
@@ -45,7 +47,8 @@ async def watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> Non
             continue
         requested_at = monotonic()
         try:
-            # With the session's turn no evaluation begins meanwhile: some servers mix up two requests at once.
+            # With the session's turn, no evaluation can start concurrently. Some servers confuse two simultaneous
+            # requests.
             async with contextlib.nullcontext() if while_busy else main.turn:
                 await connection.request("describe", timeout_s=beat.answer_s)
         except OpTimedOutError:

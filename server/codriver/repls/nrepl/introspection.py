@@ -1,8 +1,8 @@
-"""Introspection of code in a REPL: by an op of the server, else by evaluation.
+"""Introspection of code in a REPL with the server's ops or with Codriver's own programs.
 
-Code is asked for completion, symbols, expansion and stack traces. Such evaluations run in a session of Codriver's own,
-so the caller's `*1`, `*e` and namespace stay as they are, and answers come while the caller's session is busy, if the
-server can do two things at once.
+The programs provide completion, symbols, macro expansion and stack traces. They run in a session of Codriver's, so the
+caller's `*1`, `*e` and namespace do not change, and a server that can evaluate concurrently answers while the caller's
+session is busy.
 """
 
 from __future__ import annotations
@@ -53,23 +53,25 @@ if TYPE_CHECKING:
 
     Way = Callable[[Any, NreplSession, str], Awaitable[Fields]]
 
-    """A way to put a question, in a session and with the namespace in which its names are read."""
+    """A function that sends a query in a session, and resolves names in the given namespace."""
 
 logger = logging.getLogger(__name__)
 
 AFTERWARDS_S: Final = 5.0
-"""The time that the end of an evaluation waits for questions about it: a failure's chain, a value to keep."""
+"""Seconds that the end of an evaluation waits for a failure's chain or for a value to be stored."""
 
 LOCALS: Final = "codriver/locals"
-"""The op of codriver's worker that tells the locals of the last error's frames."""
+"""The worker's op that returns the local variables in the frames of the last error."""
 
 NOT_STORED: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
+"""Why parts of a value cannot be read from a REPL without storage for values."""
 
 LOADED_OP: Final = f"{WORKER_OPS}loaded"
+"""The worker's op that returns the loaded namespaces."""
 
 
 class Introspection:
-    """The introspection of one REPL. Lives as long as its adapter."""
+    """The introspection of one REPL, for as long as its adapter exists."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class Introspection:
             Restore: self._restored,
             LastError: self._last_error,
         }
-        """The ways to put questions; all other questions are ops of Codriver's worker alone."""
+        """The functions for queries that need special handling. All other queries are ops of Codriver's worker."""
         self._undo_records = undo_records
         self._sessions = sessions
         self._profile = probed.profile
@@ -98,7 +100,7 @@ class Introspection:
         self._workspace = workspace
 
     async def query(self, request: Query[Answer]) -> Answer:
-        """Return the answer to a question of the contract."""
+        """Send a query, and return its answer."""
         if request.capability:
             require(self._profile, request.capability)
         target = self._sessions.get(request.session)
@@ -115,7 +117,7 @@ class Introspection:
                 return {"completions": data}
         if support.adapted:
             return {"completions": await self._evaluate("complete", name=prefix, ns=where)}
-        # nREPL reads `prefix`, older cider-nrepl `symbol`; each ignores the other.
+        # nREPL reads `prefix` and older versions of cider-nrepl read `symbol`. Each ignores the other field.
         answer = await self._send(support.op, target, **query.request_fields(where), symbol=prefix)
         found = [row for message in answer for row in as_list(message.fields.get("completions"))]
         if self._dialect.completes_within:
@@ -157,7 +159,10 @@ class Introspection:
         return {"left": await self._undo_records.put_back(query.undo_id, is_final=query.is_final)}
 
     async def _query_by_op(self, query: Query[Any], target: NreplSession, where: str) -> Fields:
-        """The answer of Codriver's worker, whose ops have the names of the questions; nothing without such an op."""
+        """Send a query as an op of the same name to Codriver's worker.
+
+        The reply is empty if the server has no such op.
+        """
         if query.is_for_server:
             support = require(self._profile, query.capability)
             messages = await self._send(support.op, target, **query.request_fields(where))
@@ -172,7 +177,7 @@ class Introspection:
         return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
-        """Return the loaded namespaces of files below `root`."""
+        """Return the namespaces that were loaded from files below `root`. See `Adapter.loaded`."""
         support = require(self._profile, "drift")
         lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
         if support.op == LOADED_OP:
@@ -189,7 +194,7 @@ class Introspection:
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
-        """Return the expansion of a form."""
+        """Return the expansion of a form. See `Adapter.macroexpand`."""
         support = require(self._profile, "macroexpand")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
@@ -217,12 +222,15 @@ class Introspection:
         return {"trace": self._mark(trace) if trace else None}
 
     async def explained(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
-        """`error`, the last one of `session`, with its class, data and chain, for which the REPL is asked."""
+        """Add the class, data and chain of an error to the failure `error`, the last one of `session`.
+
+        Returns `error` unchanged if the REPL does not report them, or has failed again since.
+        """
         if "stacktrace" not in self._profile.capabilities or self._dialect.sends_traceback:
             return error
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
             trace = await self.query(LastError(session=session))
-            # Other code in the session may have failed since.
+            # Other code in the session may have failed since then.
             if trace is not None and _is_of(trace, error):
                 kind = trace.type if error.type.endswith(WRAPPERS) else error.type
                 chain = tuple(failure_of(link) for link in trace.chain)
@@ -230,7 +238,7 @@ class Introspection:
         return error
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """Return a dump of the threads of `session` as they are now."""
+        """Return the current stacks of the threads of `session`, or None if the REPL cannot report them."""
         op = "codriver/stacks"
         try:
             target = self._sessions.get(session)
@@ -242,13 +250,13 @@ class Introspection:
                 return None
             data = await self._evaluate("stacks", session=target.id or "")
         except CodriverError:
-            # This question comes before an interrupt, and must never delay it.
+            # The stacks are requested before an interrupt, and must never delay it.
             return None
         threads = [_thread(as_map(item)) for item in as_list(data)]
         return dump_of(threads, self._dialect.tooling)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
-        """Return a part of a value that was cut."""
+        """Return a part of a value that was cut when it was printed, or the reason why it is not available."""
         if responses.STORED_VALUE not in self._ops:
             return await self._read_stored(evaluation, part) if "kept" in self._dialect.expressions else NOT_STORED
         tool = await self._sessions.open(TOOL_SESSION)
@@ -261,7 +269,10 @@ class Introspection:
         return responses.read_part(answer)
 
     async def store(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
-        """Have the REPL keep the last value of a session, which was cut; the omissions in words, if it does."""
+        """Make the REPL retain the last value of a session, and describe what was cut from it.
+
+        Returns None if the REPL did not retain the value.
+        """
         if "keep" not in self._dialect.expressions:
             return None
         target = self._sessions.get(session)
@@ -284,7 +295,7 @@ class Introspection:
         return responses.read_stored(as_map(data), part)
 
     async def tidy(self, session: str) -> None:
-        """Tidy up after the evaluations in `session`, for a server known to leave something behind."""
+        """Clean up after the evaluations in `session`, for servers that are known to leak."""
         if "tidy" not in self._dialect.expressions:
             return
         try:
@@ -296,7 +307,7 @@ class Introspection:
             logger.info("what evaluations leave behind could not be tidied up: %s", error)
 
     def _mark(self, trace: StackTrace) -> StackTrace:
-        """`trace` with the frames in files of the workspace marked as the user's, wherever the workspace lies."""
+        """Mark the frames in files of the workspace as the user's."""
         chain = tuple(self._mark(link) for link in trace.chain)
         return replace(trace, frames=marked(trace.frames, self._workspace), chain=chain)
 
@@ -308,19 +319,19 @@ class Introspection:
         return await session.connection.request(op, timeout_s=self._op_timeout_s, **all_fields)
 
     async def _evaluate(self, capability: str, **names: Words) -> object:
-        """Return the data of our code for `capability`."""
+        """Run Codriver's program for `capability`, and return its data."""
         answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression(capability, **names))
         return read_data(capability, answer, self._dialect)
 
 
 def _expression_of(pattern: str) -> str:
-    """The regular expression of a pattern in lower case, as Java, JavaScript and Python all read it."""
+    """Convert a pattern to a regular expression in lower case with the same meaning in Java, JavaScript and Python."""
     plain = "".join(char if char.isalnum() or char in "*_" else f"\\{char}" for char in pattern.lower())
     return ".*".join(plain.split("*"))
 
 
 def _is_of(trace: StackTrace, error: Failure) -> bool:
-    """Return whether a stack trace belongs to a failure, by comparing both."""
+    """Return whether a stack trace belongs to a failure, judging by message and type."""
     if trace.message:
         return trace.message in error.message
     return error.message in ("", "null") and (trace.type == error.type or error.type.endswith(WRAPPERS))

@@ -1,6 +1,6 @@
-"""The adapter for nREPL servers: our side of one REPL that speaks bencode over TCP.
+"""The adapter for nREPL servers, which exchange bencode over TCP.
 
-`connect` gives the adapter; `codriver.repls.contract.adapter` tells its guarantees. Source: nREPL documentation, "Ops".
+`codriver.repls.contract.adapter` lists the guarantees of an adapter. Source: nREPL documentation, "Ops".
 """
 
 from __future__ import annotations
@@ -42,17 +42,19 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 AFTER_INTERRUPT_S: Final = 2.0
-"""The time that an interrupted evaluation waits for its own `done`, which may have gone to another connection."""
+"""Seconds to wait for an interrupted evaluation's own `done`, which another connection may have received."""
 
 STARTED_S: Final = 5.0
-"""The time for a busy server to begin with sent code; an `idle` counts only after that time."""
+"""Seconds within which a busy server may not have started the code yet. Until then, `idle` is not believed."""
 
 BUSY_S: Final = 600.0
-"""The time that a server may be busy before it tells its abilities. Leaving sooner may cost the REPL: nbb answers when
-its running code is over, and ends if nobody takes the answer any more.
+"""Seconds to wait for a busy server to describe itself.
+
+Giving up earlier may kill the REPL: nbb answers once its running code ends, and exits if the connection is gone.
 """
 
 OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt came")
+"""The outcome of an interrupt that arrived after the evaluation had ended."""
 
 
 def connect_nrepl(
@@ -65,9 +67,9 @@ def connect_nrepl(
     record: SessionRecord | None = None,
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AbstractAsyncContextManager[Adapter]:
-    """The connector of the protocol nREPL: `address` is `host:port`. See `codriver.repls.contract.adapter.Connector`.
+    """Connect to the nREPL server at `address`, which is `host:port`. See `Connector`.
 
-    `record`: the record of open sessions; sessions recorded before are closed.
+    `record` is the record of open sessions. Sessions that an earlier connection left open are closed.
     """
     beat = Heartbeat() if is_remote else None
     endpoint = Endpoint.parse(address, found_by)
@@ -85,11 +87,11 @@ async def connect_accepted(
     accept: Callable[[str], Awaitable[AcceptedStream]],
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AsyncIterator[Adapter]:
-    """Return the adapter of a REPL that connects to us. `accept` asks the REPL at `address` to, and checks who did.
+    """Wait for a REPL to connect to Codriver, and yield its adapter. See `Connector`.
 
-    See `codriver.repls.contract.adapter.Connector`.
+    `accept` asks the REPL at `address` to connect, and checks who did.
     """
-    del is_remote, found_by  # the accepted stream is of this machine, and was checked
+    del is_remote, found_by  # the stream is local, and `accept` has checked its peer
     stream = await accept(address)
     async with connect(stream, listener=listener, workspace=workspace, hooks=hooks) as adapter:
         yield adapter
@@ -107,18 +109,16 @@ async def connect(  # all but the first are optional
     record: SessionRecord | None = None,
     hooks: AdapterHooks = NO_HOOKS,
 ) -> AsyncIterator[Adapter]:
-    """An adapter for the nREPL server at `endpoint`, or over an accepted stream: connected and probed.
+    """Connect to the nREPL server at `endpoint` or over an accepted stream, and yield its adapter.
 
-    Leaving the context closes it.
-
-    `op_timeout_s` bounds every op but an evaluation and the first, `describe`. Stack frames in files under `workspace`
-    count as the user's. With `beat`, a REPL that no longer answers is noticed even if the connection to a host in
-    between stands. `hooks`: what features add to the adapters of this server.
+    `op_timeout_s` limits every op except evaluations and the first `describe`. Stack frames in files below `workspace`
+    count as the user's. With `beat`, heartbeats detect a REPL that is gone although the connection to a host between is
+    still open. `hooks` has the additions of features.
 
     Raises:
-        ReplUnreachableError: no one listens there.
-        StrangeListenerError: the file that led there does not vouch for the listener.
-        NotAnReplError: the listener does not answer as an nREPL server does.
+        ReplUnreachableError: nothing listens at the address.
+        StrangeListenerError: the endpoint was read from a file, and the listener may belong to another user.
+        NotAnReplError: the server does not speak nREPL.
     """
     adapter: NreplAdapter | None = None
     async with cancelled_on_exit() as tasks:
@@ -159,10 +159,10 @@ async def _shake_hands(
         ops = read_ops(answer)
         if "eval" not in ops:
             raise sessions.refuse("it answers `describe` without naming an op `eval`")
-        if STORED_VALUE in ops:  # Codriver's own worker, which sets TCP_NODELAY
+        if STORED_VALUE in ops:  # Codriver's worker sets TCP_NODELAY
             connection.expect_no_delay()
         if SENSITIVE_OP in ops:
-            # This comes before anything that could be shown.
+            # The sensitive values must be known before anything can be displayed.
             await connection.request(SENSITIVE_OP, timeout_s=op_timeout_s)
         if "close" in ops:
             await sessions.close_left()
@@ -183,7 +183,7 @@ async def _shake_hands(
 
 
 class NreplAdapter(KernelOperations):
-    """Our side of one nREPL server, for the context of `connect`; `Adapter` describes the operations."""
+    """The connection to one nREPL server. `Adapter` describes the operations."""
 
     def __init__(
         self,
@@ -226,17 +226,17 @@ class NreplAdapter(KernelOperations):
         )
 
     async def end(self) -> None:
-        """End all running evaluations, when the connection has finished."""
+        """End all running evaluations after the connection was closed."""
         await self._evaluator.end()
         await self._tests.end()
 
     @property
     def profile(self) -> Profile:
-        """Return the probed capabilities of the REPL."""
+        """Return the capabilities that the probe found."""
         return self._probed.profile
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
-        """Send code to be run, form by form, or a file to be loaded."""
+        """Send code to be evaluated, form by form, or a file to be loaded."""
         if request.file:
             request = self._seam.laid_in(request)
         if request.kind == "run-tests":
@@ -262,7 +262,7 @@ class NreplAdapter(KernelOperations):
                 return Interruption("idle")
             return Interruption("requested", note="it was between two forms, and no further one is sent")
         if not self._dialect.interrupts_reads and NEED_INPUT in running.status:
-            await self.send_input("", session)  # the end of its input
+            await self.send_input("", session)  # end of input
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
         answer = await target.connection.request(support.op, timeout_s=self._op_timeout_s, **fields)
         status = frozenset().union(*(message.status for message in answer))
@@ -276,7 +276,7 @@ class NreplAdapter(KernelOperations):
             target.connection.end(running)
             note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
             if is_idle:
-                # As nREPL's session whose thread ended, with its flag left set: it would take code, and run none.
+                # An nREPL session may lose its thread and then accept code without ever running it.
                 target.is_deaf = bool(target.id) and not self._dialect.joins
                 note = "the REPL says that nothing runs, and never said how the evaluation ended: it may still run"
                 note += "; a new session goes on in the place of this one" if target.is_deaf else ""
@@ -288,7 +288,7 @@ class NreplAdapter(KernelOperations):
         return Interruption("interrupted", note=next(filter(None, (m.text("codriver/note") for m in answer)), None))
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Give `text` to code that reads from stdin in `session`."""
+        """Send `text` to code that reads stdin in `session`."""
         support = self._require("stdin")
         target = self._sessions.get(session)
         if target.running is not None:
@@ -296,8 +296,8 @@ class NreplAdapter(KernelOperations):
         receive = target.running.on_message if target.running else Reply(None, _drop).receive
 
         def on_message(message: Message) -> None:
-            # Some servers answer at once, some when the text was read, and one sends the evaluation's value under this
-            # id. The end of this op is not the end of the evaluation.
+            # Servers answer immediately or after the text was read, and one sends the value of the evaluation with this
+            # id. `done` of this op does not end the evaluation.
             receive(replace(message, status=message.status - {"done"}))
 
         exchange = target.connection.begin(on_message)
@@ -308,27 +308,27 @@ class NreplAdapter(KernelOperations):
             raise OpTimedOutError(support.op, self._op_timeout_s)
 
     async def call_seam(self, accessor: str, arguments: str) -> str:
-        """Return the answer of the application's seam, as JSON."""
+        """Call an accessor of the application's seam, and return its answer as JSON."""
         return await self._seam.call(accessor, arguments)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Open a separate session under `name`."""
+        """Open a separate session called `name`."""
         self._require("sessions")
         await self._sessions.open(name, shares_names=shares_names)
 
     async def close_session(self, name: str) -> None:
-        """End a session made by `open_session`; an unknown name is ignored."""
+        """Close a session opened by `open_session`. Unknown names are ignored."""
         if name not in CODRIVER_SESSIONS:
             await self._sessions.close(name)
 
     async def wait_closed(self) -> str:
-        """Wait until the connection is over and give the cause in words."""
+        """Wait until the connection is closed, and return the reason as text."""
         connection = self._main.connection
         await connection.closed.wait()
         return connection.cause or "the connection ended"
 
     async def subscribe_output(self) -> None:
-        """Ask for the output of threads outside of evaluations, if the server offers that."""
+        """Subscribe to the output of threads outside evaluations, if the server supports that."""
         op = next((op for op in OUTPUT_OPS if op in self._probed.ops), None)
         if op is None:
             return
@@ -346,4 +346,4 @@ class NreplAdapter(KernelOperations):
 
 
 def _drop(_evaluation: str | None, _event: object) -> None:
-    """Drop a server's answer about input that no one waited for."""
+    """Ignore a reply to input that nobody waits for."""

@@ -1,4 +1,4 @@
-"""The sessions that Codriver opened on a server, which are closed again, whatever becomes of the connection."""
+"""The sessions that Codriver has opened on a server, which are closed even if the connection is lost."""
 
 from __future__ import annotations
 
@@ -17,18 +17,21 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 FAREWELL_S: Final = 1.0
-"""The time that a connection's end waits for closing one session: nREPL 1.0 takes 0.1 s, and more if busy."""
+"""Seconds to wait for a session to close. nREPL 1.0 takes 0.1 s, and longer if it is busy."""
 MOST_SILENT: Final = 2
-"""After so many failed closes in a row no more are tried: the listener hangs."""
+"""Number of consecutive failures to close a session after which the listener is assumed to hang."""
 FAREWELLS_S: Final = 10.0
-"""The time for closing all sessions together."""
+"""Seconds to wait for all sessions to close."""
 
 AT_ONCE: Final = 8
-"""The number of connections that close an earlier connection's sessions."""
+"""Number of connections that concurrently close the sessions of an earlier connection."""
 
 
 class OpenedSessions:
-    """Our open sessions of the server at `address`. Lives as long as the adapter; `record` outlives the process."""
+    """Codriver's open sessions of the server at `address`, for as long as its adapter exists.
+
+    `record` is a file that outlives the process.
+    """
 
     def __init__(self, address: str, record: SessionRecord | None) -> None:
         self._address = address
@@ -37,10 +40,13 @@ class OpenedSessions:
         """The connection of each session, by id."""
 
     async def clone(self, connection: NreplConnection, *, timeout_s: float, **fields: Value) -> str | None:
-        """The id of a new session on `connection`; None if the server gives none. `fields` are the request's.
+        """Open a session on `connection`, and return its id, or None if the server sends none.
+
+        `fields` are added to the request.
 
         Raises:
-            OpTimedOutError, ReplDisconnectedError: as `NreplConnection.request`.
+            OpTimedOutError: the server did not answer in time.
+            ReplDisconnectedError: the connection ended first.
         """
         identity = _new_session(await connection.request("clone", timeout_s=timeout_s, **fields))
         if identity:
@@ -50,15 +56,16 @@ class OpenedSessions:
         return identity
 
     async def close(self, identity: str) -> None:
-        """Close a session; if the server is gone or silent, the session stays in the record."""
+        """Close a session. If the server is gone or does not answer, the session stays in the record."""
         connection = self._opened.get(identity)
         if connection is not None and await _is_closed(connection, identity):
             await self._forget(identity)
 
     async def close_all(self, main: NreplConnection | None, *, busy: Iterable[str]) -> None:
-        """Close every session, and by the connection `main` an earlier connection's sessions; in time, or never.
+        """Close every session, and use the connection `main` to close those that an earlier connection left.
 
-        Code runs in the `busy` ones: after a broken connection, this server's next one leaves them alone.
+        Code still runs in the `busy` sessions. If closing them fails, the next connection of this server leaves them
+        open.
         """
         opened = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:
@@ -68,10 +75,10 @@ class OpenedSessions:
             self._record.left(self._opened, busy=busy)
 
     async def close_left(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
-        """Close the sessions of an earlier connection in which nothing ran when it broke.
+        """Close the sessions of an earlier connection that were idle when it was lost.
 
-        This comes before any session is opened, so that several kills leave at most one does. Several connections by
-        `dial` do it at once, as nREPL keeps each busy for 0.1 s with a session.
+        This happens before any session is opened, so that repeated kills do not accumulate sessions. Several
+        connections made with `dial` work concurrently, because nREPL takes 0.1 s per session.
         """
         if self._record is None or not (left := await self._record.to_close(self._address, with_busy=False)):
             return
@@ -89,9 +96,9 @@ class OpenedSessions:
                 tasks.start_soon(close, left[number::AT_ONCE])
 
     async def _close(self, sessions: dict[str, NreplConnection]) -> None:
-        """Close sessions, each by a connection, as long as the server answers.
+        """Close sessions one after the other, as long as the server answers.
 
-        They are closed one after the other, as servers do anyway, and some mix up two requests at once.
+        Servers handle them in order anyway, and some confuse simultaneous requests.
         """
         silent = 0
         with anyio.move_on_after(FAREWELLS_S):
@@ -109,14 +116,14 @@ class OpenedSessions:
 
 
 async def _is_closed(connection: NreplConnection, identity: str) -> bool:
-    """Ask a server to close a session; whether the session is gone: closed now, or never there."""
+    """Close a session, and return whether it no longer exists."""
     try:
         await connection.request("close", timeout_s=FAREWELL_S, session=identity)
     except CodriverError:
-        return False  # nothing is left to close, or nobody to close it: leaving must not fail
+        return False  # the connection is gone, which must not prevent the adapter from closing
     return True
 
 
 def _new_session(messages: Sequence[Message]) -> str | None:
-    """Return the id of the session in the answer to `clone`."""
+    """Return the id of the new session in the reply to `clone`."""
     return next((identity for message in messages if (identity := message.text("new-session"))), None)

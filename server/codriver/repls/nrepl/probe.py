@@ -1,6 +1,7 @@
-"""The probe of a REPL's capabilities: `describe` is asked, then expressions are evaluated that change nothing.
+"""The probe of a REPL's capabilities, which sends `describe` and evaluates expressions without side effects.
 
-Never from names or versions: one server says it is another, and a third gives Clojure's version without being Clojure.
+Names and versions are not trusted. One server claims to be another, and a third reports Clojure's version without being
+Clojure.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ if TYPE_CHECKING:
     from codriver.wire.bencode import Value
 
 PROBE_S: Final = 10.0
-"""Time for one probe. A server that needs longer for a constant is busy."""
+"""Seconds to wait for each probe. A server that takes longer for a constant is busy."""
 
 ATTACH_NEEDED_FROM_JAVA: Final = 21
-"""The first JDK that can stop a thread only through an agent attached to its process. Source: nREPL 1.3."""
+"""The first JDK in which only an agent attached to the process can stop a thread. Source: nREPL 1.3."""
 
 ON_ROOT: Final = frozenset({"clojure", "babashka"})
-"""The dialects in which a plain thread prints to the process's standard output instead of the evaluation's."""
+"""Dialects in which new threads print to the process's standard output instead of the evaluation's."""
 TERMINAL: Final = "where that REPL was started: nREPL 1.1 or newer would forward it"
+"""Where the output of such threads appears, as text for a note."""
 
 OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "evaluate": ("eval",),
@@ -52,7 +54,7 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "drift": ("codriver/drift", "codriver/loaded"),
     "restore": ("codriver/restore",),
 }
-"""By capability, the ops that give it, the best first. Source: nREPL and cider-nrepl documentation, "Ops"."""
+"""The ops that provide each capability, in order of preference. Source: nREPL and cider-nrepl documentation, "Ops"."""
 
 MISSING: Final[Mapping[str, str]] = {
     "restart": "start the REPL with `codriver serve --repl COMMAND`: what codriver started it can restart",
@@ -69,18 +71,20 @@ MISSING: Final[Mapping[str, str]] = {
     "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
     "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
 }
-"""By capability, the way to get it, in one line; without such a way, the alternative."""
+"""One-line hints on how to get each capability, or what to do without it."""
 
 CIDER: Final = (
     "start nREPL with cider-nrepl: add cider/cider-nrepl to its dependencies, and "
     "--middleware '[cider.nrepl/cider-middleware]' to its command"
 )
+"""How to get the capabilities of cider-nrepl."""
 BY_CIDER: Final[Mapping[str, str]] = {
     "complete": CIDER,
     "lookup": CIDER,
     "macroexpand": CIDER,
     "test": f"run the project's test command in a shell, or {CIDER}",
 }
+"""Hints for capabilities that cider-nrepl provides."""
 MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "clojure": BY_CIDER,
     "unknown": BY_CIDER,
@@ -95,11 +99,11 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "basilisp": {"drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file"},
 }
-"""By dialect, the differing lines of the other table."""
+"""Hints for dialects that need different ones."""
 
 
 def missing(capability: str, dialect: str) -> str | None:
-    """Return the line on the way for a REPL of a dialect to get a capability."""
+    """Return the hint on how a REPL of this dialect gets a capability."""
     if capability == "seam":
         return seam_providers.WAYS.get(dialect, seam_providers.NO_WAY)
     return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
@@ -107,27 +111,29 @@ def missing(capability: str, dialect: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A profile, and the facts needed to talk to its server."""
+    """The profile of a REPL, and what is needed to talk to its server."""
 
     profile: Profile
     ops: frozenset[str]
-    """The server's ops, as listed by `describe`."""
+    """The ops that `describe` lists."""
     dialect: Dialect
     honours_print_limits: bool
     stores_print_limits: bool
-    """Whether a session keeps limits told once, for requests without any."""
+    """Whether a session remembers print limits for later requests without limits."""
     accepts_positions: bool
-    """Whether `line` and `column` may be sent along. The nREPL before 0.3, `clojure.tools.nrepl`, opens a class of Java
-    for them, which Java 16 and later forbid: its thread dies, and the evaluation never ends.
+    """Whether requests may contain `line` and `column`.
+
+    nREPL before 0.3, `clojure.tools.nrepl`, accesses a Java class for them that Java 16 and later close. Its thread
+    then dies, and the evaluation never ends.
     """
     file_evaluator: str | None = None
-    """The function sent along as `eval` with code of a file; None if the server takes none."""
+    """The function sent as `eval` with code of a file, or None if the server does not support that."""
     seam: seam_providers.Found | None = None
-    """The seam of an application, asked by evaluation."""
+    """The seam of an application that is called by evaluating code."""
 
 
 def read_ops(answer: Sequence[Message]) -> frozenset[str]:
-    """Return the ops that `describe` lists, as the keys of a map or as a list; empty without any."""
+    """Return the ops that `describe` lists as a list or as the keys of a map."""
     for message in answer:
         listed = message.fields.get("ops")
         if isinstance(listed, dict) and listed:
@@ -138,7 +144,7 @@ def read_ops(answer: Sequence[Message]) -> frozenset[str]:
 
 
 def read_versions(answer: Sequence[Message]) -> dict[str, str]:
-    """Return the server's versions, as text by name. Only shown to people."""
+    """Return the versions that the server reports, by name. They are only displayed."""
     versions: dict[str, str] = {}
     for message in answer:
         for name, version in as_map(message.fields.get("versions")).items():
@@ -149,11 +155,11 @@ def read_versions(answer: Sequence[Message]) -> dict[str, str]:
 
 
 OUTSIDE_NAMED: Final = 5
-"""The number of packages named: enough to recognise their owner."""
+"""Maximum number of packages named in a note, which is enough to recognize where they are from."""
 
 
 def read_outside(answer: Sequence[Message]) -> str | None:
-    """The sentence on packages found outside the project's working tree, by our worker's word; None without any."""
+    """Describe the packages that the worker found outside the project's working tree, or return None."""
     found: dict[str, object] = {}
     for message in answer:
         found.update(as_map(message.fields.get("codriver/outside")))
@@ -168,7 +174,7 @@ def read_outside(answer: Sequence[Message]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The application that a REPL runs in, as the worker describes it."""
+    """The application in which a REPL runs, as the worker describes it."""
 
     name: str
     """A short name, such as `manage` or `shop`."""
@@ -177,7 +183,7 @@ class Application:
 
     @property
     def note(self) -> str:
-        """Return a sentence for whoever uses the REPL."""
+        """Return a note for users of the REPL."""
         return (
             f"runs in the application {self.program}, process {self.process_id}: its modules are live, and its prints "
             "stay its own"
@@ -185,7 +191,7 @@ class Application:
 
 
 def read_application(answer: Sequence[Message]) -> Application | None:
-    """Return the application that the worker runs in; None for a REPL that is no part of an application."""
+    """Return the application in which the worker runs, or None if the REPL is a process of its own."""
     for message in answer:
         app = as_map(message.fields.get("codriver/app"))
         if app:
@@ -202,9 +208,9 @@ async def probe(
     ops: frozenset[str],
     added: Sequence[ServerCapability] = (),
 ) -> ProbeResult:
-    """Find out the dialect and the abilities of the server behind `connection`. `answer` is its answer to `describe`.
+    """Determine the dialect and capabilities of a server. `answer` is its reply to `describe`.
 
-    The sessions used for this are in `opened` while they exist. `added`: the capabilities of features.
+    The sessions that the probe opens are registered in `opened`. `added` has the capabilities of features.
 
     Raises:
         ReplDisconnectedError: the connection ended first.
@@ -257,13 +263,13 @@ async def probe(
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
-    """The dialect that answers its own question, and its answer; the ops decide the order of questions.
+    """Return the first dialect whose expression evaluates to its facts, and the facts. The ops decide the order.
 
-    A busy server must not count as unknown for the whole connection: silent questions are asked once more as soon as
-    another had an answer.
+    A busy server must not count as unknown for the lifetime of the connection. Expressions that timed out are sent
+    again if another one was answered.
 
     Raises:
-        OpTimedOutError: no question had an answer.
+        OpTimedOutError: no expression was answered.
     """
     likely: tuple[Dialect, ...]
     if any(op.startswith(dialects.WORKER_OPS) for op in ops):
@@ -294,10 +300,10 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
 
 
 async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: str) -> object:
-    """Return the data of `expression`; None if this dialect gives none.
+    """Evaluate `expression` and return its data, or None if it fails in this dialect.
 
     Raises:
-        OpTimedOutError: no answer came in time.
+        OpTimedOutError: no reply was received in time.
     """
     messages = await connection.request("eval", timeout_s=PROBE_S, code=dialect.json_code(expression))
     printed = [value for message in messages if (value := message.text("value")) is not None]
@@ -310,7 +316,7 @@ async def _evaluate(connection: NreplConnection, dialect: Dialect, expression: s
 
 
 async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapping[str, object]) -> int | None:
-    """Return the server's process: from its facts, else by the dialect's question, if there is one."""
+    """Return the id of the server's process from its facts or by evaluating the dialect's expression."""
     process_id = as_int(facts.get("pid"))
     if process_id is None and dialect.process_id:
         with suppress(OpTimedOutError):
@@ -319,7 +325,7 @@ async def _process_id(connection: NreplConnection, dialect: Dialect, facts: Mapp
 
 
 async def _runs(connection: NreplConnection, code: str) -> bool:
-    """Return whether code runs without a failure. A server too busy to tell counts as one in which it does."""
+    """Return whether code runs without an error. A timeout counts as success."""
     try:
         messages = await connection.request("eval", timeout_s=PROBE_S, code=code)
     except OpTimedOutError:
@@ -330,7 +336,7 @@ async def _runs(connection: NreplConnection, code: str) -> bool:
 async def _probe_print_limits(
     connection: NreplConnection, dialect: Dialect, opened: OpenedSessions, ops: frozenset[str]
 ) -> tuple[bool, bool]:
-    """Two answers: whether limits are honoured, and whether a session keeps them afterwards."""
+    """Return whether print limits are honoured, and whether a session remembers them."""
     if dialect.print_limits is None:
         return False, False
     knows_defaults = STORED_VALUE in ops
@@ -352,7 +358,7 @@ async def _probe_print_limits(
 
 
 async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str | None:
-    """The function by which the server evaluates code of a file so that the file's name is compiled in."""
+    """Return the function that makes the server compile a file's name into its code, or None if it has no effect."""
     if dialect.file_evaluator is None:
         return None
     name = "codriver_probe.clj"
@@ -369,7 +375,7 @@ async def _probe_evaluator(connection: NreplConnection, dialect: Dialect) -> str
 
 
 async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
-    """Return true if the value of an `eval` with such fields is cut."""
+    """Return whether `eval` with these fields cuts the value."""
     messages = await connection.request("eval", timeout_s=PROBE_S, **fields)
     return any("..." in (message.text("value") or "") for message in messages)
 
@@ -377,7 +383,7 @@ async def _cuts(connection: NreplConnection, **fields: Value) -> bool:
 async def _probe_isolation(
     connection: NreplConnection, opened: OpenedSessions, ops: frozenset[str]
 ) -> Literal["session", "none"]:
-    """Return whether one session's `*1` is unknown in another."""
+    """Return `session` if one session's `*1` is invisible in another."""
     if "clone" not in ops:
         return "none"
     try:

@@ -1,6 +1,7 @@
-"""The fields of the requests that evaluate, for one nREPL server: only those that the server understands.
+"""The fields of requests that evaluate code, limited to those that the server understands.
 
-Sources: nREPL documentation, "Ops", `eval` and `load-file`; fields of Codriver's own worker begin with `codriver/`.
+Source: nREPL documentation, "Ops", `eval` and `load-file`. Fields that start with `codriver/` are for Codriver's
+worker.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
 
 
 def defines_its_namespace(request: Request) -> bool:
-    """Return whether the code begins with the `ns` form of the very namespace that the request names."""
+    """Return whether the code starts with the `ns` form of the namespace that the request names."""
     first = request.sent_forms[0].text
     return request.namespace is not None and "ns" in first and namespace_of(Document(first)) == request.namespace
 
 
 def preserve_loaders(session: NreplSession, code: str) -> None:
-    """Have the class loaders of a session stay, from the first code on that mentions one."""
+    """Preserve the class loaders of a session once its code mentions one."""
     if not session.preserves_loaders and "Loader" in code:
         session.preserves_loaders, session.prints_to = True, None
 
 
 class RequestFields:
-    """The fields for one server. Lives as long as its adapter.
+    """Builds the fields of requests to one server.
 
-    `accepts_origin`: whether the application's events there name an evaluation by the origin in its request.
+    `accepts_origin` returns whether the application's events identify an evaluation by the origin in its request.
     """
 
     def __init__(self, probed: ProbeResult, undo_records: UndoRecords, *, accepts_origin: Callable[[], bool]) -> None:
@@ -48,10 +49,10 @@ class RequestFields:
         self._accepts_origin = accepts_origin
 
     def check(self, code: str) -> None:
-        """Check that the server takes such code.
+        """Check that the server can process the code.
 
         Raises:
-            RefusedError: it would break on it.
+            RefusedError: the code would break the server.
         """
         limit = self._dialect.unsafe_bytes
         if limit is None or code.isascii():
@@ -71,7 +72,7 @@ class RequestFields:
         session: NreplSession,
         rewrite: Rewrite | None = None,
     ) -> dict[str, Value]:
-        """Return fields that evaluate one form of a request in a session, in a recording if there is one."""
+        """Return the fields that evaluate one form of a request in a session, changed by `rewrite` if it is set."""
         fields: dict[str, Value] = {"code": form.text, **self._of_any(request, limits, session, rewrite)}
         if request.frame is not None:
             fields["frame"] = request.frame
@@ -92,7 +93,7 @@ class RequestFields:
         return rewrite(fields) if rewrite is not None else fields
 
     def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
-        """Return fields that load a whole file in a session."""
+        """Return the fields that load a whole file in a session."""
         path = request.file or ""
         fields: dict[str, Value] = {
             "file": request.code,
@@ -107,13 +108,16 @@ class RequestFields:
         return fields
 
     def are_stored(self, limits: PrintLimits) -> bool:
-        """Whether a session remembers these limits from request to request: only defaults, never a call's own."""
+        """Return whether a session remembers these limits.
+
+        It remembers defaults, but not limits set for one request.
+        """
         return self._probed.stores_print_limits and not (limits.is_length_explicit or limits.is_depth_explicit)
 
     def _of_any(
         self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
     ) -> dict[str, Value]:
-        """Print limits, the hold that the request belongs to, and its origin."""
+        """Return the fields that all requests have in common: print limits, extras, the undo record, and the origin."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
             stores = STORED_VALUE in self._probed.ops

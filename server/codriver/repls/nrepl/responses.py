@@ -1,8 +1,8 @@
-"""Replies of nREPL servers, checked and read into one shape: to forms, to ops, and to our own questions.
+"""Replies of nREPL servers, converted to a common form.
 
-nREPL nests a symbol under `info`, cider-nrepl and others give its parts flat; completions are maps or texts; nothing
-found is a status, an empty list, or nothing at all. Answers to our own questions come as JSON under the same names. A
-check refuses the reply of a REPL that lacks a capability, or failed.
+nREPL nests a symbol in `info`, while cider-nrepl and others return its fields directly. Completions are maps or
+strings. A symbol that is not found is a status, an empty list, or nothing. Codriver's programs answer in JSON with the
+same names.
 """
 
 from __future__ import annotations
@@ -42,30 +42,33 @@ if TYPE_CHECKING:
 
 
 ERR_CHARS: Final = 64 * 1024
-"""The characters at the end of `err` that are kept to read a failure from: more than any traceback seen."""
+"""Number of characters of `err` that are kept for parsing a failure. It exceeds any known traceback."""
 
 TRUNCATED: Final = "nrepl.middleware.print/truncated"
+"""The status of a value that the server cut."""
 NEED_INPUT: Final = "need-input"
+"""The status of an evaluation that waits for input."""
 BACKGROUND: Final = "codriver/background"
-"""The op by which Codriver's worker evaluates on a thread of its own."""
+"""The worker's op that evaluates on a new thread."""
 DECLINED: Final = (
     "start_repl() started no REPL: this process is a REPL that Codriver started, and not your application's own"
 )
+"""The note on a call of `start_repl()` that has no effect."""
 FRAME: Final = "codriver/frame"
-"""The op by which Codriver's worker evaluates in a frame of an error."""
+"""The worker's op that evaluates in a frame of an error."""
 OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscribe")
-"""Ops for the output of threads outside of evaluations, the best first."""
+"""Ops that forward the output of threads outside evaluations, in order of preference."""
 STORED_VALUE: Final = "codriver/value"
-"""The op of Codriver's worker for a part of a cut value that it keeps."""
+"""The worker's op that returns a part of a stored value."""
 
 SEAM_OP: Final = "codriver/seam"
-"""The op of Codriver's worker that asks the application's seam; also the field of its answer."""
+"""The worker's op that calls the application's seam, and the field of its reply."""
 
 APP_EVENTS: Final = "codriver/app-events"
-"""The field in which the worker pushes the application's events to subscribers."""
+"""The field in which the worker sends events of the application to subscribers."""
 
 SENSITIVE_OP: Final = "codriver/sensitive"
-"""The op that has Codriver's worker tell texts at sensitive paths; also the field of these messages."""
+"""The op that makes the worker send the values at sensitive paths, and the field of those messages."""
 
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
@@ -73,7 +76,7 @@ _CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 
 
 class Reply:
-    """The answer to one evaluating request. Lives as long as messages about it may come."""
+    """The replies to one request, from its start until no more messages about it can be received."""
 
     def __init__(
         self,
@@ -84,9 +87,9 @@ class Reply:
     ) -> None:
         self._evaluation = evaluation
         self._reports = reports
-        """The names of features' reports, by the fields that carry them."""
+        """The names of features' reports, by the fields that contain them."""
         self._limits = limits
-        """The print limits, for a REPL that cuts values without telling."""
+        """The print limits, for a REPL that cuts values without reporting it."""
         self._listener = listener
         self._err = ""
         self._ex: str | None = None
@@ -96,9 +99,9 @@ class Reply:
         self.namespace: str | None = None
         self.values: list[str] = []
         self.cut = ""
-        """The omissions of the last value, in words, if the REPL does not keep the value by itself."""
+        """A description of what was cut from the last value, if the REPL does not store the value itself."""
         self.left_out = 0
-        """Bytes of its texts that were not held."""
+        """The number of bytes of text that were discarded."""
         self.is_failed = False
         self._edited = ""
         self._directory = ""
@@ -106,9 +109,10 @@ class Reply:
         self._is_declined = False
 
     def receive(self, message: Message) -> None:
-        """Pass on the parts of `message` in order: output, value, request for input.
+        """Report the contents of `message` to the listener: output, then the value, then a request for input.
 
-        Messages after `done` are passed on too, a value as a late one, and do not change the ending.
+        After `done`, output and values are still reported, but do not change the ending. Such values are marked as
+        late.
         """
         if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
             self._pass_on_events(frame)
@@ -137,7 +141,7 @@ class Reply:
         if "codriver/error" in message.fields:
             self._parts = as_map(message.fields["codriver/error"]) or self._parts
         self.status |= message.status
-        # `error` also stands beside `done` of an interrupt's own answer; `interrupted` then tells the outcome.
+        # The reply to an interrupt may have `error` next to `done`. `interrupted` then decides the outcome.
         self.is_failed = self.is_failed or bool(self._ex or self._parts or FAILED & message.status)
         if value is not None:
             self.values.append(value[:ERR_CHARS])
@@ -158,7 +162,7 @@ class Reply:
         self._listener(self._evaluation, Output(stream, text))
 
     def _pass_on_events(self, text: str) -> None:
-        """Pass on the application's events, which belong to no evaluation. Data that are no frame are dropped."""
+        """Report events of the application, which belong to no evaluation. Invalid frames are ignored."""
         try:
             frame = json.loads(text)
         except (ValueError, RecursionError):
@@ -179,7 +183,7 @@ class Reply:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes on edited files, on loads that differ from a fresh import, on the folder, and on output not held."""
+        """Return notes on edited files, differences from a fresh import, the working directory and discarded output."""
         words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
         edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
         moved = f"{self._directory} is the working folder of everybody in this REPL now, where relative paths begin"
@@ -189,28 +193,28 @@ class Reply:
 
     @property
     def is_over(self) -> bool:
-        """Return whether the server said that it is finished with the request."""
+        """Return whether the server has finished the request."""
         return "done" in self.status
 
     @property
     def is_interrupted(self) -> bool:
-        """Return whether the server said that it interrupted the evaluation."""
+        """Return whether the server has interrupted the evaluation."""
         return "interrupted" in self.status
 
     @property
     def failure(self) -> SentFailure:
-        """Return the parts of the failure as sent."""
+        """Return the parts of the failure as the server sent them."""
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
 
 
 def read_sensitive(message: Message) -> SensitiveSeen:
-    """Return the texts that a worker declares sensitive."""
+    """Return the values that a worker reports as sensitive."""
     rows = map(as_list, as_list(message.fields[SENSITIVE_OP]))
     return SensitiveSeen(tuple([(as_text(row[0]) or "", as_text(row[1]) or "") for row in rows if len(row) == 2]))
 
 
 def cut_in(text: str, limits: PrintLimits) -> str:
-    """Return the omissions in a Lisp's printed value, in words, from its marks outside of strings."""
+    """Describe what print limits cut from a Lisp value, judging by the marks outside its strings."""
     if limits.max_length is not None and " ..." in text and _CUT_LENGTH.search(_STRING.sub('""', text)):
         return f"more than {limits.max_length}"
     if limits.max_depth is not None and "#" in text and _CUT_LEVEL.search(_STRING.sub('""', text)):
@@ -219,7 +223,7 @@ def cut_in(text: str, limits: PrintLimits) -> str:
 
 
 def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
-    """Return the part of a kept value in a worker's answer, or the reason why there is none."""
+    """Return the part of a stored value in a worker's reply, or the reason why it is missing."""
     for message in answer:
         if (text := message.text("value")) is not None:
             is_cut = TRUNCATED in message.status
@@ -228,7 +232,7 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
 
 
 def read_stored(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
-    """Return the part of a kept value in the answer to our own question, or the reason why there is none."""
+    """Return the part of a stored value in the reply of Codriver's program, or the reason why it is missing."""
     text = as_text(fields.get("text"))
     if text is None:
         return as_text(fields.get("missing")) or "it was not told"
@@ -238,7 +242,7 @@ def read_stored(fields: Mapping[str, object], part: ValuePart) -> adapter_values
 
 
 def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
-    """Return the omissions of a value that the REPL keeps, in words. The REPL tells the limits that its user set."""
+    """Describe what was cut from a stored value. The reply contains limits that the user set in the REPL."""
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
     result = replace(
         limits,
@@ -250,13 +254,16 @@ def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> st
 
 
 def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
-    """The elements left out, in words, by the count of all if that is known; `seen`: the printed text."""
+    """Describe the elements that were cut, with their number if `count` is known.
+
+    `seen` is the description for an unknown number.
+    """
     end = start + (limits.max_length or 0)
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
 
 def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
-    """The parts of the symbol in an answer of `lookup` or `info`; without a name for an unknown symbol."""
+    """Return the fields of the symbol in a reply to `lookup` or `info`. They have no name if the symbol is unknown."""
     fields: dict[str, object] = {}
     for message in answer:
         fields.update(as_map(message.fields.get("info")) or message.fields)
@@ -264,7 +271,7 @@ def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
 
 
 def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
-    """Return the run in a report of cider-nrepl's `test`: results by namespace and test, and a summary."""
+    """Convert a report of cider-nrepl's `test` op, which has results by namespace and test, and a summary."""
     results: list[TestResult] = []
     summary: Mapping[str, object] = {}
     times: list[TestTime] = []
@@ -281,10 +288,10 @@ def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
 
 
 def require(profile: Profile, capability: str) -> Capability:
-    """Return the REPL's support of `capability`.
+    """Return how the REPL supports `capability`.
 
     Raises:
-        CapabilityMissingError: the REPL has no support for the capability.
+        CapabilityMissingError: the REPL does not support it.
     """
     if (support := profile.capabilities.get(capability)) is None:
         raise CapabilityMissingError(capability, profile.missing.get(capability))
@@ -292,10 +299,10 @@ def require(profile: Profile, capability: str) -> Capability:
 
 
 def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
-    """Return the data in an answer to our own code.
+    """Return the data in the reply to one of Codriver's programs.
 
     Raises:
-        EvaluationFailedError: the code failed, or printed something else.
+        EvaluationFailedError: the program failed, or its value is not valid data.
     """
     check(what, answer, dialect)
     printed = [value for message in answer if (value := message.text("value")) is not None]
@@ -308,10 +315,10 @@ def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
 
 
 def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
-    """Refuse an answer that tells a failure.
+    """Check that a reply reports no failure.
 
     Raises:
-        EvaluationFailedError: the answer tells a failure.
+        EvaluationFailedError: the reply reports a failure.
     """
     if not any(message.is_failed for message in answer):
         return

@@ -1,7 +1,7 @@
-"""Questions to an application by its seam.
+"""Queries to an application through its seam.
 
-An application that was missing when the REPL was connected is searched after code that may have loaded it, before the
-end of that code is reported. So it is known when the caller reads on.
+If no application was found when the REPL was connected, it is searched again after code that may have loaded one. The
+search precedes the report of that code's end, so the caller can use the application immediately.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.session_pool import SessionPool
     from codriver.wire.bencode import Value
 
-    """A way to put a question, in a session and with the namespace in which its names are read."""
 
 SEAM: Final = "the application's seam"
 _SHOW_MESSAGES: Final = frozenset({"clojure", "hy"})
 
 
 class SeamQueries:
-    """The questions to the seam of the application in one REPL. Lives as long as its adapter."""
+    """Calls the seam of the application in one REPL, for as long as its adapter exists."""
 
     def __init__(self, sessions: SessionPool, probed: ProbeResult, listener: Listener, *, op_timeout_s: float) -> None:
         self._sessions = sessions
@@ -47,12 +46,17 @@ class SeamQueries:
         self._search = None if self._is_native else seam_providers.search_expression(probed.dialect.name)
         self._found = probed.seam
         self._streams: dict[str, _Stream] = {}
-        """The event streams, by the id of their subscription."""
+        """The event streams by the id of their subscription."""
         self._listener = listener
         self._op_timeout_s = op_timeout_s
 
     async def call(self, accessor: str, arguments: str) -> str:
-        """Return the answer to an accessor, as JSON."""
+        """Call an accessor, and return its answer as JSON.
+
+        Raises:
+            CapabilityMissingError: no application has installed the seam.
+            EvaluationFailedError: the call failed.
+        """
         if self._is_native:
             return await self._call_op(accessor, arguments)
         if self._found is None:
@@ -71,7 +75,7 @@ class SeamQueries:
         return answer
 
     def laid_in(self, request: Request) -> Request:
-        """The request to load a file; for our package in a REPL that loads no Python, the code that loads it."""
+        """Replace a request to load `codriver_seam` in a REPL that cannot load Python by the code that loads it."""
         code = seam_providers.laying_in(self._dialect.name, request.file)
         if code is None:
             return request
@@ -79,7 +83,7 @@ class SeamQueries:
 
     @property
     def accepts_origin(self) -> bool:
-        """True on the JVM and in Hy: their nREPLs show the message to evaluated code, and our seam reads it there."""
+        """Return whether the seam can read the origin from the request, as nREPL on the JVM and in Hy allows."""
         found = self._found
         return (
             found is not None
@@ -89,19 +93,19 @@ class SeamQueries:
 
     @property
     def is_first(self) -> bool:
-        """Return true if sensitive texts are requested before code runs: our worker tells them by itself."""
+        """Return whether sensitive values must be queried before code runs. Codriver's worker sends them by itself."""
         found = self._found
         return found is not None and not self._is_native and seam_providers.reports_sensitive(found.provider)
 
     async def before(self) -> None:
-        """Learn the texts at sensitive paths, before code that may show them. Never raises."""
+        """Learn the values at sensitive paths before code that may display them. Never raises."""
         if self.is_first and not self._is_busy:
             await learn_sensitive(self.call, self._listener)
 
     def is_last(self, request: Request) -> bool:
-        """True if an application is looked for after a request: none is known, and its code may have loaded one.
+        """Return whether to search for an application after a request because its code may have loaded one.
 
-        The effect of a file is not visible in the request that loads it.
+        A request to load a file does not show the file's effect, so the answer for those is always yes.
         """
         if self._found is not None or self._search is None:
             return False
@@ -113,10 +117,10 @@ class SeamQueries:
             await self.find_application()
 
     async def find_application(self) -> None:
-        """Ask whether an application shows itself, unless the REPL is busy and would not answer.
+        """Search for an application that has installed the seam, unless the REPL is too busy to answer.
 
         Raises:
-            EvaluationFailedError: the REPL failed in answering.
+            EvaluationFailedError: the search failed.
         """
         if self._search is None or self._is_busy:
             return
@@ -128,7 +132,7 @@ class SeamQueries:
 
     @property
     def _is_busy(self) -> bool:
-        """Return true while the REPL runs code and would not answer."""
+        """Return whether the REPL is running code and would not answer."""
         connection = self._sessions.get(MAIN_SESSION).connection
         return connection.is_waiting and not self._dialect.answers_while_busy
 
@@ -145,7 +149,7 @@ class SeamQueries:
         return seam_answer
 
     async def _subscribe(self, provider: Provider, code: str) -> str:
-        """Subscribe by evaluating a form, whose output brings the frames as long as the subscription stands."""
+        """Subscribe by evaluating a form. Its output contains the frames while the subscription lasts."""
         tool = await self._sessions.open(TOOL_SESSION)
         stream = _Stream(tool.connection, self._listener)
         try:
@@ -179,7 +183,7 @@ class SeamQueries:
 
 
 class _Stream:
-    """The output of a subscribing form, in which frames of events come, also after its evaluation."""
+    """The output of a form that subscribes, which contains frames of events even after its evaluation."""
 
     def __init__(self, connection: NreplConnection, listener: Listener) -> None:
         self.frames = FrameReader()
@@ -189,10 +193,10 @@ class _Stream:
         self._exchange = connection.begin(self._receive)
 
     async def begin(self, fields: dict[str, Value], *, timeout_s: float) -> list[Message]:
-        """Send the form; the messages that answer it.
+        """Send the form, and return the replies up to its end.
 
         Raises:
-            OpTimedOutError: no answer came in time.
+            OpTimedOutError: the form did not end in time.
         """
         connection, exchange = self._connection, self._exchange
         connection.retain(exchange)
@@ -204,12 +208,12 @@ class _Stream:
         raise OpTimedOutError("eval", timeout_s)
 
     def end(self) -> None:
-        """Treat later messages like those of any ended evaluation."""
+        """Treat later messages like those of any finished evaluation."""
         self._connection.end(self._exchange)
         self._connection.forget(self._exchange)
 
     def _receive(self, message: Message) -> None:
-        """Pass on frames, and other output as no one's; all else is the form's answer."""
+        """Report frames and output to the listener. All other messages are replies to the form."""
         text = message.text("out")
         for found in self.frames.feed(text) if text else ():
             self._listener(None, Output("out", found) if isinstance(found, str) else AppEvents(found))

@@ -1,4 +1,4 @@
-"""The sessions of one nREPL server: clones if the server keeps them apart, else connections of their own."""
+"""The sessions of one nREPL server, which are clones or, if the server does not isolate them, connections."""
 
 from __future__ import annotations
 
@@ -29,45 +29,45 @@ if TYPE_CHECKING:
 
 
 class Stoppable(Protocol):
-    """An evaluation, as far as an interrupt knows it."""
+    """An evaluation that can be told to stop."""
 
     is_stopping: bool
-    """Whether an interrupt came, so that no further form is sent."""
+    """Whether an interrupt was requested, so that no further form is sent."""
 
 
 @dataclass(slots=True, eq=False)
 class NreplSession:
-    """One session: its connection and, if the server has sessions, its id there."""
+    """A session with its connection and, if the server has sessions, its id."""
 
     name: str
     connection: NreplConnection
     id: str | None = None
     shared_id: str | None = None
-    """The id of the session whose names it shares, if not its own."""
+    """The id of the session whose names this session uses, if they are not its own."""
     namespace: str | None = None
-    """The namespace of the next evaluation, as far as the server told."""
+    """The namespace of the next evaluation, if the server has reported it."""
     turn: Turn = field(default_factory=Turn)
-    """The turn, taken during an evaluation."""
+    """The turn, which is acquired during an evaluation."""
     evaluation: Stoppable | None = None
-    """The evaluation that was started in it and has not ended."""
+    """The evaluation that was started in this session and has not ended."""
     running: Exchange | None = None
-    """The exchange of the request that runs now: an evaluation has none between two forms, a test run has one alone."""
+    """The exchange of the running request. It is None between the forms of an evaluation."""
     prints_to: PrintLimits | None = None
-    """The print limits for requests without limits."""
+    """The print limits that the server applies to requests without limits."""
     preserves_loaders: bool = False
-    """True once code in the session may hold a class loader of its evaluations, so that no loader is unlinked."""
+    """Whether code in the session may use the class loader of its evaluations, so that none may be discarded."""
     is_in_file: bool = False
     """Whether the last evaluated code was a file's."""
     unprinted: int = 0
-    """The number of requests evaluated without a value from our printer."""
+    """The number of requests that were evaluated without a value from Codriver's printer."""
     is_deaf: bool = False
-    """Whether the server runs nothing in it any more: it said so while it owed the end of an evaluation."""
+    """Whether the server no longer runs code in this session, although it still owes the end of an evaluation."""
     failure: SentFailure | None = None
-    """The last failure, if the server sends the trace with it."""
+    """The last failure, if the server sends its trace with it."""
 
     @property
     def names_id(self) -> str:
-        """Return the id of the session with the names of this one; blank before either exists."""
+        """Return the id of the session with this session's names, or "" if the server has no sessions."""
         return self.shared_id or self.id or ""
 
     def address(self) -> dict[str, Value]:
@@ -76,7 +76,7 @@ class NreplSession:
 
 
 class SessionPool:
-    """All sessions of one adapter, by name. Lives as long as the adapter."""
+    """The sessions of one adapter by name."""
 
     def __init__(
         self,
@@ -94,19 +94,19 @@ class SessionPool:
         self._sessions: dict[str, NreplSession] = {}
         self._reading: set[anyio.CancelScope] = set()
         self.opened = OpenedSessions(str(endpoint), record)
-        """The open sessions, also those for a single question: their opener closes them."""
+        """All open sessions, including temporary ones that their opener closes."""
         self._opening = anyio.Lock()
         self._is_closed = False
         self.dialect: Dialect | None = None
-        """The dialect, set once known; the main session is opened before that."""
+        """The dialect. It is unknown while the main session is opened."""
         self.prints_by: dict[str, Value] = {}
-        """The fields of our own requests by which the REPL uses our printer, if there is one."""
+        """The fields that make the REPL use Codriver's printer for Codriver's own requests, if there is one."""
 
     def get(self, name: str) -> NreplSession:
         """Return the open session `name`.
 
         Raises:
-            ReplDisconnectedError: all sessions were closed.
+            ReplDisconnectedError: the pool is closed.
             SessionNotOpenError: the session is not open.
         """
         if self._is_closed:
@@ -117,35 +117,35 @@ class SessionPool:
 
     @property
     def main(self) -> NreplSession:
-        """Return the main session, once it is open."""
+        """Return the main session."""
         return self.get(MAIN_SESSION)
 
     async def open_main(self, *, connect_timeout_s: float) -> NreplSession:
-        """Return the main session, on the first connection.
+        """Open the first connection, and return the main session.
 
         Raises:
-            ReplUnreachableError: no one listens.
+            ReplUnreachableError: nothing listens at the address.
         """
         connection = await self._dial(connect_timeout_s)
         session = self._sessions[MAIN_SESSION] = NreplSession(MAIN_SESSION, connection)
         return session
 
     async def redial_main(self, *, connect_timeout_s: float) -> None:
-        """Give the main session a new connection, without evaluations, so that its last values are nil.
+        """Give the main session a new connection without evaluations, so that its last values are nil.
 
         Raises:
-            ReplUnreachableError: no one listens any more.
+            ReplUnreachableError: nothing listens at the address any longer.
         """
         main = self.main
         before, main.connection = main.connection, await self._dial(connect_timeout_s)
         await before.close()
 
     async def open(self, name: str, *, shares_names: bool = False) -> NreplSession:
-        """The session `name`, made if need be; with `shares_names` it shares the main one's names in any dialect.
+        """Return the session `name`, opening it if needed. With `shares_names` it uses the main session's names.
 
         Raises:
-            ReplDisconnectedError: the connection to the server is over.
-            CapabilityMissingError: the server keeps nothing apart.
+            ReplDisconnectedError: the connection to the server is closed.
+            CapabilityMissingError: the server has a single session.
         """
         self.main.connection.check_open()
         async with self._opening:
@@ -177,7 +177,7 @@ class SessionPool:
         return route_to(name, isolates, shares_names=shares_names, has_joining=has_joining)
 
     async def _join(self, session: NreplSession, main: NreplSession) -> None:
-        """Let the clone `session` share the names of the main session."""
+        """Make the clone `session` use the names of the main session."""
         if self.dialect is None or not self.dialect.joins or not main.id:
             return
         code = self.dialect.joins.replace("$main", self.dialect.quote(main.id))
@@ -185,22 +185,22 @@ class SessionPool:
         session.shared_id = main.id
 
     async def evaluate(self, name: str, code: str) -> list[Message]:
-        """Return the answer to our code, evaluated in our session `name`, which is made if need be.
+        """Evaluate Codriver's code in the session `name`, opening it if needed, and return the replies.
 
         Raises:
-            CodriverError: the session could not be made, or no answer came in time.
+            CodriverError: the session could not be opened, or no reply was received in time.
         """
         session = await self.open(name)
         fields = {**session.address(), **self.prints_by, "code": code}
         return await session.connection.request("eval", timeout_s=self._op_timeout_s, **fields)
 
     async def renew(self, session: NreplSession) -> None:
-        """Give `session` a new connection if it lost its own, and a new id if it is deaf.
+        """Give `session` a new connection if it lost its own, and a new id if the server no longer runs code in it.
 
-        The new session is a clone, so its last values stay, and is brought into the same namespace.
+        A new id belongs to a clone in the same namespace, so the last values are preserved.
 
         Raises:
-            ReplUnreachableError: no one listens any more.
+            ReplUnreachableError: nothing listens at the address any longer.
         """
         if session.is_deaf:
             await self._replace(session)
@@ -214,19 +214,19 @@ class SessionPool:
         session.id = clone or session.id
         session.is_deaf, session.prints_to = False, None
         if session.namespace and self.dialect and self.dialect.namespace_by == "key":
-            # nREPL's clones begin in `user`.
+            # nREPL's clones start in `user`.
             await request("eval", timeout_s=timeout_s, code=f"(in-ns '{session.namespace})", **session.address())
 
     async def clone(self, connection: NreplConnection, *, apart: bool = False) -> str | None:
-        """Return the id of a new session on `connection`; None if the server gives none.
+        """Open a session on `connection`, and return its id, or None if the server sends none.
 
-        `apart` asks codriver's worker for a namespace of its own; other servers ignore the key.
+        With `apart`, Codriver's worker gives the session a namespace of its own. Other servers ignore the field.
         """
         fields: dict[str, Value] = {"codriver/apart": "yes"} if apart else {}
         return await self.opened.clone(connection, timeout_s=self._op_timeout_s, **fields)
 
     async def close(self, name: str) -> None:
-        """End the session `name`; unknown ones and the main one are left alone."""
+        """Close the session `name`. Unknown names and the main session are ignored."""
         if name == MAIN_SESSION or (session := self._sessions.pop(name, None)) is None:
             return
         try:
@@ -237,11 +237,14 @@ class SessionPool:
                 await session.connection.close()
 
     async def close_left(self) -> None:
-        """Close the sessions that an earlier connection left open, before any is opened."""
+        """Close the sessions that an earlier connection left open."""
         await self.opened.close_left(partial(self._dial, self._op_timeout_s))
 
     async def close_all(self) -> None:
-        """End every session and connection, also while the owner's tasks are being cancelled. Twice is harmless."""
+        """Close every session and connection, even while the owner's tasks are being cancelled.
+
+        Harmless if repeated.
+        """
         sessions, self._sessions, self._is_closed = self._sessions, {}, True
         main = sessions.get(MAIN_SESSION)
         busy = [session.id for session in sessions.values() if session.id and session.turn.is_acquired]
@@ -258,7 +261,7 @@ class SessionPool:
         return connection
 
     async def _read(self, connection: NreplConnection) -> None:
-        """Read until the connection is over, or all are closed: questions during a cancellation are answered too."""
+        """Read until the connection is closed. Shielded so that requests during a cancellation are still answered."""
         with anyio.CancelScope(shield=True) as scope:
             self._reading.add(scope)
             try:
@@ -267,5 +270,5 @@ class SessionPool:
                 self._reading.discard(scope)
 
     def refuse(self, cause: str) -> NotAnReplError:
-        """Return the error for a peer that does not act as an nREPL server."""
+        """Return the error for a peer that does not behave like an nREPL server."""
         return NotAnReplError(self._endpoint, cause)

@@ -1,7 +1,7 @@
-"""The record of open sessions in a file, so that the next server of the workspace closes those that a killed one left.
+"""The record of open sessions in a file, with which a server closes the sessions that a killed one left open.
 
-Only recorded sessions are closed, and nobody else's ever. An id that another REPL could give again, as a REPL that
-counts its sessions would, is not recorded.
+Only recorded sessions are closed, never anybody else's. An id that another REPL may also use, such as a counter, is not
+recorded.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=files.MEBIBYTE, is_granting=True)
-"""Sessions in the file are closed, so the file must be the user's own."""
+"""The file must be the user's own, because the sessions in it will be closed."""
 MOST_REPLS: Final = 64
-"""The newest addresses that are kept: a REPL that is gone takes its sessions with it, and seldom comes back."""
+"""Maximum number of addresses. Old ones are dropped, because a REPL that has ended takes its sessions with it."""
 MOST_SESSIONS: Final = 256
-"""The newest sessions kept of one REPL: four times its possible lanes."""
+"""Maximum number of sessions per REPL, which is four times the number of lanes."""
 UNIQUE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""An id of 128 bits, nearly all random: a UUID as nREPL's, or plain."""
+"""Matches ids with 128 almost entirely random bits: UUIDs, as in nREPL, with or without hyphens."""
 
 
 class SessionRecord:
-    """The record of one workspace, for the life of one server. After a kill, unrecorded sessions stay open.
+    """The record of one workspace, used by one server at a time. Its methods do blocking work in a thread.
 
-    `is_used` says whether the process at an address is ours, and ends with us. Blocking work is done in a thread.
+    `is_used` returns whether Codriver started the process at an address, which then ends with the server. Sessions
+    there are not recorded. Unrecorded sessions stay open if the server is killed.
     """
 
     def __init__(self, path: Path, *, is_used: Callable[[str], bool] = lambda _: False) -> None:
@@ -44,30 +45,33 @@ class SessionRecord:
         self._is_used = is_used
         self._in_turn = anyio.CapacityLimiter(1)
         self._recorded: dict[str, list[str]] | None = None
-        """The recorded sessions by address; None before the file was read."""
+        """The recorded sessions by address, or None before the file was read."""
         self._in_use: set[str] = set()
-        """The sessions of this server's present connections."""
+        """The sessions of this server's current connections."""
         self._busy: set[str] = set()
-        """The sessions whose connection broke while code ran, which goes on as long as this server."""
+        """The sessions whose connection was lost while code ran in them. The code may run as long as this server."""
 
     async def opened(self, address: str, session: str) -> None:
-        """Record a new session, before anything is done in it."""
+        """Record a new session before it is used."""
         self._in_use.add(session)
         if UNIQUE.fullmatch(session) and not self._is_used(address):
             await self._in_thread(partial(self._write, address, add=session))
 
     async def closed(self, address: str, session: str) -> None:
-        """Record that the REPL at the address no longer has a session."""
+        """Record that a session no longer exists."""
         self._in_use.discard(session)
         await self._in_thread(partial(self._write, address, drop=session))
 
     def left(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
-        """Record that the connection of these open sessions has finished; code runs in the `busy` ones."""
+        """Record that the connection of these sessions was closed. Code still runs in the `busy` ones."""
         self._in_use -= frozenset(sessions)
         self._busy |= frozenset(busy)
 
     async def to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
-        """Return the sessions at an address that an earlier connection left, of this server or a previous one."""
+        """Return the recorded sessions at an address that no current connection uses.
+
+        Sessions in which code may still run are included only with `with_busy`.
+        """
         await self._in_thread(self._read)
         recorded = self._read().get(address, ())
         passed_over = self._in_use if with_busy else self._in_use | self._busy
@@ -95,7 +99,7 @@ class SessionRecord:
         for oldest in list(recorded)[:-MOST_REPLS]:
             del recorded[oldest]
         try:
-            # A kill loses no written data, and after a loss of power the REPL is gone too.
+            # Written data survives a kill. After a loss of power the REPL is gone too, so durability is not needed.
             files.replace(
                 self._path, json.dumps(recorded).encode("ascii"), links=files.Links.OF_USER,
                 is_durable=False, make_mode=files.PRIVATE_DIRECTORY_MODE,

@@ -1,13 +1,10 @@
-"""Decide which connection serves a session of an nREPL server, without doing anything about it.
+"""The choice of a connection for a session of an nREPL server.
 
-| the server keeps apart | the session is | it gets |
-| --- | --- | --- |
-| nothing | a caller's | nothing: the request is refused |
-| nothing | one of our own | the main session itself |
-| connections | any | a connection of its own |
-| sessions, or unknown | one of our own | a clone on the main connection |
-| sessions, or unknown | a caller's | a clone with names of its own, where the server has those |
-| sessions, or unknown | a caller's that shares names | a clone, joined to the main session where clones do not share |
+| the server isolates | the session belongs to | the session gets | | --- | --- | --- | | nothing | a caller | nothing:
+the request is refused | | nothing | Codriver | the main session itself | | connections | anyone | a separate connection
+| | sessions, or unknown | Codriver | a clone on the main connection | | sessions, or unknown | a caller | a clone with
+separate names, if the server supports that | | sessions, or unknown | a caller, and shares names | a clone, joined to
+the main session if clones do not share names |
 """
 
 from __future__ import annotations
@@ -21,14 +18,14 @@ if TYPE_CHECKING:
     from codriver.repls.dialects.server_dialect import Isolation
 
 TOOL_SESSION: Final = "codriver/tool"
-"""Our own session for questions, so that the caller's `*1`, `*e` and namespace stay as they are."""
+"""The session for Codriver's own programs, so that the caller's `*1`, `*e` and namespace do not change."""
 
 CODRIVER_SESSIONS: Final = frozenset({TOOL_SESSION, TEST_SESSION})
-"""The sessions that Codriver opens for itself: they share the names of the main session."""
+"""The sessions that Codriver opens for itself. They share the names of the main session."""
 
 
 class Route(Enum):
-    """How a session comes to a connection."""
+    """How a session gets a connection."""
 
     REFUSED = "refused"
     MAIN = "the main session"
@@ -43,9 +40,9 @@ def route_to(name: str, isolates: Isolation | None, *, shares_names: bool, has_j
 
     Args:
         name: the name of the session.
-        isolates: what the server keeps apart; None while no one knows.
+        isolates: what the server isolates from each other, or None if it is not known yet.
         shares_names: whether the caller wants the names of the main session.
-        has_joining: whether the dialect has code that lets a clone share the names of another session.
+        has_joining: whether the dialect has code that makes a clone share the names of another session.
     """
     is_codrivers = name in CODRIVER_SESSIONS
     if isolates == "none":

@@ -1,4 +1,4 @@
-"""The turn at a session: one evaluation at a time has it, in the order of requests."""
+"""The turn at a session, which one evaluation at a time holds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections import deque
 
 
 class Turn:
-    """The right to use a session: one evaluation at a time has it, in the order of requests.
+    """The right to use a session. Evaluations get it one at a time, in the order of their requests.
 
-    Unlike a lock of anyio, a turn has no owning task: an evaluation takes it outside of any task, and may give it back
-    in one.
+    Unlike an anyio lock, a turn has no owning task. An evaluation may acquire it outside any task and release it in
+    one.
     """
 
     def __init__(self) -> None:
@@ -18,13 +18,13 @@ class Turn:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def acquire_at_once(self) -> bool:
-        """Take the session if free; whether it was."""
+        """Acquire the turn if it is free, and return whether it was."""
         was_free = not self.is_acquired
         self.is_acquired = True
         return was_free
 
     async def acquire(self) -> None:
-        """Wait for the turn, and take it."""
+        """Wait for the turn, and acquire it."""
         if self.acquire_at_once():
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -32,12 +32,12 @@ class Turn:
         try:
             await waiter
         except asyncio.CancelledError:
-            if not waiter.cancelled():  # the turn was handed over in the same moment
+            if not waiter.cancelled():  # the turn was passed on at the same time
                 self.give_back()
             raise
 
     def give_back(self) -> None:
-        """Hand the turn over to the longest waiting caller, or free it."""
+        """Pass the turn on to the caller that has waited longest, or free it."""
         while self._waiting:
             waiter = self._waiting.popleft()
             if not waiter.done():

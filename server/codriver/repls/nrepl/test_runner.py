@@ -1,8 +1,6 @@
-"""Test runs of one nREPL server: by our own code in a session of ours, else by an op.
+"""Test runs of one nREPL server, with Codriver's own programs or with the server's op.
 
-The test files of a workspace in Clojure's dialects are found with their namespaces, and so are the files of test
-results.
-
+In Clojure's dialects, Codriver finds the test files of the workspace and the files of the results.
 """
 
 from __future__ import annotations
@@ -54,19 +52,19 @@ if TYPE_CHECKING:
 
 
 SO_FAR_S: Final = 1.0
-"""The time for the question about ended tests: a REPL may not answer while code runs."""
+"""Seconds to wait for the finished tests of a run in progress. A REPL may not answer while code runs."""
 INTERRUPT_S: Final = 2.0
-"""The time for interrupting a test run that nobody waits for."""
+"""Seconds to wait for the interrupt of a test run that nobody waits for."""
 IMAGE: Final = re.compile(f"{DATA.pattern}\\Z")
-"""A value shown by tests: it ends with a picture. The run's own value ends with a quotation mark."""
+"""Matches a displayed value that ends with an image. The value of the run itself ends with a quotation mark."""
 PENDING_S: Final = 0.05
-"""The rest between questions for the end of a test run that the REPL does not tell by itself."""
+"""Seconds between polls for the end of a test run that the REPL does not report by itself."""
 
 
 class TestRunner:
-    """Runs the tests of one REPL. Lives as long as its adapter."""
+    """Runs the tests of one REPL, for as long as its adapter exists."""
 
-    __test__ = False  # for pytest, which would take it for a test
+    __test__ = False  # pytest must not collect this class
 
     def __init__(
         self,
@@ -88,26 +86,26 @@ class TestRunner:
         self._workspace = workspace
         self._testing = anyio.Lock()
         self._progress: dict[str, TestProgress] = {}
-        """The progress, by evaluation that runs tests."""
+        """The progress of each evaluation that runs tests."""
         self._given_up: anyio.Event | None = None
-        """Set when nobody waits for a run that goes on after its answer."""
+        """Set when nobody waits any longer for a run that continues after its reply."""
         self._runs = TestEvaluations(self._run, self._interrupt, listener)
         self.run_tests = self._runs.run_tests
         self.end = self._runs.end
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Run tests as an evaluation."""
+        """Start a test run as an evaluation."""
         self._sessions.get(request.session)
         self._runs.start(request, on_end)
 
     def give_up(self) -> bool:
-        """Stop waiting for a run that continues after its answer; whether there is one."""
+        """Stop waiting for a run that continues after its reply, and return whether there was one."""
         if self._given_up is not None:
             self._given_up.set()
         return self._given_up is not None
 
     async def so_far(self, evaluation: str) -> TestRun | None:
-        """Return the ended tests of a run under way."""
+        """Return the finished tests of a run in progress. See `Adapter.tests_so_far`."""
         progress = self._progress.get(evaluation)
         is_deaf = self._profile.is_serial or "test-partial" not in self._dialect.expressions
         if progress is None or progress.run is not None or is_deaf:
@@ -133,7 +131,7 @@ class TestRunner:
             del self._progress[evaluation]
 
     async def _choose(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
-        """Run tests by our own code if there is some for the dialect, else by the server's op."""
+        """Run tests with Codriver's program if the dialect has one, or with the server's op."""
         support = require(self._profile, "test")
         if selection.fresh and "test-fresh" not in self._dialect.expressions:
             raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
@@ -177,7 +175,7 @@ class TestRunner:
     async def _by_evaluation(self, target: NreplSession, selection: TestSelection, evaluation: str | None) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)
         names = await anyio.to_thread.run_sync(partial(self._names, selection))
-        # The REPL has one place for a run that goes on after its answer: one at a time.
+        # The REPL can store one run that continues after its reply, so runs take turns.
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
             how = "test-fresh" if selection.fresh else "test"
@@ -199,7 +197,7 @@ class TestRunner:
         return _with(unread, tests_of(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
-        """Load the unloaded files of tests, by the server's op if no expression can; the failures."""
+        """Load the test files that are not loaded yet, and return an error for each that fails to load."""
         if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.expressions:
             return []
         answer = await self._evaluate("test-unloaded", files=names["files"])
@@ -223,7 +221,7 @@ class TestRunner:
         return unread
 
     async def _rest(self, answer: list[Message]) -> TestRun:
-        """Return the end of a run that continues after its answer."""
+        """Wait for the end of a run that continues after its reply, and return its results."""
         self._given_up = given_up = anyio.Event()
         try:
             while True:
@@ -239,7 +237,7 @@ class TestRunner:
             self._given_up = None
 
     async def _partial(self, answer: list[Message]) -> TestRun:
-        """Return the part of a run that had ended at the interrupt."""
+        """Return the tests that had finished when the run was interrupted."""
         data: object = {}
         if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.expressions:
             with suppress(CodriverError):
@@ -256,7 +254,10 @@ class TestRunner:
     async def _answer(
         self, session: NreplSession, op: str, evaluation: str | None, **fields: bencode.Value
     ) -> list[Message]:
-        """The answer to a request that runs user code; output and requests for input are passed on as they come."""
+        """Send a request that runs user code, and return the replies.
+
+        Output is reported to the listener as it is received.
+        """
         messages: list[Message] = []
         reply = Reply(evaluation, self._listener, reports=self._programs.reply_fields)
         progress = self._progress.get(evaluation or "") or TestProgress()
@@ -288,7 +289,7 @@ class TestRunner:
         return messages
 
     def _names(self, selection: TestSelection) -> dict[str, Words]:
-        """Return the names in our own code: for a given path, the namespaces there and their files. In a thread."""
+        """Return the substitutions for the test program. Finds the test files below a path, so it runs in a thread."""
         words = alternatives(selection.match or "")
         names: dict[str, Words] = {"match": selection.match or "", "words": words, "only": selection.only}
         namespace, test = selection.namespace or "", selection.test or ""
@@ -318,7 +319,7 @@ class TestRunner:
 
 
 def _with(unread: list[TestResult], run: TestRun) -> TestRun:
-    """Return the run, with the files that did not load before its other results."""
+    """Add an error for each file that failed to load to the results of a run."""
     count = len(unread)
     return replace(run, tests=run.tests + count, errors=run.errors + count, results=(*unread, *run.results))
 
@@ -334,18 +335,20 @@ SUFFIXES: Final = {
     "nbb": (".cljs", ".cljc"),
 }
 TEST_DIRECTORIES: Final = ("test", "tests", "src/test/clojure", "src/test")
-"""Folders in which projects keep tests, from the workspace."""
+"""Directories in which projects keep tests, relative to the workspace."""
 SOURCE_DIRECTORIES: Final = ("test", "tests", "src", "src/test/clojure", "src/test", "")
-"""Folders in which projects keep namespaces, from the workspace; test folders first."""
+"""Directories in which projects keep source files, relative to the workspace. Test directories come first."""
 SOURCE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".bb")
 MAX_FILES: Final = 2000
+"""Maximum number of test files."""
 MAX_ENTRIES: Final = 50_000
+"""Maximum number of directory entries that are scanned."""
 RULES: Final = files.Rules(files.Links.WITHIN, files.MEBIBYTE)
 _NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.MULTILINE)
 
 
 def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
-    """Namespaces that define tests, each with its file: in the file or folder `where`, else in the usual folders."""
+    """Return the namespaces that define tests with their files, in the file or directory `where` or the usual ones."""
     suffixes = SUFFIXES.get(dialect, ())
     directories = [workspace / where] if where else [workspace / name for name in TEST_DIRECTORIES]
     found: dict[str, str] = {}
@@ -357,7 +360,7 @@ def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]
 
 
 def read(path: str, workspace: Path) -> str | None:
-    """Return the text of a file with tests; None for a file without tests, or an unreadable one."""
+    """Return the content of a file with tests, or None if it has no tests or cannot be read."""
     try:
         text = files.read_text(Path(path), RULES, root=workspace)
     except (OSError, UnicodeDecodeError):
@@ -373,7 +376,7 @@ def _paths(directory: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
 
 
 def located(run: TestRun, workspace: Path | None) -> TestRun:
-    """Return `run` with the paths of the namespaces' files in `workspace`, for results without a path."""
+    """Add the paths of source files in `workspace` to results without a path."""
     if workspace is None:
         return run
     found: dict[tuple[str, str | None], str | None] = {}
