@@ -1,4 +1,4 @@
-"""The command line, as a person meets it: help, completion, and what is said when something is not as it should be."""
+"""The command line as a person uses it: help, completion, and messages if something is wrong."""
 
 import json
 import platform
@@ -43,7 +43,7 @@ ALL = dict(every_command())
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
-def test_every_command_and_option_says_what_it_is_for(words):
+def test_every_command_and_option_has_help(words):
     command = ALL[words]
     assert command.help
     assert command.help.split("\n\n")[0].endswith(".")
@@ -52,7 +52,7 @@ def test_every_command_and_option_says_what_it_is_for(words):
         assert isinstance(option, click.Argument) or option.help, option.name
 
 
-def test_the_version_is_that_of_all_a_report_of_a_fault_needs(tmp_path):
+def test_the_version_lists_what_a_bug_report_needs(tmp_path):
     said = dict(line.split(" ", 1) for line in run(tmp_path, "--version").stdout.splitlines())
     assert said["codriver"] == __version__
     assert said["Python"].startswith(f"{platform.python_version()} (")
@@ -60,7 +60,7 @@ def test_the_version_is_that_of_all_a_report_of_a_fault_needs(tmp_path):
     assert platform.machine() in said[platform.system()]
 
 
-def test_the_list_of_commands_cuts_nothing(tmp_path):
+def test_the_list_of_commands_is_not_truncated(tmp_path):
     shown = run(tmp_path, "--help").stdout.partition("Commands:")[2]
     assert "..." not in shown
     assert all(f"  {name} " in shown for name in cli.list_commands(click.Context(cli)))
@@ -97,14 +97,14 @@ def test_commands_options_and_clients_are_completed(tmp_path):
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_a_shell_gets_its_completion(tmp_path, shell):
+def test_every_shell_gets_its_completion_script(tmp_path, shell):
     done = run(tmp_path, "completion", shell)
     assert done.returncode == 0
     assert f"_CODRIVER_COMPLETE={shell}_complete" in done.stdout
     assert "%(" not in done.stdout
 
 
-def test_bash_takes_the_completion(tmp_path):
+def test_bash_accepts_the_completion_script(tmp_path):
     script = run(tmp_path, "completion", "bash").stdout
     done = subprocess.run(
         ["bash", "-c", f"{script}\ncomplete -p codriver"], capture_output=True, text=True, timeout=WAIT_S, check=False
@@ -142,31 +142,31 @@ def test_sessions_and_tools_of_the_running_server_are_completed(live):
     assert completed("codriver", "call", "list_") == ["list_sessions"]
 
 
-def test_several_sessions_are_named_with_the_option_that_chooses(live):
+def test_an_ambiguous_session_error_names_the_option_to_choose(live):
     done = live.run("eval", "1")
     assert done.returncode == 1
     assert done.stderr == "there are several REPL sessions; choose one with --session: py, lpy\n"
 
 
-def test_code_that_does_not_balance_is_said_once_with_a_proposal(live):
+def test_unbalanced_code_is_reported_once_with_a_suggestion(live):
     done = live.run("eval", "(+ 1", "--session", "lpy")
     assert done.returncode == 1
     assert done.stderr.count("never closed") == 1
     assert "as its indentation suggests: (+ 1)" in done.stderr
 
 
-def test_a_failure_is_told_as_the_repl_told_it(live):
+def test_a_failure_is_printed_as_in_the_repl(live):
     done = live.run("eval", "print('before')\n1/0", "--session", "py")
     assert (done.returncode, done.stdout) == (1, "before\n")
     assert done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
 
 
-def test_what_has_no_value_prints_none(live):
+def test_code_without_a_value_prints_none(live):
     assert live.run("eval", "print('said')", "--session", "py").stdout == "said\n"
     assert live.run("eval", "nil", "--session", "lpy").stdout == "nil\n"
 
 
-def test_a_load_renews_a_class_wherever_its_name_is(live):
+def test_a_load_updates_an_imported_class(live):
     module = live.workspace / "renewed_by_hand.py"
     module.write_text("class Rate:\n    value = 1\n")
     live.run("eval", "import renewed_by_hand; from renewed_by_hand import Rate", "--session", "py")
@@ -176,7 +176,7 @@ def test_a_load_renews_a_class_wherever_its_name_is(live):
     assert live.run("eval", "Rate().value, Rate() == {}", "--session", "py").stdout == "(22, True)\n"
 
 
-def test_a_value_is_printed_whole_unless_its_length_is_given(live, tmp_path):
+def test_a_value_is_printed_whole_unless_a_length_is_given(live, tmp_path):
     file = tmp_path / "squares.py"
     file.write_text("[[number, 'x' * 5000] for number in range(40)]\n")
     whole = f"{[[number, 'x' * 5000] for number in range(40)]}\n"
@@ -191,7 +191,7 @@ def test_a_value_is_printed_whole_unless_its_length_is_given(live, tmp_path):
         assert "cut: 38 of 40 elements, and in 2 more places; --max-length says how many are printed" in cut.stderr
 
 
-def test_a_sequence_without_an_end_ends_and_says_so(live):
+def test_an_infinite_sequence_is_cut_with_a_note(live):
     done = live.run("eval", "(range)", "--session", "lpy", "--timeout", "60")
     assert (done.returncode, done.stdout.startswith("(0 1 2 "), "cut: more than 100000;" in done.stderr) == (
         0,
@@ -200,7 +200,7 @@ def test_a_sequence_without_an_end_ends_and_says_so(live):
     )
 
 
-def test_a_tool_takes_its_arguments_from_standard_input(live):
+def test_call_reads_arguments_from_standard_input(live):
     arguments = json.dumps({"code": "(* 6 7)", "replSessionKey": "lpy"})
     done = live.run("call", "evaluate_code", "-", "--json", input=arguments)
     assert done.returncode == 0
@@ -220,19 +220,19 @@ def test_a_tool_takes_its_arguments_from_standard_input(live):
         (("balance_brackets", '{"text": "", "txt": ""}'), "txt: there is no such argument"),
     ],
 )
-def test_a_call_that_no_tool_can_be_given_is_wrong_usage(live, words, told):
+def test_an_unknown_tool_or_invalid_arguments_are_a_usage_error(live, words, told):
     done = live.run("call", *words)
     assert done.returncode == 2
     assert told in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_what_a_tool_refuses_is_a_failure_and_no_wrong_usage(live):
+def test_a_refusal_of_a_tool_is_a_failure_and_not_a_usage_error(live):
     assert live.run("call", "evaluate_code", '{"code": "1", "replSessionKey": "nope"}').returncode == 1
     assert live.run("call", "repl_output_log", '{"query": "[:find"}').returncode == 1
 
 
-def test_a_call_that_does_not_end_in_time_has_its_own_exit_status(live):
+def test_a_call_that_times_out_has_its_own_exit_status(live):
     gate = live.workspace / "gate of the call"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     arguments = json.dumps({"code": code, "replSessionKey": "py", "timeoutMs": 1000})
@@ -240,12 +240,12 @@ def test_a_call_that_does_not_end_in_time_has_its_own_exit_status(live):
     gate.touch()
 
 
-def test_the_tools_are_a_line_each_where_no_person_reads_them(live):
+def test_piped_tools_are_listed_one_per_line(live):
     lines = live.run("tools").stdout.splitlines()
     assert len(lines) == len(json.loads(live.run("tools", "--json").stdout))
 
 
-def test_an_unknown_client_or_scope_is_wrong_usage(tmp_path):
+def test_an_unknown_client_or_scope_is_a_usage_error(tmp_path):
     done = run(tmp_path, "init", "--client", "nope", "--dry-run")
     assert done.returncode == 2
     assert "known are claude-code" in done.stderr
@@ -264,7 +264,7 @@ def test_an_unknown_client_or_scope_is_wrong_usage(tmp_path):
         ("1", "nothing answers on port 1, which its port file names (Connection refused)"),
     ],
 )
-def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
+def test_an_invalid_port_file_is_explained(tmp_path, content, words):
     with claimed(tmp_path / ".calva" / "mcp-server") as folder:
         (folder / "port").write_text(content)
         done = run(tmp_path, "eval", "1")
@@ -277,7 +277,7 @@ def test_a_port_file_that_leads_nowhere_is_explained(tmp_path, content, words):
 @pytest.mark.parametrize(
     ("answer", "words"), [(b"", "does not answer within"), (b"HTTP/1.1 400 Bad Request\r\n", "is no codriver")]
 )
-def test_what_listens_and_is_no_server_does_not_hold_a_command(tmp_path, answer, words):
+def test_a_listener_that_is_not_a_server_does_not_block_a_command(tmp_path, answer, words):
     def serve():
         connection, _ = listener.accept()
         connection.sendall(answer)
@@ -297,7 +297,7 @@ def test_what_listens_and_is_no_server_does_not_hold_a_command(tmp_path, answer,
     assert words in done.stdout
 
 
-def test_the_workspace_can_be_named_before_any_command_or_after_it(tmp_path):
+def test_the_workspace_option_works_before_and_after_a_command(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     before, after = str(tmp_path / "one"), str(tmp_path / "two")
@@ -307,7 +307,7 @@ def test_the_workspace_can_be_named_before_any_command_or_after_it(tmp_path):
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
-def test_no_help_shows_a_mark_of_its_own_layout(words):
+def test_help_contains_no_formatting_marks(words):
     text = CliRunner().invoke(cli, [*words, "--help"]).output
     assert [mark for mark in ("\\b", "\b", "\f") if mark in text] == []
 
@@ -325,7 +325,7 @@ main()
 
 
 @pytest.mark.parametrize("words", [["init", "--dry-run"], ["init", "--dry-run", "--client", "all"]], ids=" ".join)
-def test_a_folder_that_cannot_be_read_ends_in_a_sentence(tmp_path, words):
+def test_an_unreadable_directory_is_reported_in_one_line(tmp_path, words):
     tmp_path.chmod(0o755)
     (tmp_path / "closed").mkdir()
     command = [sys.executable, "-c", AS_NOBODY, tmp_path, "closed", *words]
@@ -348,7 +348,7 @@ LIGHT = [*([name, "--help"] for name in ("eval", "load", "call", "tools", "statu
 
 
 @pytest.mark.parametrize("words", LIGHT, ids=" ".join)
-def test_a_command_imports_nothing_that_takes_long(words):
+def test_light_commands_import_nothing_slow(words):
     code = (
         f"import sys\nfrom codriver.commands.cli import cli\ncli.main({words!r}, standalone_mode=False)\n"
         "print(sorted({'mcp', 'mcp_types', 'pydantic', 'anyio', 'asyncio', 'tomlkit', 'regex', 'transit', 'tinydb'}"
@@ -358,7 +358,7 @@ def test_a_command_imports_nothing_that_takes_long(words):
     assert done.stderr == "[]\n"
 
 
-def test_the_settings_are_shown_with_their_origin_and_checked(tmp_path):
+def test_settings_are_listed_with_their_origin_and_checked(tmp_path):
     (tmp_path / "codriver.toml").write_text("maxDepth = 3\nmaxLenght = 1\n")
     shown = run(tmp_path, "config", "show", "--json", env={"CODRIVER_WATCH": "yes"})
     rows = {row["setting"]: row for row in json.loads(shown.stdout)}
@@ -379,7 +379,7 @@ def test_the_settings_are_shown_with_their_origin_and_checked(tmp_path):
         assert "Traceback" not in done.stderr
 
 
-def test_a_check_of_the_settings_names_all_that_is_wrong(tmp_path):
+def test_checking_the_settings_reports_all_errors(tmp_path):
     (tmp_path / "codriver.toml").write_text('maxDepth = 0\nmaxLenght = 1\nwatch = "x"\n')
     checked = run(tmp_path, "config", "check", env={"CODRIVER_EVENT_LOOP": "none"})
     assert checked.returncode == 1
@@ -394,7 +394,7 @@ def test_a_check_of_the_settings_names_all_that_is_wrong(tmp_path):
 
 
 @pytest.mark.parametrize("words", [["config", "show"], ["serve"]], ids=" ".join)
-def test_whoever_reads_the_settings_names_every_wrong_one(tmp_path, words):
+def test_every_command_that_reads_settings_reports_all_invalid_ones(tmp_path, words):
     (tmp_path / "codriver.toml").write_text('maxDepth = 0\nwatch = "x"\nport = 1\n')
     done = run(tmp_path, *words)
     assert done.returncode == 1
@@ -410,7 +410,7 @@ def test_whoever_reads_the_settings_names_every_wrong_one(tmp_path, words):
     ("word", "told"),
     [("stats", "`codriver status`"), ("serv", "`codriver serve`"), ("logs", "`codriver log`"), ("zzz", "there are: ")],
 )
-def test_a_command_that_does_not_exist_is_compared_with_those_that_do(word, told):
+def test_an_unknown_command_suggests_similar_ones(word, told):
     done = CliRunner().invoke(cli, [word])
     assert (done.exit_code, told in done.output) == (2, True)
 
@@ -423,12 +423,12 @@ def test_a_command_that_does_not_exist_is_compared_with_those_that_do(word, told
     ],
     ids=["category", "input"],
 )
-def test_an_option_that_cannot_mean_anything_is_refused(tmp_path, words, told):
+def test_a_meaningless_option_value_is_refused(tmp_path, words, told):
     done = CliRunner().invoke(cli, ["-w", str(tmp_path), *words])
     assert (done.exit_code, told in done.output) == (2, True)
 
 
-def test_the_history_is_ready_to_paste_and_says_when_nothing_matches(live):
+def test_the_history_can_be_pasted_and_reports_when_nothing_matches(live):
     with live.client(name="ann") as client:
         assert client.call("evaluate_code", code="40 + 2.5", replSessionKey="py")["ok"]
     comment, code = live.run("history", "40 + 2.5").stdout.splitlines()
@@ -436,7 +436,7 @@ def test_the_history_is_ready_to_paste_and_says_when_nothing_matches(live):
     assert live.run("history", "no such code").stderr == "nothing in the history contains 'no such code'\n"
 
 
-def test_the_history_tells_a_load_in_a_line_and_finds_it_by_its_text(live):
+def test_a_load_is_one_line_in_the_history_and_found_by_its_text(live):
     (live.workspace / "long.py").write_text("FIRST = 1\nSECOND = 2\n")
     with live.client(name="ann") as client:
         assert client.call("load_file", filePath="long.py", replSessionKey="py")["ok"]
@@ -445,7 +445,7 @@ def test_the_history_tells_a_load_in_a_line_and_finds_it_by_its_text(live):
     assert live.run("history", "long.py").stdout.splitlines()[-1] == told
 
 
-def test_a_comment_of_the_history_is_one_in_the_language_of_its_session():
+def test_history_comments_use_the_comment_sign_of_the_session_language():
     keys = {
         "py": "#",
         "py/ann": "#",
@@ -461,7 +461,7 @@ def test_a_comment_of_the_history_is_one_in_the_language_of_its_session():
     assert comment_signs(rows) == keys
 
 
-def test_python_under_a_key_of_the_users_is_printed_as_python_after_its_server_ended(tmp_path):
+def test_the_history_prints_python_of_a_renamed_session_after_its_server_ended(tmp_path):
     address = f"work={repl('python').endpoint.port}"
     with serving(tmp_path, "--repl", "none", "--nrepl", address) as other, other.client(name="ann") as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL")
@@ -470,7 +470,7 @@ def test_python_under_a_key_of_the_users_is_printed_as_python_after_its_server_e
     assert (comment[:2], code) == ("# ", ["months = {1: 'January'}", "months[1]"])
 
 
-def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
+def test_the_reason_why_a_repl_failed_to_start_is_printed(tmp_path):
     own_settings(tmp_path).write_text('repl = ["no-such-program"]\n')
     with serving(tmp_path) as live:
         until(lambda: "stopped" in live.run("status").stdout, "its end")
@@ -483,7 +483,7 @@ def test_a_repl_that_could_not_be_started_is_the_reason_given(tmp_path):
         assert "there is no command 'no-such-program' in PATH" in again.stdout
 
 
-def test_the_words_on_a_folder_without_a_repl_lead_to_one(tmp_path):
+def test_the_advice_for_a_directory_without_a_repl_works(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "main.go").write_text("package main\n")
     with serving(tmp_path) as live:
@@ -493,7 +493,7 @@ def test_the_words_on_a_folder_without_a_repl_lead_to_one(tmp_path):
         assert live.run("eval", "6 * 7").stdout == "42\n"
 
 
-def test_a_folder_without_a_repl_is_told_in_words_and_how_to_have_one(tmp_path):
+def test_a_directory_without_a_repl_is_explained_with_advice(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "main.go").write_text("package main\n")
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(
@@ -509,20 +509,20 @@ def test_a_folder_without_a_repl_is_told_in_words_and_how_to_have_one(tmp_path):
         assert not [word for word in ("capability", "session", "list_sessions", "was taken") if word in told]
 
 
-def test_a_repl_that_nobody_knows_ends_the_start_before_it_is_announced(tmp_path):
+def test_an_unknown_repl_fails_the_start_before_it_is_announced(tmp_path):
     done = run(tmp_path, "serve", "--repl", "nothing", "--port", "0")
     assert (done.returncode, done.stdout) == (1, "")
     assert "there is no command 'nothing' in PATH; known REPLs are clojure, " in done.stderr
     assert not server_directory(tmp_path).exists()
 
 
-def test_a_server_for_others_says_where_its_token_lies(tmp_path):
+def test_a_server_on_a_public_address_prints_where_its_token_is(tmp_path):
     with serving(tmp_path, "--repl", "none", "--host", "0.0.0.0") as live:
         token = live.greeting.strip().rpartition("the token that peers show is in ")[2]
         assert Path(token).read_text()
 
 
-def test_a_command_in_a_subfolder_uses_the_workspace_above_and_says_which(tmp_path):
+def test_a_command_in_a_subdirectory_uses_the_workspace_above_and_names_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         inner = live.workspace / "a" / "b"
         inner.mkdir(parents=True)
@@ -542,7 +542,7 @@ def test_a_command_in_a_subfolder_uses_the_workspace_above_and_says_which(tmp_pa
 
 
 @pytest.mark.parametrize("mark", ["codriver.toml", "pyproject.toml", "deps.edn", ".calva/mcp-server/lock"])
-def test_the_nearest_folder_with_a_sign_of_a_workspace_is_it(tmp_path, mark):
+def test_the_nearest_directory_with_a_marker_file_is_the_workspace(tmp_path, mark):
     inner = tmp_path / "project" / "a" / "b"
     inner.mkdir(parents=True)
     for folder in (tmp_path, tmp_path / "project"):
@@ -552,7 +552,7 @@ def test_the_nearest_folder_with_a_sign_of_a_workspace_is_it(tmp_path, mark):
     assert workspace_above(tmp_path / "project") is None
 
 
-def test_no_workspace_is_found_at_home_or_where_others_may_write_or_beyond(tmp_path, monkeypatch):
+def test_workspaces_are_not_searched_in_home_or_world_writable_directories(tmp_path, monkeypatch):
     inner = tmp_path / "shared" / "mine" / "a"
     inner.mkdir(parents=True)
     for folder in (tmp_path, tmp_path / "shared"):
@@ -570,7 +570,7 @@ def test_no_workspace_is_found_at_home_or_where_others_may_write_or_beyond(tmp_p
     assert workspace_above(inner) is None
 
 
-def test_a_server_in_the_background_leaves_whoever_reads_its_start(tmp_path):
+def test_a_background_server_detaches_from_the_process_that_started_it(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     command = [sys.executable, "-m", "codriver", "serve", "--repl", "none", "--port", "0", "--detach"]
@@ -585,7 +585,7 @@ def test_a_server_in_the_background_leaves_whoever_reads_its_start(tmp_path):
         subprocess.run([*command[:3], "stop"], check=True, **given)
 
 
-def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):
+def test_a_hung_server_is_reported_with_the_command_that_kills_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         with stopped(live.process.pid):
             told, examined = live.run("stop"), live.run("doctor")
@@ -600,7 +600,7 @@ def test_a_server_that_hangs_is_told_with_the_command_that_ends_it(tmp_path):
 
 
 @pytest.mark.parametrize("is_reaped", [True, False])
-def test_a_server_that_was_killed_is_said_to_have_died_and_its_files_go(tmp_path, is_reaped):
+def test_a_killed_server_is_reported_as_dead_and_its_files_are_removed(tmp_path, is_reaped):
     with serving(tmp_path, "--repl", "none") as live:
         folder = live.port_file.parent
         live.process.kill()
@@ -631,7 +631,7 @@ main()
 """A server that holds its workspace's lock and goes on with its start when there is a file `gate`."""
 
 
-def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
+def test_stop_waits_for_a_starting_server_and_stops_it(tmp_path):
     piped = {"cwd": tmp_path, "env": environ(tmp_path), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     serve = [sys.executable, "-c", HELD_BACK, "serve", "--port", "0", "--repl", "none"]
     with subprocess.Popen(serve, **piped, text=True) as server:
@@ -646,7 +646,7 @@ def test_a_server_that_is_just_starting_is_waited_for_and_stopped(tmp_path):
     assert (stop.returncode, said) == (0, f"stopped pid {server.pid}\n")
 
 
-def test_a_server_that_hangs_while_it_starts_is_told_with_the_command_that_finds_it(tmp_path, monkeypatch):
+def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, monkeypatch):
     monkeypatch.setattr("codriver.commands.stop.COMING_S", 0.1)
     folder = server_directory(tmp_path)
     with claim(folder, is_alive=lambda _record: False):
@@ -670,7 +670,7 @@ def follow(live, said, before):
     return json.loads(done.stdout)
 
 
-def test_an_evaluation_that_goes_on_is_named_with_the_command_that_waits_for_it(live):
+def test_a_running_evaluation_is_named_with_the_command_to_wait_for_it(live):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'through'"
     done = live.run("eval", code, "--session", "py", "--timeout", "1")
@@ -681,7 +681,7 @@ def test_an_evaluation_that_goes_on_is_named_with_the_command_that_waits_for_it(
     assert follow(live, done.stderr, "to wait for its end")["result"] == "'through'"
 
 
-def test_an_evaluation_that_reads_ends_with_the_command_and_is_said_to(live):
+def test_an_evaluation_waiting_for_input_ends_with_its_command(live):
     done = live.run("eval", "input()", "--session", "py", "--timeout", "30")
     assert done.returncode == 4
     assert "it was interrupted" in done.stderr

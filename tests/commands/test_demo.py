@@ -1,4 +1,4 @@
-"""The README's picture shows what `codriver demo` prints. `python tests/commands/test_demo.py` draws it anew."""
+"""The README's image shows what `codriver demo` prints. `python tests/commands/test_demo.py` draws it again."""
 
 import os
 import re
@@ -37,24 +37,24 @@ def without_what_differs(text):
     return re.sub(r"^ +\d+ ", " LINE ", text, flags=re.MULTILINE)
 
 
-def test_the_picture_shows_what_the_demo_prints():
+def test_the_image_shows_what_the_demo_prints():
     shown = text_of(PICTURE.read_text("utf-8"))
     printed = STYLES.sub("", recording())
     assert without_what_differs(shown) == without_what_differs(printed), "run `python tests/commands/test_demo.py`"
 
 
-def test_the_readme_shows_the_picture_beside_the_command_that_prints_it():
+def test_the_readme_shows_the_image_next_to_its_command():
     readme = (ROOT / "README.md").read_text("utf-8")
     assert f"]({PICTURE.relative_to(ROOT)})" in readme.partition("## Install")[0]
     assert "&& .venv/bin/codriver demo\n" in readme
 
 
-def test_a_picture_holds_the_text_as_it_was_printed():
+def test_an_image_contains_the_text_as_printed():
     printed = '\x1b[1m$ a <b> & c\n  two\x1b[0m\n\n\x1b[32m=> ("x")\x1b[0m\n'
     assert text_of(drawn(printed, "a & b")) == '$ a <b> & c\n  two\n\n=> ("x")\n'
 
 
-def test_without_the_lisp_it_shows_python_and_says_how_to_have_both(monkeypatch, capfd):
+def test_without_lisp_the_demo_shows_python_and_how_to_install_both(monkeypatch, capfd):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     demo.demo_command.callback()
     said = capfd.readouterr()
@@ -63,7 +63,7 @@ def test_without_the_lisp_it_shows_python_and_says_how_to_have_both(monkeypatch,
     assert "uv tool install '.[lisp]'" in said.err
 
 
-def test_what_fails_in_it_is_told_in_one_line(monkeypatch):
+def test_a_failing_demo_reports_one_line(monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda _name: None)
     monkeypatch.setattr(demo, "PYTHON", "1 / 0")
     with pytest.raises(demo.DemoFailedError, match=r"^evaluate_code failed: ZeroDivisionError: division by zero$"):

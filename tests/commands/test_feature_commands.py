@@ -1,4 +1,4 @@
-"""Commands of features are found without the base knowing them, and cost commands of the base nothing."""
+"""Commands of features are found without the base knowing them, and do not slow down commands of the base."""
 
 import subprocess
 import sys
@@ -29,12 +29,12 @@ def loaded(*words):
 
 
 @pytest.mark.parametrize("words", [("--version",), ("eval", "--help")])
-def test_a_command_of_the_base_loads_no_feature(words):
+def test_a_base_command_imports_no_feature(words):
     assert loaded(*words) == "[]"
 
 
 @pytest.mark.parametrize("command", ADDED, ids=lambda one: one.name)
-def test_a_command_of_a_feature_is_listed_and_found(command):
+def test_a_feature_command_is_listed_and_found(command):
     assert command.name not in COMMANDS
     assert f"  {command.name} " in CliRunner().invoke(cli, ["--help"]).output
     assert CliRunner().invoke(cli, [command.name, "--help"]).exit_code == 0
@@ -45,7 +45,7 @@ def test_the_commands_that_features_extend_are_listed():
     assert {options.command for one in features() for options in one.options} == EXTENDED
 
 
-def test_a_slip_of_the_pen_finds_commands_of_features_too():
+def test_a_typo_suggests_feature_commands_too():
     needs.every_feature()
     found = CliRunner().invoke(cli, ["exprot"])
     assert (found.exit_code, "did you mean `codriver export`?" in found.output) == (2, True)

@@ -1,4 +1,4 @@
-"""The first hour: what somebody new types, and what the answer must not hide."""
+"""The first hour: what a new user types, and what the answer must not hide."""
 
 import re
 import sys
@@ -20,7 +20,7 @@ def run(folder, *words, **variables):
     return forked.run(words, cwd=folder, env=environ(folder.parent) | variables, timeout=WAIT_S)
 
 
-def test_what_init_wrote_it_takes_out_again_with_the_word_it_gave(folder):
+def test_init_can_remove_what_it_wrote(folder):
     (folder / "pyproject.toml").touch()
     assert run(folder, "init", "--client", "claude-code").returncode == 0
     assert {"codriver.toml", ".mcp.json"} <= {file.name for file in folder.iterdir()}
@@ -32,7 +32,7 @@ def test_what_init_wrote_it_takes_out_again_with_the_word_it_gave(folder):
     assert (listed.returncode, listed.stdout) == (0, "")
 
 
-def test_settings_that_somebody_wrote_stay_when_the_entries_are_taken_out(folder):
+def test_removing_the_entries_keeps_settings_that_the_user_wrote(folder):
     (folder / "pyproject.toml").touch()
     (folder / "codriver.toml").write_text('repl = ["python"]\nmaxLength = 9\n')
     run(folder, "init", "--client", "claude-code")
@@ -40,7 +40,7 @@ def test_settings_that_somebody_wrote_stay_when_the_entries_are_taken_out(folder
     assert (folder / "codriver.toml").read_text() == 'repl = ["python"]\nmaxLength = 9\n'
 
 
-def test_init_says_which_settings_let_no_server_start(folder):
+def test_init_reports_settings_that_prevent_a_server_from_starting(folder):
     (folder / "codriver.toml").write_text("repl = [")
     done = run(folder, "init", "--client", "claude-code")
     assert done.returncode == 1
@@ -48,12 +48,12 @@ def test_init_says_which_settings_let_no_server_start(folder):
     assert "codriver.toml" in done.stderr
 
 
-def test_the_doctor_knows_that_a_server_was_stopped_for_good(folder):
+def test_doctor_reports_a_server_stopped_for_good(folder):
     run(folder, "stop", "--for-good")
     assert "it was stopped for good" in run(folder, "doctor").stdout
 
 
-def test_a_home_that_cannot_be_written_starts_a_server(folder):
+def test_a_server_starts_with_an_unwritable_home(folder):
     (folder / "a.py").touch()
     nowhere = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), "/proc/nowhere")
     try:
@@ -63,7 +63,7 @@ def test_a_home_that_cannot_be_written_starts_a_server(folder):
         run(folder, "stop", **nowhere)
 
 
-def test_all_that_is_remembered_can_be_forgotten_and_what_stays_is_said(folder):
+def test_forget_deletes_everything_and_lists_what_remains(folder):
     with serving(folder.parent, "--repl", "python") as live:
         live.run("eval", "'a secret'")
         done = live.run("forget", "--all")
@@ -78,7 +78,7 @@ def test_all_that_is_remembered_can_be_forgotten_and_what_stays_is_said(folder):
 
 
 @pytest.mark.parametrize(("file", "needed"), [("deps.edn", "clojure"), ("a.hy", "python3")])
-def test_a_project_without_its_own_repl_is_answered_and_told_how_it_gets_it(folder, file, needed):
+def test_a_project_without_its_own_repl_gets_an_answer_and_advice(folder, file, needed):
     program(needed, install="apt-get install clojure")
     (folder / file).write_text("{}" if file.endswith("edn") else "(print 1)")
     with serving(folder.parent) as live:
@@ -87,7 +87,7 @@ def test_a_project_without_its_own_repl_is_answered_and_told_how_it_gets_it(fold
         assert "ask your human to run: codriver trust" in done.stderr
 
 
-def test_a_person_at_the_servers_terminal_is_told_what_it_finds_and_who_comes(folder):
+def test_a_server_in_a_terminal_prints_the_repls_and_clients_it_finds(folder):
     command = [sys.executable, "-m", "codriver", "serve", "--port", "0", "--repl", "python"]
     with Terminal([*command, "--workspace", str(folder)], environ(folder.parent), columns=200) as terminal:
         terminal.shows("REPL py is connected (python, python)")

@@ -1,4 +1,4 @@
-"""A session of a kernel reproduces: as each document and in a replay, in a kernel and where there is none."""
+"""A recorded kernel session can be exported to each document and replayed, with and without a kernel."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def ran(live, *words):
     return done
 
 
-def test_a_kernel_s_session_with_plots_is_replayed_in_a_kernel_picture_by_picture(live):
+def test_a_kernel_session_with_plots_is_replayed_in_a_kernel(live):
     rows = list(map(json.loads, live.recording.read_text().splitlines()))
     assert rows[0]["repl"] == "jupyter"
     assert {row["id"]: "".join(row.get("values", ())).count("<<image/png") for row in rows[1:]} == {
@@ -67,7 +67,7 @@ def test_a_kernel_s_session_with_plots_is_replayed_in_a_kernel_picture_by_pictur
     assert f"{len(PLOTS)} evaluations: {len(PLOTS)} the same, 0 differ" in done.stdout
 
 
-def test_a_kernel_s_session_is_replayed_where_no_kernel_can_be_started(live):
+def test_a_kernel_session_is_replayed_without_a_kernel(live):
     kept = [live.ids[name] for name in ("several", "value", "quiet", "values")]
     file = live.workspace / "plain.jsonl"
     ran(live, "export", live.ids["plot"], *kept, "--force", "-o", str(file))
@@ -83,7 +83,7 @@ def test_a_kernel_s_session_is_replayed_where_no_kernel_can_be_started(live):
     assert live.run("replay", str(few), "--repl", "python").returncode == 1
 
 
-def test_a_notebook_of_a_kernel_s_session_keeps_every_display_with_all_of_its_types(live):
+def test_a_notebook_of_a_kernel_session_has_every_display_with_all_types(live):
     done = ran(live, "export", *live.ids.values(), "--format", "notebook")
     check = "import sys; sys.modules['rfc3987_syntax'] = None  # half a second of the import\n"
     check += "import nbformat; nbformat.validate(nbformat.reads(sys.stdin.read(), 4))"
@@ -101,7 +101,7 @@ def test_a_notebook_of_a_kernel_s_session_keeps_every_display_with_all_of_its_ty
     assert {"<Figure size 640x480 with 1 Axes>", "'shown'", "{4}", "3"} <= texts
 
 
-def test_a_test_and_a_script_of_a_kernel_s_session_run_as_plain_python(live, tmp_path):
+def test_a_test_and_a_script_of_a_kernel_session_run_as_plain_python(live, tmp_path):
     ids = [live.ids[name] for name in ("plot", "value", "values", "failing")]
     file = tmp_path / "test_exported.py"
     file.write_text(text := ran(live, "export", *ids).stdout)
@@ -120,7 +120,7 @@ def test_a_test_and_a_script_of_a_kernel_s_session_run_as_plain_python(live, tmp
     assert "{2 + 2}\n# => {4}" in script
 
 
-def test_a_session_in_another_language_is_replayed_and_no_document_pretends_to_be_of_it(tmp_path):
+def test_a_session_in_another_language_is_replayed_but_not_exported_as_code(tmp_path):
     if not (VENV / "share" / "jupyter" / "kernels" / "bash").exists():
         do_without("bash_kernel is needed: pip install bash_kernel, python -m bash_kernel.install --sys-prefix")
     own_settings(tmp_path).write_text(f"python = {str(VENV / 'bin' / 'python')!r}\n")

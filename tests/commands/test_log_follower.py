@@ -1,4 +1,4 @@
-"""A follower of the log asks one question for all that comes, that of applications in its place."""
+"""A log follower uses one query for all new entries, including events of applications."""
 
 import json
 
@@ -38,7 +38,7 @@ class Logs:
         ({"categories": ("evaluationResults",)}, [7]),
     ],
 )
-def test_what_comes_is_in_line_order_and_as_it_was_asked_for(options, lines):
+def test_new_entries_are_in_line_order_and_match_the_options(options, lines):
     follower = Follower(Logs(), 1, **options)
     entries, gap = follower.next()
     assert ([entry["line"] for entry in entries], gap, follower.since) == (lines, False, 7)
@@ -53,7 +53,7 @@ def test_what_comes_is_in_line_order_and_as_it_was_asked_for(options, lines):
         ("calls", ["s2-ab (calls) of you is over", "s1-ab (fx) of me is over"], 0),
     ],
 )
-def test_a_stream_that_is_followed_tells_the_events_of_its_topic_until_it_is_over(topic, told, status, capsys):
+def test_a_followed_stream_prints_events_of_its_topic_until_it_ends(topic, told, status, capsys):
     logs = Logs()
     logs.app_log.record(AppEvent("s2-ab (calls) of you is over", 0, op="call", name="stream-over"))
     op = "call" if topic == "calls" else "fx"

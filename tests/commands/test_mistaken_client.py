@@ -1,4 +1,4 @@
-"""`codriver serve` as the command of an MCP client ends with one line that says what to start instead."""
+"""`codriver serve` as the command of an MCP client ends with one line that says what to run instead."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"pro
         ("\xff", False),
     ],
 )
-def test_what_is_json_rpc(line, is_one):
+def test_json_rpc_lines_are_recognized(line, is_one):
     assert is_json_rpc(line.encode("latin-1")) == is_one
 
 
@@ -49,7 +49,7 @@ def test_a_client_gets_one_line_and_exit_status_2(tmp_path, is_late):
 
 
 @pytest.mark.parametrize("given", [subprocess.DEVNULL, subprocess.PIPE], ids=["nothing", "other text"])
-def test_a_server_whose_input_is_anything_else_serves(tmp_path, given):
+def test_a_server_with_any_other_input_serves(tmp_path, given):
     with serving(tmp_path, "--repl", "none") as live:
         command, env = live.command("serve", "--port", "0", "--repl", "none"), live.environ
         live.run("stop")

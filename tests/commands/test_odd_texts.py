@@ -1,4 +1,4 @@
-"""Sessions of odd texts survive export and replay: nothing at all, separators, halves of surrogates, huge numbers."""
+"""Sessions with unusual texts survive export and replay: empty text, separators, lone surrogates, huge numbers."""
 
 import ast
 import json
@@ -32,7 +32,7 @@ def live(tmp_path_factory):
         yield running
 
 
-def test_a_recording_of_them_is_replayed_and_all_is_the_same(live):
+def test_a_recording_of_unusual_texts_is_replayed_without_differences(live):
     file = live.workspace / "odd.jsonl"
     done = live.run("export", "--format", "recording", "-o", str(file))
     assert done.returncode == 0, done.stderr
@@ -45,7 +45,7 @@ def test_a_recording_of_them_is_replayed_and_all_is_the_same(live):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_each_document_of_them_is_written(live, form):
+def test_each_document_of_unusual_texts_is_written(live, form):
     file = live.workspace / FORMATS[form]
     done = live.run("export", "--format", form, "-o", str(file))
     assert done.returncode == 0, done.stderr

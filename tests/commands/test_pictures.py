@@ -1,4 +1,4 @@
-"""Images for people: the command that saves them is named, and saves them as they came."""
+"""Images for people: the command that saves them is named, and it saves them unchanged."""
 
 import base64
 import json
@@ -51,7 +51,7 @@ def ran(live, *words):
     return done
 
 
-def test_the_log_and_eval_name_the_command_that_gives_a_picture(live):
+def test_log_and_eval_name_the_command_that_saves_an_image(live):
     shown = ran(live, "log").stdout
     assert len(re.findall(MARK.format(live.ids[0]), shown)) == 1
     assert len(re.findall(MARK.format(live.ids[1]), shown)) == 1
@@ -61,7 +61,7 @@ def test_the_log_and_eval_name_the_command_that_gives_a_picture(live):
     assert any(re.search("<<image/png 556x413, [0-9]+ KB, sha256:[0-9a-f]{16}>>", one["text"]) for one in entries)
 
 
-def test_a_picture_is_written_as_it_came_and_the_newest_where_none_is_named(live, tmp_path):
+def test_an_image_is_saved_unchanged_and_defaults_to_the_newest(live, tmp_path):
     ran(live, "image", live.ids[0], "-o", str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
     piped = subprocess.run(live.command("image", live.ids[0]), env=live.environ, capture_output=True, check=True)
@@ -70,7 +70,7 @@ def test_a_picture_is_written_as_it_came_and_the_newest_where_none_is_named(live
     assert re.search(r"saved: .*-1\.png\n", saved)
 
 
-def test_an_evaluation_without_a_picture_is_told_in_words(live):
+def test_an_evaluation_without_an_image_is_reported(live):
     for words, told in [
         (("image", "nope"), "no image of an evaluation nope"),
         (("image", live.ids[0], "-n", "2"), "the evaluation has 1 image"),
@@ -80,13 +80,13 @@ def test_an_evaluation_without_a_picture_is_told_in_words(live):
         assert (done.returncode, told in done.stderr) == (1, True), done.stderr
 
 
-def test_a_call_says_which_pictures_came_beside_its_answer(live):
+def test_a_call_reports_the_images_in_its_answer(live):
     done = ran(live, "call", "evaluate_code", '{"code": "figure"}')
     evaluation = json.loads(done.stdout)["evaluationId"]
     assert re.search(rf"an image, image/png 556x4\d\d, \d+ KB: codriver image {evaluation} saves it", done.stderr)
 
 
-def test_a_session_with_plots_reproduces_as_every_document_and_in_a_replay(live, tmp_path):
+def test_a_session_with_plots_can_be_exported_and_replayed(live, tmp_path):
     done = ran(live, "export", *live.ids, "-o", str(live.workspace / "r.jsonl"), "--force")
     recording = (live.workspace / "r.jsonl").read_text()
     assert recording.count("<<image/png 556x4") == 2
@@ -103,7 +103,7 @@ def test_a_session_with_plots_reproduces_as_every_document_and_in_a_replay(live,
     assert done.stdout.count("# shows a picture, which is left out: image/png 556x4") == 2
 
 
-def test_a_picture_that_differs_is_said_in_a_replay_and_red_where_it_is_strict(live):
+def test_a_replay_reports_a_differing_image_and_fails_if_strict(live):
     file = live.workspace / "d.jsonl"
     with live.client() as client:
         ids = [client.call("evaluate_code", code=showing("image/png", PIXEL))["evaluationId"] for _ in range(2)]
@@ -117,7 +117,7 @@ def test_a_picture_that_differs_is_said_in_a_replay_and_red_where_it_is_strict(l
     assert live.run("replay", str(file)).returncode == 1
 
 
-def test_a_terminal_is_told_which_images_there_are_and_how_to_save_them(live):
+def test_a_terminal_lists_images_and_how_to_save_them(live):
     with Terminal(live.command("image", live.ids[0]), live.environ, columns=200) as terminal:
         assert terminal.end() == 0
     assert re.search(rb"codriver image \S+ -n 1 -o FILE: image/png 556x413", terminal.output)
@@ -132,14 +132,14 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_an_image_of_any_kind_is_saved_as_it_came(live, tmp_path, kind):
+def test_an_image_of_any_type_is_saved_unchanged(live, tmp_path, kind):
     with live.client() as client:
         one = client.call("evaluate_code", code=showing(kind, OTHERS[kind]), detail=True, maxImages=0)["evaluationId"]
     ran(live, "image", one, "-n", "1", "-o", str(tmp_path / "p"))
     assert (tmp_path / "p").read_bytes() == OTHERS[kind]
 
 
-def test_an_earlier_run_gives_its_pictures_and_prints_no_base64(live, tmp_path):
+def test_images_of_an_earlier_run_are_saved_and_never_printed(live, tmp_path):
     ran(live, "image", live.ids[0], "-o", str(tmp_path / "before.png"))
     live.run("stop")
     done = ran(live, "log", "--run", "-1")

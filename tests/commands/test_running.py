@@ -1,4 +1,4 @@
-"""What runs while a command waits: output comes as it is printed, a terminal gives input and is told the progress."""
+"""Running code while a command waits: output is streamed, and a terminal provides input and displays progress."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def live(tmp_path_factory):
         yield served
 
 
-def test_output_comes_as_it_is_printed_and_once(live, tmp_path):
+def test_output_is_streamed_once(live, tmp_path):
     code = f"import waiting, sys\nprint('before')\nwaiting.until_there({str(tmp_path / 'gate')!r})\n"
     code += "print('after'); print('wrong', file=sys.stderr)\n6 * 7"
     with subprocess.Popen(
@@ -53,7 +53,7 @@ def test_output_comes_as_it_is_printed_and_once(live, tmp_path):
     assert (rest, wrong, process.returncode) == ("after\n42\n", "wrong\n", 0)
 
 
-def test_a_person_at_a_terminal_gives_the_input_that_code_reads(live):
+def test_input_is_read_from_the_terminal(live):
     code = "one = input('first? ')\ntwo = input()\none + two"
     with Terminal(live.command("eval", code), live.environ) as terminal:
         terminal.shows("first?")
@@ -64,14 +64,14 @@ def test_a_person_at_a_terminal_gives_the_input_that_code_reads(live):
         assert terminal.end() == 0
 
 
-def test_code_that_reads_where_no_terminal_is_holds_the_session_for_nobody(live):
+def test_code_that_reads_without_a_terminal_does_not_block_the_session(live):
     assert live.run("eval", "input()").returncode == 4
     health = live.run("call", "server_health").stdout
     assert '"unfinished": []' in health
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_what_ends_the_command_ends_its_evaluation(live, tmp_path, number):
+def test_a_signal_ends_the_command_and_its_evaluation(live, tmp_path, number):
     code = f"print('here', flush=True)\nimport waiting\nwaiting.until_there({str(tmp_path / 'never')!r})"
     with subprocess.Popen(live.command("eval", code), env=live.environ, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "here\n"
@@ -80,7 +80,7 @@ def test_what_ends_the_command_ends_its_evaluation(live, tmp_path, number):
     assert '"unfinished": []' in live.run("call", "server_health").stdout
 
 
-def test_status_says_who_is_busy_with_what_and_who_waits_for_whom(live, tmp_path):
+def test_status_reports_who_is_busy_and_who_waits(live, tmp_path):
     code = f"import waiting\nwaiting.until_there({str(tmp_path / 'gate')!r})"
     assert "busy" not in live.run("status").stdout
     with live.client() as ann, live.client() as bob:
@@ -98,7 +98,7 @@ def test_status_says_who_is_busy_with_what_and_who_waits_for_whom(live, tmp_path
     )
 
 
-def test_a_replay_tells_a_terminal_which_evaluation_runs_again(live, tmp_path):
+def test_a_replay_in_a_terminal_displays_the_current_evaluation(live, tmp_path):
     file, gate = tmp_path / "slow.jsonl", tmp_path / "gate"
     head = {"format": "codriver-recording", "version": 1, "dialect": "python", "repl": "python"}
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
@@ -134,7 +134,7 @@ LINES = [
 ]  # fmt: skip
 
 
-def test_the_short_way_says_to_the_byte_what_the_whole_way_says(live):
+def test_the_fast_path_prints_exactly_what_the_full_command_prints(live):
     def ran(*start):
         command = [sys.executable, *start]
         return subprocess.run(command, cwd=live.workspace, env=live.environ, capture_output=True, check=False)
@@ -162,7 +162,7 @@ OF_THE_SHORT_WAY = [
 ]  # fmt: skip
 
 
-def test_a_plain_evaluation_for_a_program_imports_no_command_line(live):
+def test_a_plain_evaluation_for_a_program_does_not_import_the_command_line(live):
     command = [sys.executable, "-X", "importtime", "-m", "codriver", "eval", "-w", str(live.workspace), "1 + 2 # once"]
     done = subprocess.run(command, env=live.environ, capture_output=True, text=True, check=True)
     assert done.stdout == "3\n"

@@ -1,4 +1,4 @@
-"""Nothing that strangers say is obeyed by the terminal that a command writes to, and what is piped stays as it is."""
+"""Text from others cannot control the terminal that a command writes to, and piped output is unchanged."""
 
 import contextlib
 import json
@@ -68,7 +68,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_byte_of_a_stranger_is_obeyed_by_the_terminal(live, client, name):
+def test_no_escape_sequence_of_others_reaches_the_terminal(live, client, name):
     word, *options = COMMANDS[name]
     _, output = on_terminal(live.command(word, *options), live.environ)
     assert obeyed(output) == set()
@@ -77,7 +77,7 @@ def test_no_byte_of_a_stranger_is_obeyed_by_the_terminal(live, client, name):
 
 
 @pytest.mark.parametrize("words", [["status"], ["log"], ["doctor"]], ids=" ".join)
-def test_colours_are_there_for_a_terminal_and_for_who_asks_for_them(live, client, words):
+def test_colours_are_used_in_a_terminal_or_on_request(live, client, words):
     colour = b"\x1b["
     word, *options = words
 
@@ -114,7 +114,7 @@ print("done", threading.active_count())
 """
 
 
-def test_what_takes_long_is_said_once_and_on_a_terminal_alone():
+def test_a_slow_step_is_announced_once_and_only_in_a_terminal():
     env = environ(Path.cwd()) | {"TERM": "dumb"}
     with Terminal([sys.executable, "-c", PATIENT, "slow"], env, columns=200, name="dumb") as terminal:
         assert terminal.end() == 0
@@ -147,7 +147,7 @@ terminal.say("done")
 
 
 @pytest.mark.parametrize("stream", ["out", "err"])
-def test_the_line_on_what_is_waited_for_gives_way_to_every_other(stream):
+def test_the_progress_line_is_replaced_by_other_output(stream):
     with Terminal([sys.executable, "-c", LIVE, stream], environ(Path.cwd()), columns=200) as terminal:
         assert terminal.end() == 0
     assert b"\rcodriver: it takes  a while (0 s)\x1b[K" in terminal.output
@@ -156,7 +156,7 @@ def test_the_line_on_what_is_waited_for_gives_way_to_every_other(stream):
     assert lines == ["meanwhile", "done"], lines
 
 
-def test_who_waits_for_a_repl_that_starts_is_told_so(tmp_path):
+def test_waiting_for_a_starting_repl_is_displayed(tmp_path):
     own_settings(tmp_path).write_text(f"repl = [\"sh -c 'read line < {tmp_path}/gate'\"]\n")
     posix_only.make_pipe(tmp_path / "gate")
     with serving(tmp_path) as live, Terminal(live.command("eval", "1"), live.environ, columns=200) as terminal:
@@ -164,7 +164,7 @@ def test_who_waits_for_a_repl_that_starts_is_told_so(tmp_path):
         (tmp_path / "gate").write_text("go\n")
 
 
-def test_a_quiet_server_says_nothing_and_quiet_commands_only_what_was_asked(tmp_path):
+def test_a_quiet_server_prints_nothing_and_quiet_commands_only_their_result(tmp_path):
     quiet = Live(tmp_path, "--repl", "python", "--quiet", is_awaited=False)
     try:
         until(quiet.port_file.exists, "the server")
@@ -176,7 +176,7 @@ def test_a_quiet_server_says_nothing_and_quiet_commands_only_what_was_asked(tmp_
         assert quiet.process.communicate(timeout=WAIT_S)[0] == ""
 
 
-def test_a_followed_log_is_as_harmless(live, client):
+def test_a_followed_log_is_escaped_too(live, client):
     with Terminal(live.command("log", "--follow"), live.environ, columns=200) as terminal:
         terminal.shows("gnp")
         client.call("evaluate_code", code=f"print('followed' + {EVIL!r})")
@@ -184,11 +184,11 @@ def test_a_followed_log_is_as_harmless(live, client):
         assert obeyed(terminal.output) == set()
 
 
-def test_a_name_of_several_lines_is_one_line(live, client):
+def test_a_name_with_several_lines_is_printed_on_one(live, client):
     assert [line for line in live.run("status").stdout.splitlines() if line.startswith("  REPL forged")] == []
 
 
-def test_what_is_piped_is_what_the_program_sent(live, client):
+def test_piped_output_is_unchanged(live, client):
     coloured = "\x1b[31mred\x1b[0m" + EVIL
     done = live.run("eval", f"import sys; print({coloured!r}); print({EVIL!r}, file=sys.stderr)")
     assert (done.stdout, done.stderr) == (f"{coloured}\n", f"{EVIL}\n")
@@ -196,7 +196,7 @@ def test_what_is_piped_is_what_the_program_sent(live, client):
 
 
 @pytest.mark.parametrize("words", [["log", "--json"], ["call", "repl_output_log"], ["status", "--json"]])
-def test_json_is_safe_wherever_it_goes_and_says_the_same(live, client, words):
+def test_json_is_escaped_and_equivalent(live, client, words):
     done = live.run(*words)
     assert obeyed(done.stdout.encode()) == set()
     read = [json.loads(line) for line in done.stdout.splitlines()] if words[0] == "log" else json.loads(done.stdout)
@@ -211,7 +211,7 @@ SETTINGS = 'logMaxEntities = "{0}"\n"{0}" = 1\npython = "{0}"\n'.format(
 
 
 @pytest.mark.parametrize("words", ["config check", "config show", "doctor", "init --dry-run", "stop", "trust"])
-def test_the_words_of_a_workspace_are_not_obeyed(tmp_path, words):
+def test_workspace_text_is_escaped(tmp_path, words):
     workspace = tmp_path / "work\x1b]0;owned\x07\u202e"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text(SETTINGS)
@@ -222,7 +222,7 @@ def test_the_words_of_a_workspace_are_not_obeyed(tmp_path, words):
     assert b"Traceback" not in output
 
 
-def test_a_server_in_a_terminal_says_nothing_that_is_obeyed(tmp_path):
+def test_a_server_in_a_terminal_escapes_its_output(tmp_path):
     workspace = tmp_path / "work\x1b]0;owned\x07\u202e"
     workspace.mkdir()
     command = [
@@ -331,7 +331,7 @@ class Strange:
 @pytest.mark.parametrize(
     ("name", "words"), PAIRS, ids=lambda value: value if isinstance(value, str) else " ".join(value)
 )
-def test_a_server_that_answers_strangely_is_told_in_words(tmp_path, name, words):
+def test_an_invalid_answer_of_a_server_is_reported(tmp_path, name, words):
     strange = Strange(tmp_path, (CASES | LINES)[name])
     with strange.named():
         done = forked.run([*words, "--workspace", str(tmp_path)], env=environ(tmp_path), timeout=WAIT_S)
@@ -342,7 +342,7 @@ def test_a_server_that_answers_strangely_is_told_in_words(tmp_path, name, words)
         assert done.returncode != 0
 
 
-def test_an_encoding_that_cannot_say_a_character_is_no_failure(live, client):
+def test_an_encoding_without_a_character_is_no_failure(live, client):
     ascii_only = {**live.environ, "PYTHONIOENCODING": "ascii"}
     code = "print('caf\\u00e9'); '\\u6f22'"
     for options in ([], ["--json"]):
@@ -357,7 +357,7 @@ def test_an_encoding_that_cannot_say_a_character_is_no_failure(live, client):
 
 @example(["aaa", "aaaaaaaaa", "aaaaaaaaa"], 20, 0)
 @given(st.lists(st.text(alphabet="ab \n", max_size=60), max_size=4), st.integers(20, 60), st.integers(0, 10))
-def test_lines_are_broken_between_words_and_say_the_same(texts, columns, hang):
+def test_lines_are_wrapped_between_words_without_changing_text(texts, columns, hang):
     told = "".join(one.text for one in wrapped(map(Styled, texts), columns, hang))
     assert told.split() == "".join(texts).split()
     for line in told.split("\n"):
@@ -366,7 +366,7 @@ def test_lines_are_broken_between_words_and_say_the_same(texts, columns, hang):
             assert len(words) == 1 or line.startswith(" " * (columns - 2)) or line.rfind(words[-1]) <= hang
 
 
-def test_a_line_goes_on_below_its_text_and_no_word_is_cut():
+def test_a_wrapped_line_is_indented_and_no_word_is_cut():
     text = "wrong  server  this is what has to be done about it"
     assert "".join(one.text for one in wrapped([Styled(text)], 30, 15)) == (
         "wrong  server  this is what\n               has to be done\n               about it"

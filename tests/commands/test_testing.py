@@ -1,4 +1,4 @@
-"""`codriver test`: tests run for people and for CI, and the reports of them that other programs read."""
+"""`codriver test`: test runs for people and for CI, and reports that other programs read."""
 
 import re
 import string
@@ -70,7 +70,7 @@ def cases():
 
 
 @given(st.lists(cases(), max_size=6), texts())
-def test_a_report_of_whatever_text_is_valid_and_read_with_the_same_counts(told, output):
+def test_a_report_of_any_text_is_valid_and_has_the_same_counts(told, output):
     content = xml_of(told, BEGAN, output).decode()
     schema().validate(content)
     read = junitparser.JUnitXml.fromstring(content.encode())
@@ -82,7 +82,7 @@ def test_a_report_of_whatever_text_is_valid_and_read_with_the_same_counts(told, 
 
 
 @given(cases())
-def test_an_annotation_is_one_command_that_says_all_whatever_the_tests_say(case):
+def test_an_annotation_is_one_complete_command_for_any_text(case):
     line = annotation(case, Path("/ws"))
     assert line.startswith("::error ")
     assert not re.search(r"[\x00-\x08\x0a-\x1f\x7f]", line)
@@ -91,14 +91,14 @@ def test_an_annotation_is_one_command_that_says_all_whatever_the_tests_say(case)
     assert "%0A" in message or "\n" not in case.message
 
 
-def test_an_annotation_names_the_file_from_the_root_of_the_checkout(monkeypatch):
+def test_an_annotation_path_is_relative_to_the_checkout(monkeypatch):
     case = Case("shop", "adds", "fail", "50%: no", file="test/a,b.py", line=3)
     assert annotation(case, Path("/co/ws")) == "::error file=/co/ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
     monkeypatch.setenv("GITHUB_WORKSPACE", "/co")
     assert annotation(case, Path("/co/ws")) == "::error file=ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
 
 
-def test_a_test_of_many_assertions_is_one_case_and_one_of_none_has_passed():
+def test_a_test_with_many_assertions_is_one_case_and_one_with_none_passes():
     row = {"ns": "shop", "test": "adds", "file": "/ws/test/shop.clj"}
     results = [
         {**row, "outcome": "error", "line": 5, "actual": "E: oops", "frames": ["a.clj:1 in f"]},
@@ -129,7 +129,7 @@ def live(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("lapse", "words"), [(False, "you have not accepted"), (True, "git now tracks .venv")])
-def test_tests_of_an_unaccepted_workspace_have_a_status_and_a_sentence_of_their_own(tmp_path, lapse, words):
+def test_tests_in_an_untrusted_workspace_have_their_own_status_and_message(tmp_path, lapse, words):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "test_fine.py").write_text("def test_fine(): pass")
@@ -172,7 +172,7 @@ def obeyed(text):
     return commands
 
 
-def test_failures_are_told_with_their_places_and_reported_as_xml(live):
+def test_failures_are_printed_with_locations_and_reported_as_xml(live):
     done = live.run("test", "--junit", str(live.workspace / "out" / "report.xml"), "checks/test_shop.py")
     assert done.returncode == 1, done.stderr
     assert "FAILED checks/test_shop.py::TestMore::test_broken - OSError: gone\n" in done.stdout
@@ -187,7 +187,7 @@ def test_failures_are_told_with_their_places_and_reported_as_xml(live):
     assert found["test_skipped"].result[0].message == "later, maybe"
 
 
-def test_what_a_test_says_is_no_command_to_its_runner_and_each_failure_is_an_annotation(live, monkeypatch):
+def test_output_cannot_issue_ci_commands_and_each_failure_is_an_annotation(live, monkeypatch):
     monkeypatch.setitem(live.environ, "GITHUB_ACTIONS", "true")
     monkeypatch.setitem(live.environ, "GITHUB_WORKSPACE", str(live.workspace))
     done = live.run("test", "checks/test_shop.py")
@@ -200,19 +200,19 @@ def test_what_a_test_says_is_no_command_to_its_runner_and_each_failure_is_an_ann
     assert broken == f"::error file=checks/test_shop.py,line=21::{named}"
 
 
-def test_tests_that_pass_end_well_and_quietly_where_asked(live):
+def test_passing_tests_succeed_and_print_nothing_if_quiet(live):
     done = live.run("test", "checks/test_fine.py", "checks/test_shop.py::test_right")
     assert (done.returncode, summary(done)) == (0, "2 tests: 2 passed, 0 failed")
     quiet = live.run("test", "-q", "checks/test_fine.py")
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
 
 
-def test_only_what_failed_last_is_run_again(live):
+def test_only_tests_that_failed_last_are_rerun(live):
     assert live.run("test", "checks/test_shop.py").returncode == 1
     assert summary(live.run("test", "--failed")) == "2 tests: 0 passed, 2 failed"
 
 
-def test_no_tests_found_is_told_fails_and_is_no_green_report(live):
+def test_finding_no_tests_fails_and_is_reported(live):
     report = live.workspace / "none.xml"
     done = live.run("test", "--match", "zork", "--junit", str(report), "checks")
     assert done.returncode == 5
@@ -225,7 +225,7 @@ def test_no_tests_found_is_told_fails_and_is_no_green_report(live):
     assert (unknown.returncode, "no.such.module" in unknown.stdout) == (2, True)
 
 
-def test_words_after_two_dashes_are_for_pytest(live):
+def test_arguments_after_two_dashes_go_to_pytest(live):
     done = live.run("test", "checks/test_shop.py", "--", "-x", "--co", "-q")
     assert done.returncode == 0, done.stdout
     assert "checks/test_shop.py::TestMore::test_broken\n" in done.stdout
@@ -239,7 +239,7 @@ def test_tests_run_in_the_given_directory(live):
     assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed")
 
 
-def test_a_run_that_does_not_end_in_time_has_a_status_of_its_own_and_a_report(live):
+def test_a_run_that_times_out_has_its_own_status_and_a_report(live):
     report = live.workspace / "slow.xml"
     done = live.run("test", "--timeout", "2", "--junit", str(report), "checks/test_fine.py", "checks/test_slow.py")
     assert done.returncode == 4, done.stdout
@@ -250,7 +250,7 @@ def test_a_run_that_does_not_end_in_time_has_a_status_of_its_own_and_a_report(li
     assert "did not end within 2 s" in stopped.result[0].message
 
 
-def test_a_report_is_written_through_no_link_that_leads_out_of_the_workspace(live):
+def test_a_report_is_not_written_through_a_link_out_of_the_workspace(live):
     done = live.run("test", "--junit", str(live.workspace / "link" / "report.xml"), "checks/test_fine.py")
     assert done.returncode == 1
     assert "it leads out of" in done.stderr
@@ -259,12 +259,12 @@ def test_a_report_is_written_through_no_link_that_leads_out_of_the_workspace(liv
     assert (live.folder / "outside" / "r.xml").exists()
 
 
-def test_a_file_is_named_as_the_folder_has_it_in_which_the_command_runs(live):
+def test_a_path_is_relative_to_the_directory_of_the_command(live):
     done = live.run("test", "./test_fine.py", cwd=live.workspace / "checks")
     assert (done.returncode, summary(done)) == (0, "1 test: 1 passed, 0 failed")
 
 
-def test_a_server_that_goes_away_meanwhile_is_an_error_in_the_report(tmp_path):
+def test_a_server_that_disappears_during_a_run_is_an_error_in_the_report(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         with live.client() as client:
             until(lambda: "run_tests" in client.tools(), "the REPL's tools")
@@ -276,7 +276,7 @@ def test_a_server_that_goes_away_meanwhile_is_an_error_in_the_report(tmp_path):
         assert "the server closed the connection before it answered" in done.stdout
 
 
-def test_names_are_those_that_every_reader_shows():
+def test_unprintable_characters_in_names_are_escaped_in_xml():
     case = Case(string.printable, "a", "pass")
     root = ET.fromstring(xml_of([case], BEGAN))
     assert root[0].get("name") == string.printable.replace("\x0b", r"\u000b").replace("\x0c", r"\u000c")
@@ -299,12 +299,12 @@ class Scripted:
 REFUSED = {"ok": False, "reason": "no-repl", "message": "no REPL is connected"}
 
 
-def test_a_repl_that_came_between_a_refusal_and_the_look_is_asked_again():
+def test_a_refused_run_is_retried_if_a_repl_appeared():
     connection = Scripted(REFUSED, {"ok": True, "passed": 1})
     assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}, Path("/ws"))["ok"]
 
 
-def test_a_refusal_stands_where_nothing_is_new():
+def test_a_refused_run_fails_if_nothing_changed():
     connection = Scripted(REFUSED)
     assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}, Path("/ws")) == REFUSED
     assert connection.asked == 2

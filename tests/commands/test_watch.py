@@ -1,4 +1,4 @@
-"""`codriver watch` and `codriver log --follow`: one command, which prints what comes."""
+"""`codriver watch` and `codriver log --follow`: one command that prints new entries."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ def watching(live, *options, **kwargs):
     return Terminal(live.command("watch", *options), live.environ, **kwargs)
 
 
-def test_what_was_evaluated_before_and_what_comes_is_printed_with_its_caller(live, client):
+def test_earlier_and_new_entries_are_printed_with_their_caller(live, client):
     client.call("evaluate_code", code="'long before'")
     with watching(live) as terminal:
         terminal.shows("= 'long before'")
@@ -32,7 +32,7 @@ def test_what_was_evaluated_before_and_what_comes_is_printed_with_its_caller(liv
         assert terminal.end() == 130
 
 
-def test_what_programs_print_cannot_reach_the_terminal(live, client):
+def test_program_output_cannot_control_the_terminal(live, client):
     evil = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202egnp\ud83d"
     with watching(live) as terminal:
         client.call("evaluate_code", code=f"print({evil!r}.encode('utf-8', 'ignore').decode())\n'quite ' + 'harmless'")
@@ -41,7 +41,7 @@ def test_what_programs_print_cannot_reach_the_terminal(live, client):
         assert terminal.grid.faults == []
 
 
-def test_without_a_server_it_says_so_and_touches_no_terminal(live, tmp_path):
+def test_without_a_server_watch_says_so_and_leaves_the_terminal_alone(live, tmp_path):
     command = [*live.command("watch")[:-1], str(tmp_path)]
     with Terminal(command, live.environ) as terminal:
         assert terminal.end() == 3
@@ -49,14 +49,14 @@ def test_without_a_server_it_says_so_and_touches_no_terminal(live, tmp_path):
         assert b"\x1b" not in terminal.output
 
 
-def test_no_color_is_heeded(live, client):
+def test_no_color_is_respected(live, client):
     with Terminal(live.command("watch"), {**live.environ, "NO_COLOR": "1"}) as terminal:
         client.call("evaluate_code", code="'grey ' + 'on grey'")
         terminal.shows("= 'grey on grey'")
         assert not re.search(rb"\x1b\[[0-9;]+m", terminal.output)
 
 
-def test_a_follower_gets_the_next_server_from_its_first_line_even_before_it_first_asked(tmp_path):
+def test_a_follower_continues_with_the_first_line_of_the_next_server(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         with live.client() as client:
             client.call("evaluate_code", code="for line in range(50): print(line, flush=True)")
@@ -69,7 +69,7 @@ def test_a_follower_gets_the_next_server_from_its_first_line_even_before_it_firs
             assert "'second life'" in [entry["text"] for entry in next(coming)]
 
 
-def test_piped_it_prints_plain_lines_as_they_come(live, client):
+def test_piped_watch_prints_plain_lines_immediately(live, client):
     command = live.command("watch", "--search", "plainly")
     process = subprocess.Popen(command, env=live.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -91,7 +91,7 @@ def _clients(client):
     return client.call("server_health")["clients"]
 
 
-def test_a_followed_log_prints_what_comes_and_filters_it(live, client):
+def test_a_followed_log_prints_and_filters_new_entries(live, client):
     command = live.command("log", "--follow", "--limit", "2", "--who", "fay", "--category", "evaluationResults")
     process = subprocess.Popen(command, env=live.environ, stdout=subprocess.PIPE, text=True)
     try:
@@ -108,7 +108,7 @@ def test_a_followed_log_prints_what_comes_and_filters_it(live, client):
 
 
 @pytest.mark.parametrize("words", [("log", "--follow"), ("watch",)], ids=" ".join)
-def test_lines_go_on_with_the_next_server_when_one_ends(tmp_path, words):
+def test_following_continues_with_the_next_server(tmp_path, words):
     with serving(tmp_path, "--repl", "python") as live:
         process = subprocess.Popen(
             live.command(*words), env=live.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -133,7 +133,7 @@ def _read_until(lines, text):
         assert line, f"the lines ended before {text}"
 
 
-def test_a_query_can_be_given_its_inputs_as_json_or_as_plain_words(live, client):
+def test_query_inputs_can_be_json_or_plain_text(live, client):
     line = client.call("evaluate_code", code="'asked ' + 'for'", who="gil")["outputLines"]["last"]
     query = "[:find ?t . :in $ ?who ?line :where [?e :output/line ?line] [?e :output/who ?who] [?e :output/text ?t]]"
     done = live.run("log", "--query", query, "--input", "gil", "--input", str(line))
@@ -149,7 +149,7 @@ def test_entries_can_be_searched(live, client):
     assert "= 'a needle ö'" in found[0]
 
 
-def test_what_a_watched_application_does_is_printed_and_listed_by_its_category(live, client):
+def test_watched_application_events_are_printed_and_listed_by_category(live, client):
     client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True); seam.emit('fx', 'before')")
     with watching(live, columns=160) as terminal:
         watch = client.call("watch_app", topic="trace")

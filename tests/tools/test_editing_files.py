@@ -128,13 +128,13 @@ class TestWhatIsWritten:
         await edit(editor, ("a.clj", Create("(x)", overwrite=True)))
         assert (workspace / "a.clj").read_text() == "(x)"
 
-    async def test_edits_of_a_created_file_mean_its_content(self, editor, workspace):
+    async def test_edits_of_a_created_file_apply_to_its_content(self, editor, workspace):
         wanted = [("n.clj", Append("(z)")), ("n.clj", Create("(a)\n")), ("n.clj", Replace(Target(1, "(a)"), "(b)"))]
         [result] = await edit(editor, *wanted)
         assert (workspace / "n.clj").read_text() == "(b)\n\n(z)\n"
         assert list(result.done) == [0, 1, 2]
 
-    async def test_edits_of_one_file_by_several_names_are_one(self, editor, workspace):
+    async def test_edits_of_one_file_by_several_names_are_combined(self, editor, workspace):
         (workspace / "link.clj").symlink_to("a.clj")
         results = await edit(
             editor, ("a.clj", NEW_B), ("link.clj", Append("(z)")), (workspace / "x" / ".." / "a.clj", Append("(y)"))
@@ -143,30 +143,30 @@ class TestWhatIsWritten:
         assert (workspace / "a.clj").read_text() == "(ns a)\n\n(def b 2)\n\n(z)\n\n(y)\n"
         assert (workspace / "link.clj").is_symlink()
 
-    async def test_what_changes_nothing_writes_nothing(self, editor, workspace):
+    async def test_an_edit_that_changes_nothing_writes_nothing(self, editor, workspace):
         stamp = written(workspace / "a.clj")
         [result] = await edit(editor, ("a.clj", Replace(Target(3, "(def b 1)"), "(def b 1)")))
         assert written(workspace / "a.clj") == stamp
         assert result.diff == ""
 
     @pytest.mark.parametrize("name", ["a.cljs", "a.lpy", "a.hy", "a.edn", "a.bb", "A.CLJ"])
-    async def test_every_kind_of_lisp_file_is_edited(self, editor, workspace, name):
+    async def test_every_kind_of_lisp_file_can_be_edited(self, editor, workspace, name):
         (workspace / name).write_text(TEXT)
         await edit(editor, (name, NEW_B))
         assert "(def b 2)" in (workspace / name).read_text()
 
-    async def test_a_script_without_an_ending_is_known_by_its_first_line(self, editor, workspace):
+    async def test_a_script_without_an_extension_is_recognized_by_its_first_line(self, editor, workspace):
         (workspace / "run").write_text("#!/usr/bin/env bb\n" + TEXT)
         await edit(editor, ("run", Rename("b", "c")))
         assert (workspace / "run").read_text() == "#!/usr/bin/env bb\n" + TEXT.replace("b 1", "c 1")
 
-    async def test_a_script_without_an_ending_is_created(self, editor, workspace):
+    async def test_a_script_without_an_extension_can_be_created(self, editor, workspace):
         await edit(editor, ("task", Create("#!/usr/bin/env bb\n(a)\n")))
         assert (workspace / "task").exists()
 
 
 class TestWhatIsRefused:
-    async def test_every_problem_of_a_batch_is_told_by_its_index(self, editor):
+    async def test_every_problem_of_a_batch_is_reported_by_index(self, editor):
         told = await refusal(
             editor,
             ("a.clj", NEW_B),
@@ -179,7 +179,7 @@ class TestWhatIsRefused:
         missing = "nowhere.clj does not exist: check the path, or create the file with an edit of type create"
         assert told[0][1] == missing
 
-    async def test_a_refused_creation_hides_no_problem_of_the_edits_beside_it(self, editor):
+    async def test_a_refused_creation_does_not_hide_problems_of_other_edits(self, editor):
         told = await refusal(
             editor,
             ("a.clj", Replace(Target(2, "b 1"), "x")),
@@ -191,7 +191,7 @@ class TestWhatIsRefused:
         assert told[1][1].startswith("the new text does not balance")
         assert told[2][1] == "a.clj already exists: edit it, or pass overwrite"
 
-    async def test_beside_a_creation_that_does_not_balance_new_text_is_still_checked(self, editor):
+    async def test_new_text_is_checked_even_if_a_created_file_does_not_balance(self, editor):
         told = await refusal(
             editor,
             ("n.clj", Create("(ns n")),
@@ -200,7 +200,7 @@ class TestWhatIsRefused:
         )
         assert [index for index, _ in told] == [0, 1]
 
-    async def test_beside_a_second_creation_edits_mean_what_the_first_one_made(self, editor):
+    async def test_after_a_duplicate_creation_edits_apply_to_the_first_one(self, editor):
         told = await refusal(
             editor,
             ("n.clj", Create("(a)")),
@@ -210,13 +210,13 @@ class TestWhatIsRefused:
         )
         assert [index for index, _ in told] == [1, 3]
 
-    async def test_edits_at_odds_are_told_also_where_another_edit_is_wrong(self, editor):
+    async def test_conflicting_edits_are_reported_even_if_another_edit_is_wrong(self, editor):
         again = Replace(Target(3, "(def b 1)"), "(def b 3)")
         told = await refusal(editor, ("a.clj", NEW_B), ("a.clj", again), ("a.clj", Append("(bad")))
         assert [index for index, _ in told] == [0, 1, 2]
 
     @pytest.mark.slow
-    async def test_a_refusal_is_bounded_however_much_is_wrong(self, editor, workspace):
+    async def test_the_size_of_a_refusal_is_bounded(self, editor, workspace):
         (workspace / "wide.clj").write_text("".join(f"(def v{n} [{'1 ' * 5000}])\n" for n in range(50)))
         wrong = ("wide.clj", Replace(Target(25, "(nowhere)"), "x"))
         with refused_as("edits-refused") as caught:
@@ -225,18 +225,18 @@ class TestWhatIsRefused:
         assert len(repr(caught.value.details)) < 200_000
         assert len(caught.value.message) < 1000
 
-    async def test_no_file_is_touched_when_another_is_refused(self, editor):
+    async def test_no_file_is_changed_when_an_edit_of_another_is_refused(self, editor):
         assert await refusal(editor, ("n.clj", Create("(ns n)")), ("a.clj", NEW_B), ("x.clj", Append("(z)")))
 
-    async def test_a_created_text_is_checked_like_any_other(self, editor):
+    async def test_created_text_is_checked_like_any_other(self, editor):
         [(_, told)] = await refusal(editor, ("n.clj", Create("(ns n")))
         assert told.startswith("the new text does not balance")
 
-    async def test_a_file_is_created_once(self, editor):
+    async def test_a_file_can_be_created_only_once_in_a_batch(self, editor):
         told = await refusal(editor, ("n.clj", Create("(a)")), ("n.clj", Create("(b)")))
         assert told == [(1, "edit 0 already creates n.clj")]
 
-    async def test_files_of_other_languages_are_left_to_other_tools(self, editor, workspace):
+    async def test_files_of_other_languages_are_refused(self, editor, workspace):
         (workspace / "a.js").write_text("x = 1\n")
         (workspace / "Makefile").write_text("all:\n")
         for name in ("a.js", "Makefile", "new.txt"):
@@ -244,7 +244,7 @@ class TestWhatIsRefused:
             assert told.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
             assert told.endswith("edit it as text, with your client's own editing tool")
 
-    async def test_what_is_no_text_file_is_refused(self, editor, workspace):
+    async def test_directories_pipes_and_other_non_text_files_are_refused(self, editor, workspace):
         (workspace / "folder.clj").mkdir()
         posix_only.make_pipe(workspace / "pipe.clj")
         (workspace / "latin.clj").write_bytes(b'(def a "\xe9")\n')
@@ -269,7 +269,7 @@ class TestWhatIsRefused:
          ".g\u200cit/a.clj", ".git /a.clj", ".git./a.clj", "GIT~1/a.clj", ".git::$INDEX_ALLOCATION/a.clj",
          "\uff0egit/a.clj", "link/a.clj", "_darcs/a.clj"],
     )  # fmt: skip
-    async def test_nothing_of_version_control_is_edited(self, editor, workspace, name):
+    async def test_version_control_files_cannot_be_edited(self, editor, workspace, name):
         (workspace / ".git").mkdir()
         (workspace / ".git" / "a.clj").write_text(TEXT)
         (workspace / "link").symlink_to(".git")
@@ -281,25 +281,25 @@ class TestWhatIsRefused:
         assert "belongs to version control" in told
 
     @pytest.mark.parametrize("content", ["#!/usr/bin/env bb\n[core]\n", "gitdir: elsewhere\n"])
-    async def test_no_file_of_git_is_made_that_would_pass_for_a_script(self, editor, workspace, content):
+    async def test_git_files_cannot_be_created_as_scripts(self, editor, workspace, content):
         (workspace / ".git").write_text("gitdir: ../main/.git/worktrees/here\n")
         (workspace / "sub").mkdir()
         for name in (".git", "sub/.git", ".Git"):
             [(_, told)] = await refusal(editor, (name, Create(content, overwrite=True)))
             assert "belongs to version control" in told
 
-    async def test_names_that_only_begin_like_those_of_version_control_are_edited(self, editor, workspace):
+    async def test_names_similar_to_version_control_can_be_edited(self, editor, workspace):
         for name in (".github/a.clj", "git/a.clj", "svn/hg.clj", ".gitlab.clj"):
             await edit(editor, (name, Create("(a)\n")))
             assert (workspace / name).exists()
 
-    async def test_a_workspace_that_lies_in_a_folder_named_so_is_edited(self, tmp_path):
+    async def test_a_workspace_inside_a_git_directory_can_be_edited(self, tmp_path):
         workspace = tmp_path / ".git" / "worktree"
         workspace.mkdir(parents=True)
         await edit(Editor(workspace), (workspace / "a.clj", Create("(a)\n")))
         assert (workspace / "a.clj").exists()
 
-    async def test_half_a_character_is_refused(self, editor):
+    async def test_an_unpaired_surrogate_is_refused(self, editor):
         [(_, told)] = await refusal(editor, ("a.clj", Append('"\ud800"')))
         assert "surrogate" in told
 
@@ -312,7 +312,7 @@ class TestTheWorkspace:
         file.write_text(TEXT)
         return file
 
-    async def test_nothing_outside_is_edited(self, editor, workspace, outside):
+    async def test_files_outside_the_workspace_cannot_be_edited(self, editor, workspace, outside):
         (workspace / "file.clj").symlink_to(outside)
         (workspace / "folder").symlink_to(outside.parent)
         for given in ("../outside/o.clj", str(outside), "file.clj", "folder/o.clj", "x/../../outside/o.clj"):
@@ -322,12 +322,12 @@ class TestTheWorkspace:
         [(_, told)] = await refusal(editor, ("folder/new.clj", Create("(ns new)")))
         assert told.startswith("folder/new.clj is outside of the workspace")
 
-    async def test_a_folder_whose_name_begins_alike_is_outside(self, editor, workspace):
+    async def test_a_sibling_directory_with_the_same_prefix_is_outside(self, editor, workspace):
         sibling = workspace.with_name("workspace-two") / "a.clj"
         [(_, told)] = await refusal(editor, (sibling, Create("(a)")))
         assert "is outside of the workspace" in told
 
-    async def test_a_setting_allows_it(self, editor, workspace, outside):
+    async def test_a_setting_allows_edits_outside_the_workspace(self, editor, workspace, outside):
         (workspace / "file.clj").symlink_to(outside)
         [result] = await edit(editor, ("file.clj", NEW_B), allow_outside=True)
         assert outside.read_text() == TEXT.replace("1", "2")
@@ -335,13 +335,13 @@ class TestTheWorkspace:
         assert result.display_path == str(outside)
 
     @pytest.mark.parametrize("given", ["", " ", "a\0.clj", "loop.clj", "x" * 300 + ".clj"])
-    async def test_what_is_no_path_is_refused(self, editor, workspace, given):
+    async def test_invalid_paths_are_refused(self, editor, workspace, given):
         (workspace / "loop.clj").symlink_to("loop.clj")
         assert len(await refusal(editor, (given, NEW_B))) == 1
 
 
 class TestMeanwhile:
-    async def test_a_file_that_changed_is_not_written(self, workspace):
+    async def test_a_file_that_changed_meanwhile_is_not_written(self, workspace):
         a, b = workspace / "a.clj", workspace / "b.clj"
         b.write_text("(b)")
         changes = [Change(a, read(a, workspace), b"(x)"), Change(b, read(b, workspace), b"(y)")]
@@ -351,7 +351,7 @@ class TestMeanwhile:
         assert a.read_text() == TEXT
         assert sorted(path.name for path in workspace.iterdir()) == ["a.clj", "b.clj"]
 
-    async def test_a_file_that_appeared_is_not_replaced(self, workspace):
+    async def test_a_file_that_appeared_meanwhile_is_not_replaced(self, workspace):
         new = workspace / "deep" / "n.clj"
         new.parent.mkdir()
         new.write_text("(somebody else)")
@@ -359,7 +359,7 @@ class TestMeanwhile:
             commit([Change(new, MISSING, b"(x)")], workspace)
         assert new.read_text() == "(somebody else)"
 
-    async def test_a_folder_that_became_a_link_is_not_followed(self, workspace):
+    async def test_a_directory_replaced_by_a_link_is_not_followed(self, workspace):
         folder, elsewhere = workspace / "src", workspace.parent / "elsewhere"
         folder.mkdir()
         elsewhere.mkdir()
@@ -372,7 +372,7 @@ class TestMeanwhile:
             commit([change], workspace)
         assert (elsewhere / "x.clj").read_text() == "(x)"
 
-    async def test_a_file_that_became_a_link_is_not_followed(self, workspace):
+    async def test_a_file_replaced_by_a_link_is_not_followed(self, workspace):
         (workspace.parent / "secret.clj").write_text("(secret)")
         file = workspace / "a.clj"
         file.unlink()
@@ -380,7 +380,7 @@ class TestMeanwhile:
         with pytest.raises(UnreadableError):
             read(file, workspace)
 
-    async def test_a_system_that_opens_no_folders_edits_too(self, editor, workspace, monkeypatch):
+    async def test_files_are_edited_on_systems_without_directory_descriptors(self, editor, workspace, monkeypatch):
         monkeypatch.setattr(whole_files, "HAS_DESCRIPTORS", False)
         await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", Create("(n)\n")))
         assert "(def b 2)" in (workspace / "a.clj").read_text()
@@ -394,7 +394,7 @@ class TestMeanwhile:
         with pytest.raises(UnreadableError, match="it is reached by a link"):
             read(workspace / "a.clj", workspace)
 
-    async def test_two_names_that_are_one_file_are_no_two_edits(self, workspace, monkeypatch):
+    async def test_two_spellings_of_one_file_do_not_conflict(self, workspace, monkeypatch):
         """As where `A.clj` is `a.clj`: a folder of two names stands in for a file system without cases."""
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
@@ -405,7 +405,7 @@ class TestMeanwhile:
         assert (workspace / "one" / "a.clj").read_text() == TEXT
         assert [path.name for path in (workspace / "one").iterdir()] == ["a.clj"]
 
-    async def test_a_folder_that_was_moved_away_is_not_written_to(self, workspace, monkeypatch):
+    async def test_a_directory_that_was_moved_away_is_not_written_to(self, workspace, monkeypatch):
         (workspace / "src").mkdir()
         (workspace / "src" / "x.clj").write_text("(x)")
         change = Change(workspace / "src" / "x.clj", read(workspace / "src" / "x.clj", workspace), b"(y)")
@@ -423,14 +423,14 @@ class TestMeanwhile:
         for folder in (workspace.parent / "moved", workspace / "src"):
             assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("x.clj", "(x)")]
 
-    async def test_a_workspace_that_is_gone_is_not_made_again(self, editor, workspace):
+    async def test_a_deleted_workspace_is_not_recreated(self, editor, workspace):
         (workspace / "a.clj").unlink()
         workspace.rmdir()
         with pytest.raises(FilesUnwritableError, match="the folder of the workspace is gone"):
             await edit(editor, ("deep/n.clj", Create("(n)")))
         assert not workspace.exists()
 
-    async def test_edits_at_the_same_time_wait_for_one_another(self, editor, workspace):
+    async def test_concurrent_edits_of_the_same_files_are_serialized(self, editor, workspace):
         (workspace / "b.clj").write_text("(ns b)\n")
         names = [("a.clj", "b.clj"), ("b.clj", "a.clj")]
         with anyio.fail_after(60):
@@ -442,12 +442,12 @@ class TestMeanwhile:
             found = re.findall(r"\(def v(\d+)", (workspace / name).read_text())
             assert sorted(map(int, found)) == list(range(20))
 
-    async def test_no_lock_outlives_its_edits(self, editor):
+    async def test_locks_are_released_after_the_edit(self, editor):
         await edit(editor, ("a.clj", NEW_B))
         assert len(editor._locks) == 0
 
     @pytest.mark.parametrize("failing", [1, 2, 3])
-    async def test_a_disk_that_fails_midway_leaves_every_file_as_it_was(self, editor, workspace, monkeypatch, failing):
+    async def test_a_disk_error_midway_leaves_every_file_unchanged(self, editor, workspace, monkeypatch, failing):
         for name in ("b.clj", "c.clj"):
             (workspace / name).write_text(TEXT)
         before = everything(workspace)
@@ -464,7 +464,9 @@ class TestMeanwhile:
         assert everything(workspace) == before
 
     @pytest.mark.parametrize("is_new", [False, True], ids=["there", "created"])
-    async def test_a_save_during_a_batch_that_fails_stays_and_is_told(self, editor, workspace, monkeypatch, is_new):
+    async def test_a_user_save_during_a_failing_batch_is_kept_and_reported(
+        self, editor, workspace, monkeypatch, is_new
+    ):
         if is_new:
             (workspace / "a.clj").unlink()
         for name in ("b.clj", "c.clj"):
@@ -486,7 +488,7 @@ class TestMeanwhile:
         texts = {path.name: path.read_text() for path in workspace.iterdir()}
         assert texts == {"a.clj": "(saved by the user)", "b.clj": TEXT, "c.clj": "(and this)"}
 
-    async def test_a_file_that_the_batch_took_away_and_the_user_made_again_stays(self, workspace, monkeypatch):
+    async def test_a_file_recreated_by_the_user_survives_the_undo(self, workspace, monkeypatch):
         changes = [
             Change(workspace / name, read(workspace / name, workspace), None)
             for name in ("a.clj", "b.clj")
@@ -541,7 +543,7 @@ class TestMeanwhile:
 
 
 class TestUndo:
-    async def test_it_takes_back_the_last_batch_and_then_the_one_before(self, editor, workspace):
+    async def test_undo_reverts_the_last_batch_and_then_the_previous_one(self, editor, workspace):
         (workspace / "a.clj").chmod(0o700)
         await edit(editor, ("a.clj", NEW_B), ("n/m.clj", Create("(m)\n")))
         await edit(editor, ("a.clj", Append("(z)")))
@@ -558,7 +560,7 @@ class TestUndo:
         with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
-    async def test_a_batch_that_changed_nothing_is_taken_back_in_place_of_the_one_before(self, editor, workspace):
+    async def test_undo_reverts_a_batch_without_changes_before_the_previous_one(self, editor, workspace):
         await edit(editor, ("a.clj", NEW_B))
         await edit(editor, ("a.clj", Replace(Target(3, "(def b 2)"), "(def b 2)")))
         for count, left, text in ((0, 1, TEXT.replace("1", "2")), (1, 0, TEXT)):
@@ -566,7 +568,7 @@ class TestUndo:
             assert (len(outcome.files), remaining) == (count, left)
             assert (workspace / "a.clj").read_text() == text
 
-    async def test_it_is_refused_when_somebody_changed_a_file_since(self, editor, workspace):
+    async def test_undo_is_refused_if_a_file_was_changed_since(self, editor, workspace):
         (workspace / "b.clj").write_text("(b)\n")
         await edit(editor, ("a.clj", NEW_B), ("b.clj", Append("(z)")))
         mine = (workspace / "b.clj").read_text()
@@ -581,7 +583,7 @@ class TestUndo:
         await editor.undo("me")
         assert (workspace / "b.clj").read_text() == "(b)\n"
 
-    async def test_everybody_takes_back_their_own(self, editor, workspace):
+    async def test_each_caller_undoes_its_own_batches(self, editor, workspace):
         (workspace / "b.clj").write_text(TEXT)
         await edit(editor, ("a.clj", NEW_B), caller="one")
         await edit(editor, ("b.clj", NEW_B), caller="two")
@@ -591,12 +593,12 @@ class TestUndo:
         with refused_as("nothing-to-undo"):
             await editor.undo("three")
 
-    async def test_a_refused_batch_is_none(self, editor):
+    async def test_a_refused_batch_cannot_be_undone(self, editor):
         await refusal(editor, ("a.clj", Append("(")))
         with refused_as("nothing-to-undo"):
             await editor.undo("me")
 
-    async def test_what_is_remembered_is_bounded(self, editor, workspace):
+    async def test_the_undo_history_is_bounded(self, editor, workspace):
         for n in range(25):
             await edit(editor, ("a.clj", Append(f"(def v{n} {n})")))
         for _ in range(20):
@@ -606,7 +608,7 @@ class TestUndo:
             await editor.undo("me")
 
     @pytest.mark.slow
-    async def test_large_batches_push_out_older_ones(self, editor, workspace):
+    async def test_large_batches_evict_older_ones_from_the_undo_history(self, editor, workspace):
         large = "; " + "x" * (7 * 2**20)
         for n in range(12):
             await edit(editor, ("big.clj", Create(f"{large}{n}\n", overwrite=True)))
@@ -615,7 +617,7 @@ class TestUndo:
         assert left == 3
         assert (workspace / "big.clj").read_bytes().endswith(b"x10\n")
 
-    async def test_snapshots_are_compared_by_content_alone(self, editor, workspace):
+    async def test_snapshots_are_compared_by_content_only(self, editor, workspace):
         await edit(editor, ("a.clj", NEW_B))
         os.utime(workspace / "a.clj")
         await editor.undo("me")

@@ -1,4 +1,4 @@
-"""Chains of errors, through real servers: every link with its words, its data and its own frames."""
+"""Chains of errors, through real servers: each link has its message, its data and its own frames."""
 
 import pytest
 from live_server import serving, until
@@ -86,7 +86,7 @@ def lines_of(trace):
     return [frame["line"] for frame in trace["frames"]]
 
 
-def test_python_tells_causes_and_what_was_added(client):
+def test_python_errors_include_causes_and_notes(client):
     error, trace = failing(client, "high({})")
     assert error.pop("source").splitlines()[-1].startswith(">18 ")
     assert error == {
@@ -105,7 +105,7 @@ def test_python_tells_causes_and_what_was_added(client):
     assert not any("text" in frame for frame in trace["frames"])
 
 
-def test_python_tells_the_members_of_a_group(client):
+def test_python_errors_include_the_members_of_a_group(client):
     error, trace = failing(client, "together({})")
     assert error["members"] == [
         "OSError: by the way (order 7) (orders.py:18 in high)",
@@ -117,7 +117,7 @@ def test_python_tells_the_members_of_a_group(client):
     assert [one["relation"] for one in trace["chain"]][:1] == ["member 1"]
 
 
-def test_recursion_is_folded(client):
+def test_recursive_frames_are_folded(client):
     error, trace = failing(client, "deep(500)")
     assert error["trace"] == ["orders.py:2 in low", "orders.py:29 in deep … 501 times"]
     assert [frame.get("repeated") for frame in trace["frames"]][:2] == [None, "501 times"]
@@ -125,7 +125,7 @@ def test_recursion_is_folded(client):
     assert error["trace"][1:3] == ["orders.py:33 in even", "orders.py:37 in odd … 50 times, these 2"]
 
 
-def test_lisp_tells_causes_and_their_data(client):
+def test_lisp_errors_include_causes_and_their_data(client):
     error, trace = failing(client, "(shop/high)", "lpy")
     assert error == {
         "class": "ExceptionInfo",
@@ -139,7 +139,7 @@ def test_lisp_tells_causes_and_their_data(client):
     assert error["trace"] == ["shop.lpy:2 in low", "shop.lpy:4 in deep … 301 times"]
 
 
-def test_clojure_tells_what_was_thrown_around_its_root_cause(tmp_path):
+def test_clojure_errors_include_the_wrapping_exceptions(tmp_path):
     with serving(tmp_path, "--nrepl", f"clj={repl('jvm').endpoint}", "--repl", "none") as live, live.client() as client:
         until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
         (live.workspace / "core.clj").write_text(CLOJURE)
@@ -157,7 +157,7 @@ def test_clojure_tells_what_was_thrown_around_its_root_cause(tmp_path):
         assert [frame.get("repeated") for frame in trace["frames"][:2]] == ["301 times", None]
 
 
-def test_nbb_tells_causes_and_data(tmp_path):
+def test_nbb_errors_include_causes_and_data(tmp_path):
     with serving(tmp_path, "--nrepl", f"n={repl('nbb').endpoint}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         code = '(throw (ex-info "wrapped" {:k 1} (js/TypeError. "inner")))'
@@ -174,7 +174,7 @@ def pay(order, token):
 """
 
 
-def test_locals_are_told_on_request_short_and_without_secrets(tmp_path, monkeypatch):
+def test_locals_are_included_on_request_short_and_without_secrets(tmp_path, monkeypatch):
     secret = "correct-horse-battery-staple" * 10
     monkeypatch.setenv("SHOP_API_KEY", secret)
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:

@@ -1,4 +1,4 @@
-"""Errors in few words: the project's frames in a line each, the causes, and nothing said twice or lost."""
+"""Short error reports: one line per project frame, the causes, nothing repeated and nothing lost."""
 
 import traceback
 
@@ -17,7 +17,7 @@ FRAMES = [
 ]
 
 
-def test_the_projects_innermost_frames_are_left_of_a_trace():
+def test_a_trace_is_reduced_to_the_innermost_project_frames():
     error = {"class": "E", "message": "m", "phase": "execution", "file": "/w/shop/orders.py", "line": 7, "column": 3}
     assert shortened(error | {"form": 1, "trace": FRAMES}, "/w") == {
         "class": "E",
@@ -29,7 +29,7 @@ def test_the_projects_innermost_frames_are_left_of_a_trace():
     }  # fmt: skip
 
 
-def test_a_failure_in_the_code_sent_has_its_line():
+def test_a_failure_in_the_submitted_code_has_its_line():
     error = {"class": "E", "message": "m", "phase": "execution", "line": 4, "column": 1, "trace": [FRAMES[-1]]}
     assert shortened(error, "/w") == {"class": "E", "message": "m", "line": 4}
     first = {"class": "E", "message": "m", "phase": "execution", "line": 1, "column": 1}
@@ -39,7 +39,7 @@ def test_a_failure_in_the_code_sent_has_its_line():
 
 
 @pytest.mark.parametrize("file", ["REPL", "NO_SOURCE_FILE"])
-def test_a_line_of_a_function_that_was_evaluated_before_is_not_one_of_the_code_sent(file):
+def test_a_line_in_an_earlier_function_is_not_a_line_of_the_submitted_code(file):
     error = {"class": "E", "message": "m", "phase": "execution", "line": 9}
     trace = [f"shop.core/net ({file}:9)", f"user/eval12/fn--13 ({file}:2)", f"user/eval12 ({file}:2)"]
     assert shortened(error | {"trace": trace}, "/w") == {
@@ -47,12 +47,12 @@ def test_a_line_of_a_function_that_was_evaluated_before_is_not_one_of_the_code_s
     }  # fmt: skip
 
 
-def test_what_cannot_be_read_keeps_its_place():
+def test_a_syntax_error_keeps_its_position():
     error = {"class": "SyntaxError", "message": "m", "phase": "read", "file": "/w/a.py", "line": 4, "column": 9}
     assert shortened(error, "/w") == error | {"file": "a.py"}
 
 
-def test_frames_that_are_nobodys_of_the_project_are_better_than_none():
+def test_foreign_frames_are_kept_if_there_are_no_others():
     assert shortened({"trace": FRAMES[:1]}, "/w") == {"trace": ["/usr/lib/python3.11/json/decoder.py:355 in decode"]}
 
 
@@ -82,13 +82,13 @@ def silent():
     raise LookupError
 
 
-def test_a_report_goes_and_what_was_printed_stays():
+def test_the_traceback_is_removed_and_other_output_stays():
     error, report = raised(silent)
     assert without_report("one\ntwo\n" + report, error, "/w") == ("one\ntwo\n", [])
     assert without_report(report, error, "/w") == ("", [])
 
 
-def test_every_cause_is_named_in_one_line_the_nearest_first():
+def test_each_cause_is_one_line_nearest_first():
     error, report = raised(by_the_way)
     rest, causes = without_report("said\n" + report, error, __file__.rsplit("/", 1)[0])
     assert rest == "said\n"
@@ -96,14 +96,14 @@ def test_every_cause_is_named_in_one_line_the_nearest_first():
     assert all(cause.endswith(" in by_from)") and "(test_error_reports.py:" in cause for cause in causes)
 
 
-def test_an_error_of_the_jvm_without_a_message_is_not_told_twice():
+def test_a_jvm_error_without_a_message_is_not_repeated():
     report = "Execution error (StackOverflowError) at user/f (REPL:1).\nnull\n"
     error = {"class": "java.lang.StackOverflowError", "message": ""}
     assert without_report("said\n" + report, error, "/w") == ("said\n", [])
     assert without_report(report, error | {"message": "deep"}, "/w") == (report, [])
 
 
-def test_a_report_that_is_the_message_alone_is_not_told_twice():
+def test_a_report_that_only_repeats_the_message_is_removed():
     error = {"class": "Error", "message": "bad\nline"}
     assert without_report("said\nbad\nline\n", error, "/w") == ("said\n", [])
     chain = {"chain": [{"relation": "cause", "class": "Error", "message": "in"}]}
@@ -115,13 +115,13 @@ def test_a_report_that_is_the_message_alone_is_not_told_twice():
 
 
 @pytest.mark.parametrize("status", ["3", "words", "None", ""])
-def test_the_report_of_an_exit_is_not_told_twice(status):
+def test_the_report_of_an_exit_is_not_repeated(status):
     error = {"class": "SystemExit", "message": f"code called exit({status}); the REPL goes on"}
     report = f'Traceback (most recent call last):\n  File "<eval 4>", line 1, in <module>\nSystemExit: {status}'
     assert without_report(f"said\n{report.removesuffix(': ')}\n", error, "/w") == ("said\n", [])
 
 
-def test_that_a_thread_was_interrupted_is_no_output_of_the_program():
+def test_a_thread_interruption_report_is_not_program_output():
     report = "Execution error (InterruptedException) at java.lang.Thread/sleep (Thread.java:-2).\nsleep interrupted\n"
     assert without_interruption("said\n" + report) == "said\n"
     other = "Execution error (ArithmeticException) at user/f (REPL:1).\nDivide by zero\n"
@@ -131,14 +131,14 @@ def test_that_a_thread_was_interrupted_is_no_output_of_the_program():
 
 
 @pytest.mark.parametrize("chain", [by_from, by_the_way, silent])
-def test_what_the_program_said_after_is_no_report(chain):
+def test_output_after_a_traceback_keeps_it_whole(chain):
     error, report = raised(chain)
     assert without_report(report + "and went on\n", error, "/w") == (report + "and went on\n", [])
     assert without_report("no newline: " + report, error, "/w")[0] == "no newline: " + report
     assert without_report(report, error | {"message": "another"}, "/w") == (report, [])
 
 
-def test_a_cause_of_several_lines_leaves_the_report_whole():
+def test_a_multi_line_cause_leaves_the_report_whole():
     def chain():
         try:
             {}["a"]
@@ -150,7 +150,7 @@ def test_a_cause_of_several_lines_leaves_the_report_whole():
     assert without_report(report, error, "/w") == (report, [])
 
 
-def test_a_cause_that_was_never_raised_leaves_what_was_printed_before():
+def test_a_cause_that_was_never_raised_leaves_earlier_output():
     def chain():
         raise ValueError("bad") from KeyError("a")
 
@@ -159,7 +159,7 @@ def test_a_cause_that_was_never_raised_leaves_what_was_printed_before():
     assert without_report(printed + report, error, "/w") == (printed + report, [])
 
 
-def test_clojures_report_goes_too():
+def test_the_clojure_report_is_removed_too():
     report = "Execution error (ArithmeticException) at user/eval12 (REPL:1).\nDivide by zero\n"
     error = {"class": "java.lang.ArithmeticException", "message": "Divide by zero"}
     assert without_report("said\n" + report, error, "/w") == ("said\n", [])
@@ -179,7 +179,7 @@ def total(order):
 """
 
 
-def test_an_answer_names_the_projects_line_and_the_cause(tmp_path):
+def test_an_answer_names_the_project_line_and_the_cause(tmp_path):
     folder = tmp_path / "workspace" / "shop"
     folder.mkdir(parents=True)
     (folder / "orders.py").write_text(SOURCE)

@@ -1,4 +1,4 @@
-"""What a failed evaluation says of its form, class, place and trace, through a real server."""
+"""The form, class, position and trace that a failed evaluation reports, through a real server."""
 
 import pytest
 from live_server import serving, until
@@ -43,7 +43,7 @@ def failure(client, tool="evaluate_code", **arguments):
         ("1 / 0", 1),
     ],
 )
-def test_a_python_failure_says_which_statement_it_was(client, code, form):
+def test_a_python_failure_has_the_number_of_its_statement(client, code, form):
     assert failure(client, code=code, replSessionKey="py")["form"] == form
 
 
@@ -57,13 +57,13 @@ def test_a_python_failure_says_which_statement_it_was(client, code, form):
         ("x = 1; 1 / 0\n", None),
     ],
 )
-def test_a_python_file_that_fails_says_which_statement_it_was(live, client, text, form):
+def test_a_failing_python_file_has_the_number_of_its_statement(live, client, text, form):
     (live.workspace / "failing.py").write_text(text)
     assert failure(client, "load_file", filePath="failing.py", replSessionKey="py").get("form") == form
 
 
 @pytest.mark.parametrize(("last", "form"), [("(f)", 3), ("(defn h [] (zork 1))", 3), ("1 (\\zork)", 4)])
-def test_a_lisp_file_that_fails_says_which_form_it_was(live, client, last, form):
+def test_a_failing_lisp_file_has_the_number_of_its_form(live, client, last, form):
     (live.workspace / "places.lpy").write_text(LISP.format("places", last))
     assert failure(client, "load_file", filePath="places.lpy", replSessionKey="lpy")["form"] == form
 
@@ -72,7 +72,7 @@ def test_a_lisp_file_that_fails_says_which_form_it_was(live, client, last, form)
     ("code", "own"),
     [("(defn h [] (zork 1))", []), ("(defn f [] (/ 1 0))\n(defn g [] (f))\n(g)", ["f", "g"])],
 )
-def test_a_lisp_trace_is_cut_to_the_users_frames_and_whole_on_demand(client, code, own):
+def test_a_lisp_trace_is_reduced_to_user_frames_and_whole_on_request(client, code, own):
     error = failure(client, code=code, replSessionKey="lpy")
     named = [frame.partition(" ")[0] for frame in error.get("trace", [])]
     assert named[: len(own)] == own
@@ -82,7 +82,7 @@ def test_a_lisp_trace_is_cut_to_the_users_frames_and_whole_on_demand(client, cod
 
 
 @pytest.mark.parametrize(("key", "code"), [("py", "1"), ("lpy", "1 2")])
-def test_a_namespace_that_is_not_there_is_said_in_the_same_words(client, key, code):
+def test_all_repls_report_an_unknown_namespace_in_the_same_way(client, key, code):
     answer = client.call("evaluate_code", code=code, namespace="nope.x", replSessionKey=key)
     assert_no_namespace(answer)
 
@@ -97,7 +97,7 @@ def assert_no_namespace(answer):
 
 
 @pytest.mark.parametrize(("key", "code"), [("py", "import json"), ("lpy", "; nothing")])
-def test_the_first_evaluation_of_a_session_tells_its_namespace_without_a_value(tmp_path, key, code):
+def test_the_first_answer_without_a_value_names_the_namespace(tmp_path, key, code):
     with serving(tmp_path, "--repl", {"py": "python", "lpy": "lisp"}[key]) as live, live.client() as client:
         answer = client.call("evaluate_code", code=code, timeoutMs=120_000)
         assert (answer["ok"], answer["ns"]) == (True, "user")
@@ -105,12 +105,12 @@ def test_the_first_evaluation_of_a_session_tells_its_namespace_without_a_value(t
         assert answer["ns"].startswith("user")
 
 
-def test_a_namespace_that_was_asked_for_is_told_without_a_value(client):
+def test_a_requested_namespace_is_reported_without_a_value(client):
     client.call("evaluate_code", code="import json", replSessionKey="py")
     assert client.call("evaluate_code", code="pass", namespace="json", replSessionKey="py")["ns"] == "json"
 
 
-def test_the_jvm_names_no_namespace_that_is_not_there(jvm):
+def test_the_jvm_never_reports_a_namespace_that_does_not_exist(jvm):
     _, client = jvm
     client.call("evaluate_code", code="1")
     assert_no_namespace(client.call("evaluate_code", code="1 2", namespace="nope.x"))
@@ -136,7 +136,7 @@ def test_a_jvm_read_error_points_into_the_code(jvm, code, place):
         ("(\\zork)", "java.lang.RuntimeException"),
     ],
 )
-def test_a_file_that_does_not_load_on_the_jvm_names_what_was_thrown(jvm, last, kind):
+def test_a_clojure_file_that_fails_to_load_names_the_original_exception(jvm, last, kind):
     live, client = jvm
     (live.workspace / "places.clj").write_text(LISP.format("places", last))
     error = failure(client, "load_file", filePath="places.clj")
@@ -145,5 +145,5 @@ def test_a_file_that_does_not_load_on_the_jvm_names_what_was_thrown(jvm, last, k
     assert error["form"] == (4 if "defmacro" in last else 3)
 
 
-def test_the_arities_of_a_function_on_the_jvm_are_told_apart(jvm):
+def test_the_arities_of_a_jvm_function_are_separate(jvm):
     assert jvm[1].call("symbol_info", symbol="map")["arglists"][:2] == ["[f]", "[f coll]"]

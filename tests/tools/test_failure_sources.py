@@ -1,4 +1,4 @@
-"""A failed test shows the code in which its cause is, so that the next call can be the edit."""
+"""A failed test includes the code that caused it, so that the next call can be the edit."""
 
 import pytest
 from live_server import serving
@@ -68,7 +68,7 @@ def failure(client, test):
     return row
 
 
-def test_a_wrong_value_shows_the_functions_that_made_it(client):
+def test_a_wrong_value_includes_the_functions_that_computed_it(client):
     assert failure(client, "test_price")["source"] == (
         "shop.py:4 in price\n"
         " 4 def price(item, count):\n"
@@ -83,7 +83,7 @@ def test_a_wrong_value_shows_the_functions_that_made_it(client):
     assert failure(client, "test_total")["source"].startswith("shop.py:15 in total\n")
 
 
-def test_an_error_in_the_project_shows_the_function_in_which_it_was_raised(client):
+def test_an_error_in_the_project_includes_the_raising_function(client):
     row = failure(client, "test_missing")
     assert row["source"].splitlines() == [
         "shop.py:16 in <genexpr>",
@@ -93,12 +93,12 @@ def test_an_error_in_the_project_shows_the_function_in_which_it_was_raised(clien
     assert "item={'price': 10}" in row["locals"]
 
 
-def test_of_a_long_function_the_lines_near_the_statement_are_shown(client):
+def test_only_the_lines_near_the_statement_are_included_of_a_long_function(client):
     lines = failure(client, "test_report")["source"].splitlines()
     assert (lines[-1], len(lines)) == (">80     raise ValueError(value)", 7)
 
 
-def test_a_failure_without_code_of_the_project_shows_none(client):
+def test_a_failure_without_project_code_has_no_source(client):
     assert "source" not in failure(client, "test_plain")
 
 
@@ -107,12 +107,12 @@ def test_one_failure_has_at_most_1500_bytes(client):
         assert len(str(failure(client, test)).encode()) <= 1500
 
 
-def test_of_many_failures_the_first_three_show_their_code(client):
+def test_only_the_first_three_failures_include_source(client):
     answer = client.call("run_tests", paths=["test_shop.py"], timeoutMs=60_000, detail=False)
     assert [("source" in row) for row in answer["results"]] == [True, True, True, False, False]
 
 
-def test_a_function_that_several_failures_have_in_common_is_shown_once(live, client):
+def test_a_function_shared_by_several_failures_is_included_once(live, client):
     (live.workspace / "test_twice.py").write_text(
         "import shop\n\n\ndef test_one():\n    assert shop.discounted(1) == 2\n\n\n"
         "def test_two():\n    assert shop.discounted(2) == 3\n\n\n"
@@ -124,7 +124,7 @@ def test_a_function_that_several_failures_have_in_common_is_shown_once(live, cli
     assert str(answer["results"]).count("def discounted") == 1
 
 
-def test_a_file_that_changed_since_the_run_is_not_shown(live, client):
+def test_a_file_changed_since_the_run_is_not_included(live, client):
     """Its lines are no longer those that ran."""
     file = live.workspace / "shop.py"
     (live.workspace / "test_changing.py").write_text(
@@ -140,7 +140,7 @@ def test_a_file_that_changed_since_the_run_is_not_shown(live, client):
     assert "source" not in row
 
 
-def test_an_exception_shows_the_lines_in_which_it_was_raised(live, client):
+def test_an_exception_includes_the_lines_that_raised_it(live, client):
     (live.workspace / "store.py").write_text(SHOP)
     error = client.call("evaluate_code", code="import store; store.total([{'price': 10}])", detail=False)["error"]
     assert error["source"].splitlines()[-1] == '>16     return sum(price(item, item["count"]) for item in items)'
@@ -151,7 +151,7 @@ def test_an_exception_shows_the_lines_in_which_it_was_raised(live, client):
     assert "source" not in sent
 
 
-def test_an_exception_in_a_file_that_was_edited_since_its_load_shows_none(live, client):
+def test_an_exception_in_a_file_edited_since_its_load_has_no_source(live, client):
     file = live.workspace / "stale.py"
     file.write_text("def fail():\n    raise ValueError('old')\n")
     assert "source" in client.call("evaluate_code", code="import stale; stale.fail()", detail=False)["error"]

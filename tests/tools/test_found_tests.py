@@ -1,4 +1,4 @@
-"""Tests of Lisp that `run_tests` finds, chooses and runs again, with the frames of what failed, in real REPLs."""
+"""Lisp tests that `run_tests` finds, selects and reruns, with the frames of failures, in real REPLs."""
 
 import pytest
 from live_server import serving, until
@@ -45,7 +45,7 @@ def lpy(lisp):
         yield client
 
 
-def test_lisp_namespaces_of_the_test_folders_are_found_and_chosen(lisp, lpy):
+def test_lisp_namespaces_in_test_directories_are_found_and_selected(lisp, lpy):
     # The JVM's REPL has tests of others, so what is there is looked for, and not how much.
     everything = ask(lpy, match="depot.shop-test", timeoutMs=120_000)
     assert counts(everything) == (3, 1, 1, 1)
@@ -58,7 +58,7 @@ def test_lisp_namespaces_of_the_test_folders_are_found_and_chosen(lisp, lpy):
     assert (refused["ok"], refused["hint"].startswith("Combine parts of test names with")) == (False, True)
 
 
-def test_lisp_failures_are_run_again_and_errors_have_frames(lisp, lpy):
+def test_failed_lisp_tests_can_be_rerun_and_errors_have_frames(lisp, lpy):
     first = ask(lpy, namespace="depot.shop-test", timeoutMs=120_000)
     again = ask(lpy, failed=True, timeoutMs=120_000)
     assert sorted(row["test"] for row in again["results"]) == ["bad", "broken"]
@@ -68,7 +68,7 @@ def test_lisp_failures_are_run_again_and_errors_have_frames(lisp, lpy):
     assert ":2 in" in broken["frames"][0]
 
 
-def test_a_file_of_tests_that_does_not_load_is_told_and_the_others_run(lisp, lpy):
+def test_a_test_file_that_fails_to_load_is_reported_and_the_others_run(lisp, lpy):
     broken = lisp.path.replace("shop_test", "unread_test")
     write(lisp, {broken: "(ns depot.unread-test (:require [no.such.thing]))\n(deftest never)\n"})
     try:
@@ -81,7 +81,7 @@ def test_a_file_of_tests_that_does_not_load_is_told_and_the_others_run(lisp, lpy
         (lisp.workspace / broken).unlink()
 
 
-def test_a_clojure_test_that_never_ends_is_named_with_its_stack(lisp, lpy):
+def test_an_endless_clojure_test_is_named_with_its_stack(lisp, lpy):
     begun = lisp.workspace / "begun"
     test, mark, wait = {
         "clj": ("clojure", f'(spit "{begun}" "")', "(Thread/sleep 600000)"),

@@ -61,7 +61,7 @@ def frame_of(trace, function):
     return next(frame["frame"] for frame in trace["frames"] if frame["function"] == function)
 
 
-def test_code_is_evaluated_in_a_frame_that_stacktrace_numbers(py):
+def test_code_is_evaluated_in_a_frame_numbered_by_stacktrace(py):
     py("evaluate_code", code="shop.price({}, 50)")
     number = frame_of(py("stacktrace"), "price")
     seen = py("evaluate_code", code="item, [part for _ in '1'], rate", frame=number)
@@ -69,7 +69,7 @@ def test_code_is_evaluated_in_a_frame_that_stacktrace_numbers(py):
     assert number == frame_of(py("stacktrace", whole=True), "price")
 
 
-def test_what_fails_in_a_frame_leaves_the_frames_as_they_are(py):
+def test_a_failure_in_a_frame_leaves_the_frames_unchanged(py):
     py("evaluate_code", code="shop.price({}, 50)")
     number = frame_of(py("stacktrace"), "price")
     assert py("evaluate_code", code="item['nothing']", frame=number)["error"]["class"] == "KeyError"
@@ -78,7 +78,7 @@ def test_what_fails_in_a_frame_leaves_the_frames_as_they_are(py):
     assert (trace["message"], frame_of(trace, "price")) == ("'price'", number)
 
 
-def test_the_error_of_before_has_no_numbers(client, py):
+def test_frames_of_an_earlier_error_have_no_numbers(client, py):
     first = py("evaluate_code", code="shop.price({}, 50)")
     py("evaluate_code", code="shop.price(None, 50)")
     old = client.call("stacktrace", evaluationId=first["evaluationId"])
@@ -86,18 +86,18 @@ def test_the_error_of_before_has_no_numbers(client, py):
     assert [frame for frame in old["frames"] if "frame" in frame] == []
 
 
-def test_a_session_in_which_nothing_failed_has_no_frame(client):
+def test_a_session_without_failures_has_no_frame(client):
     answer = client.call("evaluate_code", code="1", frame=0, isolate=True, who="careful", replSessionKey="py")
     assert (answer["reason"], "nothing failed" in answer["message"]) == ("no-frame", True)
 
 
-def test_the_second_failure_of_the_same_code_names_the_frame_and_no_other_one_does(py):
+def test_only_the_second_identical_failure_suggests_frames(py):
     code = "shop.price({'a': 1}, 5)"
     hints = [py("evaluate_code", code=code, detail=False).get("hint") for _ in range(3)]
     assert (hints[0], hints[2], hints[1].startswith(AGAIN + EVALUATE_IN_FRAMES)) == (None, None, True)
 
 
-def test_a_form_of_lisp_is_evaluated_in_a_frame_of_the_last_red_test(client, live):
+def test_a_lisp_form_is_evaluated_in_a_frame_of_the_last_failed_test(client, live):
     text = (
         "(ns rack (:require [basilisp.test :refer [deftest is]]))\n(defn split [an-item n]\n  (/ (count an-item) n))\n"
     )
@@ -112,7 +112,7 @@ def test_a_form_of_lisp_is_evaluated_in_a_frame_of_the_last_red_test(client, liv
     assert again["hint"].startswith(AGAIN + EVALUATE_IN_FRAMES)
 
 
-def test_a_form_of_lisp_is_evaluated_in_a_frame(client, live):
+def test_a_lisp_form_is_evaluated_in_a_frame(client, live):
     (live.workspace / "shelf.lpy").write_text("(ns shelf)\n(defn fill [an-item n]\n  (/ (count an-item) n))\n")
     assert client.call("load_file", filePath="shelf.lpy", replSessionKey="lpy", timeoutMs=120_000)["ok"]
     client.call("evaluate_code", code="(shelf/fill [7] 0)", replSessionKey="lpy")

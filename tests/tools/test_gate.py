@@ -1,4 +1,4 @@
-"""The refusal of a tool that no connected REPL can serve: it says whether to wait, or why there is none."""
+"""The refusal of a tool that no connected REPL supports: it says whether to wait, or why no REPL does."""
 
 import anyio
 import anyio.lowlevel
@@ -25,7 +25,7 @@ FAILED = "the REPL started by `lein` is gone before it listened"
         ("stopped", FAILED, f"no connected REPL has it (clj: {FAILED}): start one"),
     ],
 )
-def test_one_that_is_on_its_way_is_waited_for_and_of_one_that_failed_it_is_told_why(phase, note, hint):
+def test_the_refusal_says_to_wait_for_a_starting_repl_or_why_one_failed(phase, note, hint):
     repl = Repl("1", "clj", Origin("process", "lein"), phase=phase, note=note)
     refused = refusal(BY_NAME["run_tests"], State(repls={"1": repl}), Settings())
     assert refused is not None
@@ -41,9 +41,7 @@ def test_one_that_is_on_its_way_is_waited_for_and_of_one_that_failed_it_is_told_
         ({"lisp"}, "clojure", ("clojure",), None),
     ],
 )
-def test_where_no_repl_is_known_the_setting_for_the_one_that_the_files_call_for_is_given(
-    languages, repl, setting, named
-):
+def test_without_a_repl_the_refusal_suggests_the_setting_for_the_projects_files(languages, repl, setting, named):
     state = State(languages_of_files=frozenset(languages), repl_of_files=repl)
     refused = refusal(BY_NAME["evaluate_code"], state, Settings(repl=setting))
     assert refused is not None
@@ -53,7 +51,7 @@ def test_where_no_repl_is_known_the_setting_for_the_one_that_the_files_call_for_
 
 
 @pytest.mark.anyio
-async def test_a_call_waits_for_port_files_that_are_not_read_until_the_starting_repl_has_its_own():
+async def test_a_call_waits_until_port_files_are_read():
     life = Lifecycle(phase="started", session_id="abcdef")
     performers = dict.fromkeys(dispatch.EFFECTS, lambda _effect: None)
     core = Core(

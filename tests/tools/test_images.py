@@ -1,4 +1,4 @@
-"""Images of values: what Python's libraries draw reaches the client as content, the text beside it stays short."""
+"""Images of values: plots of Python libraries reach the client as content, and the text stays short."""
 
 import base64
 import re
@@ -36,7 +36,7 @@ def given(client, code="", tool="evaluate_code", **arguments):
     return answer["structuredContent"], images
 
 
-def test_an_open_figure_that_was_drawn_on_is_an_image_once(client):
+def test_an_open_figure_with_a_plot_is_sent_once(client):
     fields, images = given(client, "import matplotlib.pyplot as plt\n_ = plt.plot([1, 2, 3])")
     assert [image[:8] for image in images] == [PNG]
     assert "<<image-1>>" in str(fields)
@@ -45,7 +45,7 @@ def test_an_open_figure_that_was_drawn_on_is_an_image_once(client):
     assert len(given(client, "_ = plt.title('more')")[1]) == 1
 
 
-def test_show_gives_each_figure_and_closes_what_it_showed_and_nothing_else(client):
+def test_show_sends_each_figure_and_closes_only_those(client):
     code = "import matplotlib.pyplot as plt\nkept = plt.figure(7)\n"
     assert len(given(client, code)[1]) == 1
     loop = "for n in (1, 2):\n    plt.figure()\n    plt.plot([n, 2])\n    plt.show()"
@@ -78,7 +78,7 @@ FIGURE = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\n_ = ax.plot
         "import matplotlib.pyplot as plt\nplt.figure()\nplt.plot([1, 2])\nplt.gcf()",
     ],
 )
-def test_a_figure_is_one_image_of_a_call_however_often_it_is_displayed(client, code):
+def test_a_figure_displayed_repeatedly_in_one_call_is_one_image(client, code):
     assert len(given(client, code)[1]) == 1
 
 
@@ -92,18 +92,18 @@ def test_a_figure_is_drawn_as_it_is_at_the_end_of_the_call(client):
     assert again[1] == whole
 
 
-def test_an_empty_figure_that_is_drawn_on_later_is_never_an_empty_image(client):
+def test_an_empty_figure_filled_later_is_never_sent_empty(client):
     drawn = given(client, "import matplotlib.pyplot as plt\n_ = plt.figure()\n_ = plt.plot([1, 2])\nplt.show()")[1]
     assert given(client, "plt.figure()\nplt.plot([1, 2])\nplt.show()")[1] == drawn
 
 
-def test_a_figure_that_was_shown_before_an_error_is_an_image(client):
+def test_a_figure_shown_before_an_error_is_sent(client):
     fields, images = given(client, FIGURE + "plt.show()\n1 / 0")
     assert (fields["error"]["class"], len(images)) == ("ZeroDivisionError", 1)
     assert given(client, "1")[1] == []
 
 
-def test_a_file_that_shows_figures_while_it_is_loaded_gives_them_by_number(live, client):
+def test_a_loaded_file_returns_its_figures_by_number(live, client):
     path = live.workspace / "draws.py"
     path.write_text("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.plot([2, 1])\nplt.show()\n")
     fields, images = given(client, tool="load_file", filePath=str(path))
@@ -116,13 +116,13 @@ def test_a_file_that_shows_figures_while_it_is_loaded_gives_them_by_number(live,
     assert (refused["ok"], "its values have 2 images" in refused["message"], none) == (False, True, [])
 
 
-def test_a_picture_of_pillow_is_an_image(client):
+def test_a_pillow_image_is_sent_as_an_image(client):
     fields, images = given(client, "from PIL import Image\nImage.new('RGB', (20, 10), 'red')")
     assert [image[:8] for image in images] == [PNG]
     assert fields["result"].startswith("<PIL.Image.Image image mode=RGB size=20x10")
 
 
-def test_a_table_stays_text(client):
+def test_a_data_frame_stays_text(client):
     code = "import pandas\npandas.DataFrame({'a': range(1000), 'b': 1.5})"
     fields, images = given(client, code)
     assert (images, "data:" in fields["result"]) == ([], False)
@@ -142,7 +142,7 @@ def test_a_table_stays_text(client):
         ),
     ],
 )
-def test_what_a_class_says_of_itself_is_asked_for(client, body, kind):
+def test_image_representations_of_a_class_are_used(client, body, kind):
     fields, images = given(client, f"class Drawn:\n    {body}\n    def __repr__(self): return 'drawn'\nDrawn()")
     assert (fields["result"], [image[: len(kind)] for image in images]) == ("drawn <<image-1>>", [kind])
 
@@ -155,12 +155,12 @@ def test_what_a_class_says_of_itself_is_asked_for(client, body, kind):
         "def __getattr__(self, name): return lambda *_, **__: b'made up'",
     ],
 )
-def test_what_has_no_image_after_all_is_text(client, body):
+def test_a_value_whose_image_method_fails_is_text(client, body):
     fields, images = given(client, f"class Bare:\n    {body}\n    def __repr__(self): return 'bare'\nBare()")
     assert (fields["result"], images) == ("bare", [])
 
 
-def test_images_beyond_the_bytes_of_an_answer_are_kept_and_given_one_by_one(client):
+def test_images_beyond_the_size_limit_are_retained_and_sent_one_by_one(client):
     code = (
         "import os\nclass Big:\n    def __init__(self, start): self.data = start + os.urandom(2_000_000)\n"
         "    def _repr_png_(self): return self.data\n    def __repr__(self): return 'big'\n"
@@ -174,7 +174,7 @@ def test_images_beyond_the_bytes_of_an_answer_are_kept_and_given_one_by_one(clie
 
 
 @pytest.mark.parametrize("name", ["opencode", "copilot-cli", "qwen-cli-mcp-client-codriver"])
-def test_a_client_that_shows_no_images_is_told_a_file_that_goes_with_the_server(live, name):
+def test_a_client_that_displays_no_images_gets_a_temporary_file(live, name):
     code = "import matplotlib.pyplot as plt\nf, ax = plt.subplots()\nf"
     with live.client(name=name) as blind, live.client(name="claude-code") as sees:
         fields, images = given(blind, code)

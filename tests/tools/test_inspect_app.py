@@ -1,4 +1,4 @@
-"""An application in a REPL, looked into and changed by agents: an app of a few lines, by the tools alone."""
+"""Inspecting and changing an application in a REPL, through the tools alone. The application has a few lines."""
 
 import json
 import re
@@ -85,7 +85,7 @@ def change(client, what, *, detail=False, **arguments):
     return answer
 
 
-def test_without_an_application_nothing_is_listed_and_a_call_is_told_how_to_show_one(tmp_path):
+def test_without_an_application_no_tool_is_listed_and_a_call_explains_how_to_register_one(tmp_path):
     assert not {tool.name for tool in on_offer(MANIFEST, State(), Settings(), lists_again=False)} & APP_TOOLS
     with serving(tmp_path, "--repl", "python") as fresh, fresh.client() as client:
         client.call("evaluate_code", code="1")
@@ -121,7 +121,7 @@ def test_without_an_application_nothing_is_listed_and_a_call_is_told_how_to_show
         assert "notes" not in look(client, "health")
 
 
-def test_an_application_that_shows_itself_by_itself_is_found_by_the_list_of_sessions(tmp_path):
+def test_an_application_that_registers_itself_appears_in_list_sessions(tmp_path):
     with serving(tmp_path, "--repl", "python") as fresh, fresh.client() as client:
         code = "import threading, codriver_seam as seam; go, done = threading.Event(), threading.Event()\n"
         code += "def show(): go.wait(); seam.install(True); done.set()\nthreading.Thread(target=show).start()"
@@ -133,7 +133,7 @@ def test_an_application_that_shows_itself_by_itself_is_found_by_the_list_of_sess
         assert set(client.tools()) >= APP_TOOLS
 
 
-def test_the_list_of_sessions_says_in_short_what_can_be_asked_of_an_application(client):
+def test_list_sessions_summarizes_what_an_application_supports(client):
     watched = client.call("watch_app", topic="error")["subId"]
     [row] = client.call("list_sessions")["sessions"]
     assert row["seam"] == {
@@ -146,7 +146,7 @@ def test_the_list_of_sessions_says_in_short_what_can_be_asked_of_an_application(
     client.call("watch_app", stop=watched)
 
 
-def test_health_names_the_bands_and_changes_nothing(client):
+def test_health_lists_the_bands_and_changes_nothing(client):
     assert look(client, "health") == look(client, "health")
     health = look(client, "health")
     assert health["frames"] == ["shop"]
@@ -155,7 +155,7 @@ def test_health_names_the_bands_and_changes_nothing(client):
     assert len(json.dumps(health)) < 330
 
 
-def test_an_event_is_handled_and_its_changes_are_those_of_its_epoch(client):
+def test_a_dispatched_event_is_handled_and_its_changes_are_in_its_epoch(client):
     answer = change(client, "dispatch", event="['order/add', 3]", sync=True, who="ann")
     assert answer["changes"] == ["changed ['count']: 0 -> 3", "added ['orders', 0]: 3"]
     diff = look(client, "diff", epochId=answer["epochId"])
@@ -166,7 +166,7 @@ def test_an_event_is_handled_and_its_changes_are_those_of_its_epoch(client):
     assert look(client, "state", path="count")["value"] == "3"
 
 
-def test_an_epoch_that_changed_a_part_is_one_line_with_how(client):
+def test_an_epoch_that_changed_a_path_is_described_in_one_line(client):
     answer = change(client, "dispatch", event="['order/add', 4]", sync=True)
     change(client, "reset", value="{'count': 4, 'user': {}}")
     [line] = look(client, "epochs", path="orders", filter={"epochId": answer["epochId"]})["lines"]
@@ -183,7 +183,7 @@ accessors.READING["epochs"] = lambda asked: whole({name: asked[name] for name in
 """
 
 
-def test_all_epochs_are_not_told_for_those_that_changed_a_part(client):
+def test_epochs_by_path_need_the_diff_band(client):
     change(client, "dispatch", event="['order/add', 4]", sync=True)
     client.call("evaluate_code", code=OLDER, who="setup")
     refused = client.call("inspect_app", what="epochs", path="orders")
@@ -193,7 +193,7 @@ def test_all_epochs_are_not_told_for_those_that_changed_a_part(client):
     assert look(client, "epochs", path="orders")["count"]
 
 
-def test_what_is_queued_is_found_by_its_dispatch_id_with_who_and_evaluation(client):
+def test_a_queued_event_is_found_by_dispatch_id_with_caller_and_evaluation(client):
     answer = change(client, "dispatch", event="['order/add', 1]", who="bob", detail=True)
     assert answer["mode"] == "queued"
     client.call("evaluate_code", code="shop.queue.pop()()", who="setup")
@@ -214,7 +214,7 @@ def test_what_is_queued_is_found_by_its_dispatch_id_with_who_and_evaluation(clie
         "import threading; threading.Thread(target=shop.seam.bind(shop.run, ['order/add', 1])).start()",
     ],
 )
-def test_what_evaluated_code_causes_carries_who_and_the_evaluation(client, code):
+def test_events_caused_by_evaluated_code_carry_caller_and_evaluation(client, code):
     last = look(client, "trace", limit=1).get("lastId", 0)
     answer = client.call("evaluate_code", code=code, who="ann")
     asked = {"since": last, "origin": answer["evaluationId"]}
@@ -225,7 +225,7 @@ def test_what_evaluated_code_causes_carries_who_and_the_evaluation(client, code)
     assert " by=bob/" in line
 
 
-def test_what_is_sensitive_is_shown_where_the_user_allowed_it_and_the_call_asks(tmp_path):
+def test_sensitive_state_needs_the_users_permission_and_an_explicit_request(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         (live.workspace / "shop.py").write_text(APP)
         client.call("evaluate_code", code="import shop")
@@ -243,14 +243,14 @@ def test_what_is_sensitive_is_shown_where_the_user_allowed_it_and_the_call_asks(
         assert TOKEN not in json.dumps(client.call("evaluate_code", code="shop.state"))
 
 
-def test_a_change_is_in_the_log_with_who_asked_for_it(client):
+def test_a_change_is_logged_with_its_caller(client):
     change(client, "dispatch", event="['order/add', 1]", sync=True, who="eve")
     log = client.call("repl_output_log", by="eve")["result"]
     assert [row["text"] for row in log if row["category"] == "otherOutput"] == ["dispatch ['order/add', 1]"]
     assert "evaluatedCode" in {row["category"] for row in log}
 
 
-def test_reading_leaves_nothing_in_the_log_and_no_event(client):
+def test_reading_adds_nothing_to_the_log_or_the_trace(client):
     before = client.call("server_health")["log"]["lastLine"]
     last = look(client, "trace")["lastId"]
     for what in ("state", "diff", "epochs", "issues", "handlers", "health"):
@@ -259,7 +259,7 @@ def test_reading_leaves_nothing_in_the_log_and_no_event(client):
     assert look(client, "trace")["lastId"] == last
 
 
-def test_a_handler_that_fails_is_told_with_its_place_and_the_state_is_put_back(client):
+def test_a_failing_handler_is_reported_with_its_location_and_state_is_restored(client):
     refused = change(client, "dispatch", event="['charge']", sync=True)
     assert (refused["ok"], refused["reason"]) == (False, "handler-failed")
     assert "put back" in refused["hint"]
@@ -282,7 +282,7 @@ def test_a_handler_that_fails_is_told_with_its_place_and_the_state_is_put_back(c
         ({"what": "dispatch", "event": "['x']", "frame": "cart"}, "no-such-frame"),
     ],
 )
-def test_a_refused_change_has_a_reason_of_the_closed_list_and_changes_nothing(client, arguments, reason):
+def test_a_refused_change_has_a_known_reason_and_changes_nothing(client, arguments, reason):
     before = look(client, "state")["value"]
     refused = change(client, **arguments)
     assert (refused["ok"], refused["reason"]) == (False, reason)
@@ -291,7 +291,7 @@ def test_a_refused_change_has_a_reason_of_the_closed_list_and_changes_nothing(cl
     assert f" error {reason} " in look(client, "trace", limit=1)["lines"][0]
 
 
-def test_a_reset_is_undone_by_the_epoch_that_its_answer_names(client):
+def test_a_reset_can_be_undone_by_the_epoch_in_its_answer(client):
     before = look(client, "state")["value"]
     answer = change(client, "reset", value="{'count': 9}")
     assert look(client, "state")["value"] == "{'count': 9}"
@@ -299,7 +299,7 @@ def test_a_reset_is_undone_by_the_epoch_that_its_answer_names(client):
     assert look(client, "state")["value"] == before
 
 
-def test_what_is_sensitive_is_in_no_byte_that_is_sent(client):
+def test_sensitive_values_are_never_sent(client):
     change(client, "dispatch", event="['charge']", sync=True)
     change(client, "reset", value="{'user': {}}")
     told = [client.call("inspect_app", what=what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
@@ -310,7 +310,7 @@ def test_what_is_sensitive_is_in_no_byte_that_is_sent(client):
     assert told[0]["redacted"] == 1
 
 
-def test_a_large_part_is_marked_and_read_by_parts(client):
+def test_a_large_value_is_marked_and_read_in_parts(client):
     client.call("evaluate_code", code="shop.state = {**shop.state, 'blob': 'x' * 10_000_000}; None", who="setup")
     answer = look(client, "state")
     assert "<elided str 10000000 ['blob']>" in answer["value"]
@@ -323,7 +323,7 @@ def test_a_large_part_is_marked_and_read_by_parts(client):
     assert last["value"] == "xxxx'"
 
 
-def test_state_is_read_while_code_runs(client, other):
+def test_state_can_be_read_while_code_runs(client, other):
     running = other.begin_call("evaluate_code", code="import time\nwhile not shop.state.get('go'): time.sleep(0.01)")
     while client.call("server_health")["evaluations"]["running"] != 1:
         pass
@@ -332,7 +332,7 @@ def test_state_is_read_while_code_runs(client, other):
     other.answer(running)
 
 
-def test_fifty_events_are_read_in_seven_kilobytes(client):
+def test_fifty_events_fit_in_seven_kilobytes(client):
     code = "for n in range(60): shop.seam.emit('fx', 'db/write', frame='shop', event_id='order/add', ms=0.003, rows=n)"
     client.call("evaluate_code", code=code, who="setup")
     result = client.request("tools/call", {"name": "inspect_app", "arguments": {"what": "trace"}})
@@ -342,18 +342,18 @@ def test_fifty_events_are_read_in_seven_kilobytes(client):
     assert re.search(r" fx db/write shop order/add 0\.003ms by=setup/\w+-\d+ rows=59$", lines[-1])
 
 
-def test_a_place_in_a_library_is_named_from_where_libraries_lie(client):
+def test_a_library_location_is_relative_to_site_packages(client):
     code = "shop.seam.emit('warning', 'werkzeug', at='/opt/v/lib/python3.11/site-packages/werkzeug/_internal.py:97')"
     client.call("evaluate_code", code=code, who="setup")
     assert look(client, "trace", limit=1)["lines"][0].endswith(" at=werkzeug/_internal.py:97")
 
 
-def test_handlers_are_told_with_their_places(client):
+def test_handlers_are_listed_with_their_locations(client):
     number = APP.splitlines().index('@seam.handler("event", "order/add")') + 1
     assert look(client, "handlers")["lines"] == [f"event order/add shop.py:{number}: Add orders."]
 
 
-def test_what_is_no_filter_is_refused_with_those_that_are(client):
+def test_an_unknown_filter_is_refused_with_the_valid_ones(client):
     refused = client.call("inspect_app", what="trace", filter={"since_ms": 1})
     assert refused["reason"] == "accessor-failed"
     assert "sinceMs" in refused["hint"]

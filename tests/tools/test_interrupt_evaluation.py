@@ -1,4 +1,4 @@
-"""What is kept of an evaluation before it is interrupted, and what is said of the session afterwards."""
+"""What is recorded of an evaluation before it is interrupted, and what is reported of the session afterwards."""
 
 import socket
 import struct
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.served("python", "lisp")
 
 
 @pytest.mark.parametrize("key", list(LOOPS))
-def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(client, key):
+def test_a_timed_out_answer_has_the_stack_and_the_output(client, key):
     code, place = LOOPS[key]
     assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=120_000)["ok"]
     answer = client.call("evaluate_code", code=code, replSessionKey=key, timeoutMs=1000, onTimeout="interrupt")
@@ -37,7 +37,7 @@ def test_where_the_code_was_and_what_it_printed_is_in_the_timed_out_answer(clien
     assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == whole["text"]
 
 
-def test_an_interrupt_asked_for_keeps_it_too_and_says_who_asked(client):
+def test_a_requested_interrupt_has_the_stack_and_names_the_caller(client):
     began = client.call("evaluate_code", code=LOOPS["py"][0], replSessionKey="py", timeoutMs=1000)
     ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"], who="stopper", detail=False)
     assert "stopper" not in str(ended), "it knows"
@@ -57,7 +57,7 @@ READS = {
 
 
 @pytest.mark.parametrize(("name", "code"), [(name, code) for name, codes in READS.items() for code in codes])
-def test_code_that_waits_for_input_is_ended_by_an_interrupt(tmp_path, name, code):
+def test_code_waiting_for_input_can_be_interrupted(tmp_path, name, code):
     address = repl(name).endpoint
     with serving(tmp_path, "--nrepl", f"r={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "send_input" in client.tools(), "the REPL's tools")
@@ -88,13 +88,13 @@ def test_an_evaluation_whose_input_was_refused_still_waits_for_it(tmp_path):
             assert now["status"] == "needs-input"
 
 
-def test_what_was_never_interrupted_has_no_stacks(client):
+def test_an_evaluation_never_interrupted_has_no_stacks(client):
     answer = client.call("evaluate_code", code="1", replSessionKey="py")
     assert "stacks" not in answer
     assert client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")["text"] == ""
 
 
-def test_the_run_limit_keeps_it_too(tmp_path):
+def test_the_run_limit_records_the_stack_too(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text("maxRunMs = 2000\n")
@@ -105,7 +105,7 @@ def test_the_run_limit_keeps_it_too(tmp_path):
         assert "in spin" in answer["stacks"]
 
 
-def test_the_jvm_tells_where_the_code_was(tmp_path):
+def test_the_jvm_reports_where_the_code_was(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")
@@ -118,7 +118,7 @@ def test_the_jvm_tells_where_the_code_was(tmp_path):
         assert client.call("evaluate_code", code="1")["result"] == "1"
 
 
-def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
+def test_a_repl_that_cannot_be_interrupted_is_reported_as_still_running(tmp_path):
     with (
         fresh("nbb") as running,
         serving(tmp_path, "--nrepl", f"n={running.endpoint}", "--repl", "none") as live,
@@ -137,7 +137,7 @@ def test_a_repl_that_cannot_be_interrupted_is_said_to_run_on(tmp_path):
             assert "interrupt_evaluation" not in str(told)
 
 
-def test_what_a_repl_cannot_interrupt_is_ended_by_a_restart_where_codriver_starts_it(tmp_path):
+def test_an_uninterruptible_repl_started_by_codriver_is_ended_by_a_restart(tmp_path):
     need("nbb")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "node_modules").symlink_to(NODE_MODULES)
@@ -175,7 +175,7 @@ def reset(sock):
 
 @pytest.mark.parametrize("leave", [lambda _sock: None, reset], ids=["closed", "reset"])
 @pytest.mark.parametrize("key", list(ENDLESS))
-def test_what_ended_because_its_client_left_says_so_to_whoever_asks(live, client, key, leave):
+def test_an_evaluation_ended_because_its_client_left_says_so(live, client, key, leave):
     evaluation, gone, _ = begun(live, client, ENDLESS[key], replSessionKey=key, timeoutMs=600_000)
     leave(gone.socket)
     gone.close()
@@ -184,7 +184,7 @@ def test_what_ended_because_its_client_left_says_so_to_whoever_asks(live, client
     assert "it was interrupted: its client gone left while it ran" in ended["notes"]
 
 
-def test_what_ended_because_its_call_was_cancelled_says_so(live, client):
+def test_an_evaluation_ended_because_its_call_was_cancelled_says_so(live, client):
     evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
     gone.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
     ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
@@ -192,7 +192,7 @@ def test_what_ended_because_its_call_was_cancelled_says_so(live, client):
     gone.close()
 
 
-def test_what_another_client_ended_says_who_it_was(live, client):
+def test_an_evaluation_ended_by_another_client_names_it(live, client):
     evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
     with live.client(name="Ada Reviewer") as other:
         assert other.call("interrupt_evaluation", evaluationId=evaluation)["status"] == "interrupted"
@@ -201,7 +201,7 @@ def test_what_another_client_ended_says_who_it_was(live, client):
     gone.close()
 
 
-def test_what_ran_too_long_for_its_caller_says_so(live, client):
+def test_an_evaluation_that_exceeded_the_callers_limit_says_so(live, client):
     answer = client.call(
         "evaluate_code",
         code="import time\nwhile True: time.sleep(0.01)",
@@ -212,7 +212,7 @@ def test_what_ran_too_long_for_its_caller_says_so(live, client):
     assert "it was interrupted: it ran longer than 300 ms" in answer["notes"]
 
 
-def test_what_ended_with_the_session_of_its_client_says_so(tmp_path):
+def test_an_evaluation_ended_with_its_isolated_session_says_so(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL's tools")

@@ -1,4 +1,4 @@
-"""Sessions of one's own, over a real server: they end with their client, and with nobody else."""
+"""Isolated sessions over a real server: they end with their client, and with nobody else."""
 
 import socket
 import threading
@@ -25,7 +25,7 @@ def keys(client):
     return [row["key"] for row in client.call("list_sessions")["sessions"]]
 
 
-def test_what_a_client_left_running_and_queued_in_its_own_session_ends_and_disturbs_nobody(live, client):
+def test_the_isolated_session_of_a_client_that_left_ends_without_disturbing_others(live, client):
     leaver = live.client(name="leaver")
     endless = "import time\nwhile True: time.sleep(0.01)"
     first = leaver.begin_call("evaluate_code", code=endless, isolate=True, timeoutMs=3000)
@@ -40,7 +40,7 @@ def test_what_a_client_left_running_and_queued_in_its_own_session_ends_and_distu
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
 
 
-def test_a_runaway_that_nobody_can_interrupt_stays_visible_and_can_be_named(live):
+def test_a_runaway_that_cannot_be_interrupted_stays_visible(live):
     stubborn = "import time\nwhile True:\n  try: time.sleep(0.05)\n  except BaseException: pass"
     with live.client() as client:
         leaver = live.client(name="stubborn")
@@ -58,7 +58,7 @@ def test_a_runaway_that_nobody_can_interrupt_stays_visible_and_can_be_named(live
         assert client.call("evaluate_code", code="import time\n2")["result"] == "2"
 
 
-def test_two_windows_of_one_client_have_a_session_each(live):
+def test_two_connections_of_one_client_get_separate_isolated_sessions(live):
     one, two = live.client(name="same"), live.client(name="same")
     mine = one.call("evaluate_code", code="x = 1\nx", isolate=True)
     yours = two.call("evaluate_code", code="x", isolate=True)
@@ -70,20 +70,20 @@ def test_two_windows_of_one_client_have_a_session_each(live):
     two.close()
 
 
-def test_a_caller_named_like_the_shared_session_has_one_of_its_own_too(client):
+def test_a_caller_named_like_the_shared_session_gets_its_own_session(client):
     client.call("evaluate_code", code="shared = 1")
     answer = client.call("evaluate_code", code="shared += 1\nshared", who="main", isolate=True)
     assert (answer["sessionKey"], answer["result"]) == ("py/main-2", "2")
     assert client.call("evaluate_code", code="shared")["result"] == "1"
 
 
-def test_the_first_answer_of_a_session_of_ones_own_says_what_is_shared(client):
+def test_the_first_answer_of_an_isolated_session_explains_what_is_shared(client):
     first, second = (client.call("evaluate_code", code="1", who="sharer", isolate=True) for _ in range(2))
     assert any("shared names are read, and your own kept apart" in note for note in first["notes"])
     assert "this is a session of your own" not in str(second.get("notes"))
 
 
-def test_sessions_that_share_one_thread_queue_and_say_who_holds_it(live, client):
+def test_sessions_sharing_one_thread_queue_and_name_its_user(live, client):
     holder = live.client(name="holder")
     running = holder.call("evaluate_code", code="import time; time.sleep(60)", timeoutMs=1000)
     waiting = client.call("evaluate_code", code="43", isolate=True, timeoutMs=1000)
@@ -95,7 +95,7 @@ def test_sessions_that_share_one_thread_queue_and_say_who_holds_it(live, client)
     holder.close()
 
 
-def test_on_the_jvm_what_a_client_left_is_interrupted_not_done(tmp_path):
+def test_on_the_jvm_code_of_a_client_that_left_is_interrupted(tmp_path):
     with serving(tmp_path, "--nrepl", str(repl("jvm").endpoint.port)) as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         leaver = live.client(name="leaver")
@@ -163,7 +163,7 @@ class Tunnel:
                 end.close()
 
 
-def test_a_session_that_loses_the_connection_of_its_own_says_so_and_goes_on(tmp_path):
+def test_an_isolated_session_that_loses_its_connection_reports_it_and_recovers(tmp_path):
     _lose_connections(tmp_path, Tunnel(repl("basilisp").endpoint.port))
 
 

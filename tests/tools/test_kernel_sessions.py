@@ -1,4 +1,4 @@
-"""The tools in a Python kernel's session: the answers are those of an embedded Python's."""
+"""The tools in the session of a Python kernel: they answer like an embedded Python."""
 
 import pytest
 import real_kernels
@@ -28,7 +28,7 @@ def call(client):
     return client.call
 
 
-def test_what_ipython_reads_is_evaluated_and_what_it_cannot_read_is_refused(call):
+def test_ipython_syntax_is_evaluated_and_invalid_syntax_is_refused(call):
     assert call("evaluate_code", code="%who_ls int")["ok"]
     assert call("evaluate_code", code="import asyncio\nawait asyncio.sleep(0, 7)")["result"] == "7"
     count = call("evaluate_code", code="get_ipython().execution_count")["result"]
@@ -40,7 +40,7 @@ def test_what_ipython_reads_is_evaluated_and_what_it_cannot_read_is_refused(call
     assert call("evaluate_code", code="get_ipython().execution_count")["result"] == str(int(count) + 1)
 
 
-def test_a_file_of_the_workspace_is_loaded_looked_up_completed_and_traced(call, live):
+def test_a_kernel_loads_files_and_looks_up_completes_and_traces(call, live):
     answer = call("load_file", filePath="halves.py")
     assert (answer["ok"], answer["result"]) == (True, f"<module '__main__' from '{live.workspace}/halves.py'>")
     assert call("symbol_info", symbol="half")["doc"] == "Half of n."
@@ -54,13 +54,13 @@ def test_a_file_of_the_workspace_is_loaded_looked_up_completed_and_traced(call, 
     assert (trace["class"], trace["frames"][0]["locals"]) == ("ZeroDivisionError", {"n": "0"})
 
 
-def test_calls_of_code_are_recorded(call):
+def test_a_kernel_records_calls_of_code(call):
     answer = call("evaluate_code", code="def twice(n): return 2 * n\ntwice(4)", trace=True)
     assert answer["trace"].splitlines()[1:2] == ["#1 twice(4) -> 8"], answer
     assert "trace" not in call("evaluate_code", code="twice(4)")
 
 
-def test_code_is_evaluated_in_a_frame_of_the_last_error(call):
+def test_a_kernel_evaluates_code_in_a_frame_of_the_last_error(call):
     call("evaluate_code", code="def share(of, n):\n    parts = [of, n]\n    return of / n\nshare(3, 0)")
     number = next(one["frame"] for one in call("stacktrace")["frames"] if one["function"] == "share")
     assert call("evaluate_code", code="kept = 1\n[of + p for p in parts]", frame=number)["result"] == "[6, 3]"
@@ -70,14 +70,14 @@ def test_code_is_evaluated_in_a_frame_of_the_last_error(call):
     assert (refused["class"], "await is not possible" in refused["message"]) == ("FrameError", True)
 
 
-def test_tests_run_in_a_new_process_with_the_interpreter_of_the_kernel(call):
+def test_tests_run_in_a_new_process_with_the_kernels_interpreter(call):
     answer = call("run_tests", namespace="test_halves.py", timeoutMs=60_000)
     assert (answer["collected"], answer["passed"], answer["failed"]) == (3, 2, 1), answer
     assert [(row["test"], row["line"]) for row in answer["results"]] == [("test_halves.py::test_bad", 11)]
     assert call("run_tests", failed=True, timeoutMs=60_000)["collected"] == 1
 
 
-def test_an_edit_of_a_loaded_module_is_told_loaded_and_renews_what_is_held(call, live):
+def test_an_edit_of_a_loaded_module_updates_imported_references_in_a_kernel(call, live):
     call(
         "evaluate_code",
         code=f"import sys; sys.path.insert(0, {str(live.workspace)!r})\nfrom halves import half as held",
@@ -92,14 +92,14 @@ def test_an_edit_of_a_loaded_module_is_told_loaded_and_renews_what_is_held(call,
     assert call("what_changed")["differences"] == []
 
 
-def test_what_is_interrupted_shows_where_it_was(call):
+def test_an_interrupted_kernel_reports_its_stack(call):
     loop = "while True: time.sleep(0.01)"
     answer = call("evaluate_code", code=f"import time\n{loop}", timeoutMs=1000, onTimeout="interrupt")
     assert (answer["ok"], answer["status"]) == (False, "interrupted")
     assert loop in answer["stacks"]
 
 
-def test_where_nothing_forks_the_hint_at_a_second_failure_names_the_trace_and_the_comparison(call):
+def test_without_forking_a_repeated_failure_suggests_trace_and_comparison(call):
     code = "1 / (3 - 3)"
     hints = [call("evaluate_code", code=code, detail=False).get("hint") for _ in range(2)]
     assert hints[0] is None

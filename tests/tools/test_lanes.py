@@ -1,4 +1,4 @@
-"""Lanes over a real server: each client has a session of its own where the REPL runs sessions side by side."""
+"""Lanes over a real server: each client has a session of its own if the REPL runs sessions concurrently."""
 
 from contextlib import nullcontext
 
@@ -44,7 +44,7 @@ def rows(client):
     return {one["key"]: one for one in row.get("lanes", ())}
 
 
-def test_definitions_are_shared_and_the_last_error_is_each_clients_own(pair, kind):
+def test_definitions_are_shared_and_the_last_error_is_not(pair, kind):
     alpha, beta = pair
     defined = alpha.call("evaluate_code", code="(defn shared [] 41)")
     # Its name may still be that of a lane which is being closed.
@@ -55,7 +55,7 @@ def test_definitions_are_shared_and_the_last_error_is_each_clients_own(pair, kin
     assert beta.call("stacktrace")["notes"] == ["no error has happened in this session"]
 
 
-def test_an_endless_loop_of_one_client_stops_nobody_else(live, pair, kind):
+def test_an_endless_loop_of_one_client_does_not_block_another(live, pair, kind):
     alpha, beta = pair
     beta.call("evaluate_code", code="1")
     endless = alpha.call("evaluate_code", code=LOOP[kind], timeoutMs=300)
@@ -72,7 +72,7 @@ def test_an_endless_loop_of_one_client_stops_nobody_else(live, pair, kind):
     assert alpha.call("evaluate_code", code="5")["result"] == "5"
 
 
-def test_what_runs_at_once_prints_to_its_own_caller(pair, kind):
+def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
     """hy-nrepl by itself gives it to the other one, or to nobody."""
     callers = dict(zip("ab", pair, strict=True))
     calls = {name: one.begin_call("evaluate_code", code=PRINTS[kind] % name) for name, one in callers.items()}
@@ -81,7 +81,7 @@ def test_what_runs_at_once_prints_to_its_own_caller(pair, kind):
         assert (told["status"], told["stdout"].split()) == ("done", [name] * 40)
 
 
-def test_printing_in_turn_does_not_end_the_repl(pair, kind):
+def test_printing_alternately_does_not_end_the_repl(pair, kind):
     """Where hy-nrepl frees the stream that `print` is at, this ends it within some hundred evaluations."""
     for _ in range(150 if kind == "hy" else 10):
         calls = [(one, one.begin_call("evaluate_code", code='(print "hello" "there")')) for one in pair]
@@ -91,7 +91,7 @@ def test_printing_in_turn_does_not_end_the_repl(pair, kind):
     assert [one.call("evaluate_code", code="1")["generation"] for one in pair] == [1, 1]
 
 
-def test_lanes_are_listed_when_there_is_more_than_ones_own(live, kind):
+def test_lanes_are_listed_if_there_is_more_than_the_callers(live, kind):
     with live.client(name="gamma") as gamma:
         gamma.call("evaluate_code", code="1")
         until(lambda: not rows(gamma), "the lanes of clients that left to end")
@@ -104,12 +104,12 @@ def test_lanes_are_listed_when_there_is_more_than_ones_own(live, kind):
             assert [lanes[f"{KEYS[kind]}/helper"][name] for name in ("client", "who")] == ["delta", "helper"]
 
 
-def test_the_first_evaluation_of_a_lane_says_no_more_than_any_other(live):
+def test_the_first_evaluation_of_a_lane_has_no_extra_notes(live):
     with live.client(name="quiet") as quiet:
         assert quiet.call("evaluate_code", code="1")["notes"] == []
 
 
-def test_a_namespace_is_each_clients_own_and_the_key_names_the_shared_session(tmp_path):
+def test_each_client_has_its_own_namespace_and_a_key_selects_the_shared_session(tmp_path):
     file, address = own_settings(tmp_path), str(repl("jvm").endpoint.port)
     with (
         serving(tmp_path, "--repl", "none", "--nrepl", address) as live,
@@ -129,7 +129,7 @@ def test_a_namespace_is_each_clients_own_and_the_key_names_the_shared_session(tm
         assert beta.call("evaluate_code", code="*1")["result"] == "43"
 
 
-def test_the_conversations_of_one_client_have_a_lane_each(tmp_path):
+def test_each_conversation_of_a_client_has_its_own_lane(tmp_path):
     with serving(tmp_path, "--repl", "none", "--nrepl", str(repl("jvm").endpoint.port)) as live:
         with live.client(name="codex-like") as client:
             until(lambda: "evaluate_code" in client.tools(), "the REPL")

@@ -1,4 +1,4 @@
-"""Lean answers: an evaluation's answer says what its reader cannot know, and all of it where detail is asked for."""
+"""Lean answers: they contain what the reader cannot know, and everything if detail is requested."""
 
 import json
 from dataclasses import replace
@@ -30,7 +30,7 @@ def left_out(reader=ANN, **fields):
     return full.keys() - lean(full, reader).keys()
 
 
-def test_of_what_went_well_the_result_is_left():
+def test_a_successful_evaluation_is_reduced_to_its_result():
     assert lean(FULL, ANN) == {"ok": True, "result": "3"}
 
 
@@ -54,19 +54,19 @@ def test_of_what_went_well_the_result_is_left():
         (Reader("ann", "py", evaluation="ab12-7", seen=Seen(2, "user")), {"notes": ["a note"]}, {"notes"}),
     ],
 )
-def test_what_the_reader_cannot_know_is_said(reader, changed, shown):
+def test_unexpected_fields_stay_in_a_lean_answer(reader, changed, shown):
     known = {"evaluationId", "status", "sessionKey", "who", "generation", "elapsedMs", "outputLines", "ns", "notes"}
     assert left_out(reader, **changed) == known - shown
 
 
 @pytest.mark.parametrize("given", ["<module 'shop' from '/w/shop.py'>", "#'shop.core/total"])
-def test_a_load_does_not_tell_the_name_of_what_was_loaded(given):
+def test_a_load_does_not_return_the_name_of_what_was_loaded(given):
     assert "result" not in lean(FULL | {"result": given}, replace(ANN, loads=True))
     assert "result" in lean(FULL | {"result": given}, ANN)
     assert "result" in lean(FULL | {"result": "3"}, replace(ANN, loads=True))
 
 
-def test_a_failure_has_no_hint_and_any_other_refusal_has():
+def test_only_a_failed_evaluation_has_no_hint():
     assert "hint" in left_out(status="failed", reason="evaluation-failed", hint="read error")
     assert "hint" not in left_out(status="interrupted", reason="timed-out", hint="read notes")
 
@@ -87,7 +87,7 @@ def test_the_first_form_is_not_numbered():
         ({"result": "'None'"}, {"result": "'None'"}),
     ],
 )
-def test_none_is_as_little_said_as_at_the_prompt(said, shown):
+def test_none_is_omitted_as_at_the_python_prompt(said, shown):
     python = Reader("ann", "py", seen=Seen(2, "user"), reads_python=True)
     assert lean({"status": "done", **said}, python) == shown
     assert lean({"status": "done", **said}, ANN) == said
@@ -113,11 +113,11 @@ def lean_call(client, tool, **arguments):
     return client.call(tool, detail=False, **arguments)
 
 
-def test_the_answer_to_a_sum_is_the_sum(client):
+def test_the_answer_to_a_sum_is_just_the_sum(client):
     assert lean_call(client, "evaluate_code", code="(+ 1 2) ;") == {"ok": True, "result": "3"}
 
 
-def test_lean_is_what_is_answered_to_who_does_not_ask(live):
+def test_answers_are_lean_by_default(live):
     with live.client(name="carl") as carl:
         line = carl.line("tools/call", {"name": "evaluate_code", "arguments": {"code": "(+ 2 3)"}})
         first = json.loads(line)["result"]["structuredContent"]
@@ -127,7 +127,7 @@ def test_lean_is_what_is_answered_to_who_does_not_ask(live):
     assert json.loads(line)["result"]["structuredContent"] == {"ok": True, "result": "6"}
 
 
-def test_the_command_line_has_all_without_asking(live):
+def test_the_command_line_returns_all_fields_by_default(live):
     done = live.run("eval", "--json", "(+ 4 4)")
     assert {
         "evaluationId",
@@ -143,7 +143,7 @@ def test_the_command_line_has_all_without_asking(live):
     assert "status" not in json.loads(lean_done.stdout)
 
 
-def test_one_caller_is_not_told_what_another_of_its_client_knows(client):
+def test_each_caller_of_a_client_learns_the_session_fields_once(client):
     lean_call(client, "evaluate_code", code="(+ 5 4)", who="one")
     arguments = {"code": "(+ 5 5)", "who": "newcomer"}
     first = lean_call(client, "evaluate_code", **arguments)
@@ -152,7 +152,7 @@ def test_one_caller_is_not_told_what_another_of_its_client_knows(client):
     assert second.keys() == {"ok", "result"}
 
 
-def test_get_evaluation_always_says_the_status_and_never_the_id_it_was_given(client):
+def test_get_evaluation_always_has_the_status_and_never_the_given_id(client):
     identity = client.call("evaluate_code", code='"asked for"')["evaluationId"]
     assert lean_call(client, "get_evaluation", evaluationId=identity) == {
         "ok": True, "status": "done", "result": '"asked for"',
@@ -160,14 +160,14 @@ def test_get_evaluation_always_says_the_status_and_never_the_id_it_was_given(cli
     assert lean_call(client, "get_evaluation", evaluationId=identity, length=3)["status"] == "done"
 
 
-def test_what_does_not_end_in_time_names_itself(client):
+def test_an_unfinished_evaluation_has_its_id(client):
     answer = lean_call(client, "evaluate_code", code="(read-line)")
     assert answer["status"] == "needs-input"
     answer = lean_call(client, "send_input", evaluationId=answer["evaluationId"], text="yes")
     assert (answer["ok"], answer["result"]) == (True, '"yes"')
 
 
-def test_a_session_of_its_own_is_named(client):
+def test_an_isolated_session_is_named(client):
     answer = lean_call(client, "evaluate_code", code="(+ 6 6)", isolate=True)
     assert answer["sessionKey"] != "mem"
     again = lean_call(client, "evaluate_code", code="(+ 6 7)", replSessionKey=answer["sessionKey"])
@@ -178,7 +178,7 @@ def results(rows, folder):
     return lean_run({"results": rows}, folder)["results"]
 
 
-def test_of_many_that_failed_the_first_is_told_whole_and_nothing_that_says_nothing(tmp_path):
+def test_only_the_first_of_many_failures_is_reported_in_full(tmp_path):
     lines = ("assert [1] == [2]", "  ", "  At index 0 diff: 1 != 2", "  Use -v to get more diff",
              "    self=<T object at 0x7f1>,", "    n=1")  # fmt: skip
     said = "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Lisp as it is loaded beside its files: which form each var has, and where nobody can know."""
+"""Drift in Lisp: which form each loaded var has compared with its file, and where that cannot be known."""
 
 from dataclasses import replace
 
@@ -71,7 +71,7 @@ def world():
     return world
 
 
-def test_nothing_differs_where_the_file_was_loaded(world):
+def test_a_loaded_file_has_no_differences(world):
     assert world.ask() == []
 
 
@@ -80,14 +80,14 @@ def test_comments_layout_and_moved_lines_do_not_count(world):
     assert world.ask() == []
 
 
-def test_an_edit_a_new_name_and_one_that_is_gone_are_told(world):
+def test_edited_new_and_removed_names_are_reported(world):
     world.write(TEXT.replace("(* x rate)", "(+ x rate)").replace("(def rate 2)", "(def tax 3)"))
     assert world.ask() == [("missing", "tax", ""), ("edited", "cost", ""), ("gone", "rate", "")]
     world.write("(ns shop)\n" + TEXT.partition("rate 2)\n")[2].replace("* x rate", "* x"))
     assert ("gone", "rate", "") in world.ask()
 
 
-def test_a_definition_that_was_evaluated_is_told_with_who_did_it_and_in_which_evaluation(world):
+def test_an_evaluated_definition_is_reported_with_caller_and_evaluation(world):
     world.evaluate("(defn cost [x] 5)", who="bob")
     world.evaluate("(def extra 1)", who="ann")
     assert world.ask() == [("redefined", "cost", "bob, e-2"), ("gone", "extra", "ann, e-3")]
@@ -95,12 +95,12 @@ def test_a_definition_that_was_evaluated_is_told_with_who_did_it_and_in_which_ev
     assert world.ask() == [("gone", "extra", "ann, e-3")]
 
 
-def test_a_definition_that_was_evaluated_as_the_file_has_it_is_none(world):
+def test_an_evaluated_definition_equal_to_the_file_is_not_reported(world):
     world.evaluate("(defn cost [x]  (* x rate))")
     assert world.ask() == []
 
 
-def test_what_is_defined_once_keeps_its_first_form_through_loads(world):
+def test_a_defonce_keeps_its_first_form_through_loads(world):
     assert world.ask() == []
     world.write(TEXT.replace("limit 10", "limit 11").replace(":kind", ":sort"))
     assert world.ask() == [("kept", "limit", ""), ("kept", "price", "")]
@@ -108,7 +108,7 @@ def test_what_is_defined_once_keeps_its_first_form_through_loads(world):
     assert world.ask() == [("kept", "limit", ""), ("kept", "price", "")]
 
 
-def test_what_is_defined_once_is_new_after_it_was_undone(world):
+def test_a_defonce_is_new_after_it_was_unmapped(world):
     world.write(TEXT.replace("limit 10", "limit 11"))
     world.log("(ns-unmap 'shop 'limit)")
     del world.vars["limit"]
@@ -117,7 +117,7 @@ def test_what_is_defined_once_is_new_after_it_was_undone(world):
     assert world.ask() == []
 
 
-def test_what_was_loaded_before_anybody_watched_is_known_by_its_file():
+def test_code_loaded_before_watching_is_identified_by_its_file():
     world = World()
     world.now_ms += 5000
     world.define(TEXT, FILE)
@@ -128,7 +128,7 @@ def test_what_was_loaded_before_anybody_watched_is_known_by_its_file():
     assert world.ask() == [("edited", "rate", "")]
 
 
-def test_what_nobody_saw_loaded_is_not_judged():
+def test_code_whose_load_was_not_observed_is_unknown():
     world = World()  # it is written after the REPL began
     world.define(TEXT, FILE)
     assert world.ask() == [("unknown", "rate", ""), ("unknown", "cost", "")]
@@ -136,7 +136,7 @@ def test_what_nobody_saw_loaded_is_not_judged():
     assert world.ask() == []
 
 
-def test_a_load_by_somebody_else_is_known_where_the_file_was_not_written_since_it_was_looked_at(world):
+def test_an_unobserved_load_is_recognized_if_the_file_was_not_written_since(world):
     assert world.ask() == []
     world.define(TEXT, FILE)
     assert world.ask() == []
@@ -146,12 +146,12 @@ def test_a_load_by_somebody_else_is_known_where_the_file_was_not_written_since_i
     assert ("edited", "rate", "") not in world.ask()
 
 
-def test_an_evaluation_that_left_the_log_is_not_judged(world):
+def test_an_evaluation_evicted_from_the_log_is_unknown(world):
     world.define("(defn cost [x] 5)")
     assert world.ask() == [("unknown", "cost", "")]
 
 
-def test_a_load_that_failed_counts_as_far_as_it_came(world):
+def test_a_failed_load_counts_up_to_its_failing_form(world):
     assert world.ask() == []
     world.write(TEXT.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
     world.log(world.text, FILE, is_done=False, before_line=3)
@@ -159,7 +159,7 @@ def test_a_load_that_failed_counts_as_far_as_it_came(world):
     assert world.ask() == [("edited", "cost", "")]
 
 
-def test_a_load_that_failed_nobody_knows_where_leaves_what_it_may_have_made_unknown(world):
+def test_a_load_that_failed_at_an_unknown_form_leaves_its_names_unknown(world):
     assert world.ask() == []
     root = world.vars["rate"].root
     world.write(TEXT.replace("rate 2", "rate (+ 1 1)"))
@@ -169,7 +169,7 @@ def test_a_load_that_failed_nobody_knows_where_leaves_what_it_may_have_made_unkn
     assert world.ask() == [("unknown", "rate", "")]
 
 
-def test_nothing_is_said_of_a_namespace_whose_file_cannot_be_read(world):
+def test_a_namespace_whose_file_cannot_be_read_is_not_compared(world):
     assert world.ask() == []
     world.evaluate("(def rate 3)")
     namespace = LoadedNamespace("shop", "other", (FILE,), tuple(world.vars.values()))
@@ -178,7 +178,7 @@ def test_nothing_is_said_of_a_namespace_whose_file_cannot_be_read(world):
     assert [kind for kind, _, _ in world.ask()] == ["redefined"]
 
 
-def test_a_form_that_was_loaded_alone_counts_as_one_of_its_file(world):
+def test_a_form_loaded_on_its_own_counts_as_loaded_from_its_file(world):
     world.write(TEXT.replace("rate 2", "rate 3"))
     world.log("(def rate 3)", FILE, is_whole=False)
     world.define("\n(def rate 3)", FILE)
@@ -188,7 +188,7 @@ def test_a_form_that_was_loaded_alone_counts_as_one_of_its_file(world):
 METHODS = TEXT + "(defmethod price :book [x] 1)\n"
 
 
-def test_methods_are_compared_as_they_were_seen():
+def test_methods_are_compared_once_they_were_observed():
     world = World(METHODS)
     world.load()
     assert world.ask() == []
@@ -203,7 +203,7 @@ def test_methods_are_compared_as_they_were_seen():
     assert ("edited", "price :book", "") not in world.ask()
 
 
-def test_records_and_protocols_count_by_what_they_make():
+def test_records_and_protocols_are_compared_by_their_definitions():
     text = "(ns shop)\n(defrecord Circle [r])\n(defprotocol Shape (area [this]))\n"
     world = World(text)
     world.load()
@@ -212,24 +212,24 @@ def test_records_and_protocols_count_by_what_they_make():
     assert world.ask() == [("edited", "Circle", ""), ("edited", "Shape", "")]
 
 
-def test_a_name_that_a_macro_may_have_made_is_not_called_gone():
+def test_a_name_that_a_macro_may_have_defined_is_not_reported_as_gone():
     world = World("(ns shop)\n(defentity order)\n")
     world.define("(def order-table 1)", FILE)
     assert ("gone", "order-table", "") not in world.ask()
 
 
-def test_what_lives_on_is_told_after_the_differences(world):
+def test_surviving_instances_are_listed_after_the_differences(world):
     rows = world.ask([LivesOn("shop", "Circle", "instances", "2"), LivesOn("high", "Circle", "old", "shop.Circle")])
     assert rows == [("instances", "Circle", ""), ("old", "Circle", "")]
 
 
-def test_a_namespace_that_is_gone_is_forgotten(world):
+def test_a_removed_namespace_is_forgotten(world):
     assert world.ask() == []
     world.write("(ns shop)")
     assert world.drift.compare(Loaded(BEGAN_MS, frozenset(), (), ()), {}, world.now_ms) == ()
 
 
-def test_dependents_come_behind_those_that_they_require():
+def test_dependents_are_listed_after_what_they_require():
     drift = LispDrift()
     requires = {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["c"], "e": [], "0": ["d", "b"]}
     texts = {name: f"(ns {name} (:require {' '.join(f'[{one}]' for one in of)}))" for name, of in requires.items()}
@@ -244,7 +244,7 @@ def test_dependents_come_behind_those_that_they_require():
     assert drift.dependents("e") == drift.dependents("nowhere") == []
 
 
-def test_a_name_that_is_part_of_others_is_gone_all_the_same_where_its_load_was_seen():
+def test_a_removed_name_contained_in_other_names_is_reported():
     world = World("(ns shop)\n(def x 1)\n(def box 2)\n")
     world.load()
     assert world.ask() == []
@@ -253,14 +253,14 @@ def test_a_name_that_is_part_of_others_is_gone_all_the_same_where_its_load_was_s
 
 
 @pytest.mark.parametrize("more", ["(println 1)\n", "(swap! state inc)\n", "(derive ::a ::b)\n", "(.start thread)\n"])
-def test_a_removal_is_told_beside_forms_that_define_nothing(more):
+def test_a_removal_is_reported_despite_forms_that_define_nothing(more):
     world = World(TEXT + more)
     world.define(world.text, FILE)
     world.write((TEXT + more).replace("(def rate 2)\n", "").replace("rate", "2"))
     assert ("gone", "rate", "") in world.ask()
 
 
-def test_a_removal_is_told_beside_a_macro_where_the_name_was_seen_in_the_file():
+def test_a_removal_is_reported_despite_a_macro_if_the_name_was_seen_in_the_file():
     world = World(TEXT + "(defroutes site a b)\n(my-macro x)\n")
     world.define(world.text, FILE)
     assert ("gone", "rate", "") not in world.ask()
@@ -280,7 +280,7 @@ def rebind(world, name, text=None, **how):
     "(alter-var-root #'rate inc)", "(alter-var-root (var rate) inc)", "(intern 'shop 'rate 3)", "(intern *ns* 'rate 3)",
     "(.bindRoot #'shop/rate 3)",
 ])  # fmt: skip
-def test_another_root_is_told_with_who_gave_it(world, text):
+def test_a_changed_root_is_reported_with_its_caller(world, text):
     world.ask()
     rebind(world, "rate", text, who="bob")
     assert world.ask() == [("redefined", "rate", "bob, e-2")]
@@ -288,7 +288,7 @@ def test_another_root_is_told_with_who_gave_it(world, text):
     assert world.ask() == []
 
 
-def test_another_root_that_nobody_saw_given_is_told_unless_the_files_own_code_may_have_done_it(world):
+def test_an_unexplained_root_change_is_reported_unless_the_file_may_cause_it(world):
     world.ask()
     rebind(world, "rate")
     assert world.ask() == [("redefined", "rate", "")]
@@ -305,7 +305,7 @@ def load_methods(world):
     assert world.ask() == []
 
 
-def test_a_method_that_only_the_repl_has_and_one_that_was_taken_out_are_told(world):
+def test_methods_added_or_removed_only_in_the_repl_are_reported(world):
     load_methods(world)
     world.log("(defmethod price :pen [x] 2)", who="bob")
     world.log("(extend-type Long Shape (area [_] 2))", who="bob")
@@ -319,7 +319,7 @@ def test_a_method_that_only_the_repl_has_and_one_that_was_taken_out_are_told(wor
     assert ("redefined", "extend-type String Shape", "bob, e-6") in told
 
 
-def test_methods_that_are_given_from_another_namespace_count_for_their_own(world):
+def test_methods_defined_from_another_namespace_count_for_their_own(world):
     load_methods(world)
     world.log("(defmethod shop/price :book [x] 1)", space="user")
     assert world.ask() == []
@@ -333,7 +333,7 @@ def test_methods_that_are_given_from_another_namespace_count_for_their_own(world
     assert ("redefined", "price :book", "bob, e-7") in world.ask()
 
 
-def test_a_protocol_that_was_extended_is_not_called_redefined(world):
+def test_an_extended_protocol_is_not_reported_as_redefined(world):
     world.write(TEXT + "(defprotocol Shape (area [_]))\n")
     world.load()
     assert world.ask() == []
@@ -344,7 +344,7 @@ def test_a_protocol_that_was_extended_is_not_called_redefined(world):
 
 
 @pytest.mark.parametrize("kind", ["deleted", "unparsable"])
-def test_a_file_that_is_gone_or_does_not_read_is_told(world, kind):
+def test_a_deleted_or_unparsable_file_is_reported(world, kind):
     assert world.ask() == []
     mark = str(sorted(world.vars.values(), key=lambda one: one.name))
     loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (LoadedNamespace("shop", mark, (FILE,), ()),), ())

@@ -1,4 +1,4 @@
-"""`list_cells`: a notebook's cells, a line each, where there is a notebook at all."""
+"""`list_cells`: one line per cell of a notebook, if the workspace has a notebook."""
 
 import json
 
@@ -41,7 +41,7 @@ def listed(live, client):
     return listed
 
 
-def test_notebook_tools_are_listed_from_the_first_notebook_on_that_is_no_checkpoint(live, client):
+def test_notebook_tools_are_listed_once_there_is_a_notebook_outside_checkpoints(live, client):
     (live.workspace / ".ipynb_checkpoints").mkdir()
     (live.workspace / ".ipynb_checkpoints" / "a-checkpoint.ipynb").write_text(book())
     assert "list_cells" not in client.tools()
@@ -52,7 +52,7 @@ def test_notebook_tools_are_listed_from_the_first_notebook_on_that_is_no_checkpo
         assert "run_cell" not in other.tools(), "which needs a kernel"
 
 
-def test_each_cell_is_a_line_with_index_id_type_count_first_line_and_how_it_went(listed):
+def test_each_cell_is_one_line_with_its_index_id_type_and_outcome(listed):
     cells = [
         {"cell_type": "markdown", "id": "a1", "metadata": {}, "source": ["# Orders\n", "By day"]},
         code("import csv\n", id="b2", execution_count=3),
@@ -75,7 +75,7 @@ def test_each_cell_is_a_line_with_index_id_type_count_first_line_and_how_it_went
     }
 
 
-def test_many_cells_are_told_as_far_as_an_answer_goes_and_the_rest_by_from(listed):
+def test_many_cells_are_listed_up_to_the_limit_and_the_rest_by_from(listed):
     text = book(*[code(f"{n} + {'1' * 70}") for n in range(200)])
     first = listed(text)
     assert len(json.dumps(first)) < 7000
@@ -86,13 +86,13 @@ def test_many_cells_are_told_as_far_as_an_answer_goes_and_the_rest_by_from(liste
     assert listed(text, **{"from": 500}) == {"ok": True, "cells": [], "count": 200, "notes": [NO_KERNEL]}
 
 
-def test_a_cell_without_a_kernel_is_refused_with_the_way_to_one(listed, client):
+def test_running_a_cell_without_a_kernel_is_refused_with_a_suggestion(listed, client):
     listed(book(code("1")))
     refused = client.call("run_cell", filePath="work/x.ipynb", cell="0")
     assert (refused["reason"], "'jupyter'] in codriver.toml" in refused["hint"]) == ("capability-missing", True)
 
 
-def test_what_is_no_notebook_is_refused_with_the_reason(live, client, listed):
+def test_a_file_that_is_not_a_notebook_is_refused_with_a_reason(live, client, listed):
     for text, why in (("{", "line 1"), (book().replace("4,", "3,"), "nbformat is 3"), ("[]", "expected {")):
         refused = listed(text)
         assert (refused["ok"], refused["reason"]) == (False, "file-unreadable")
@@ -119,7 +119,7 @@ def test_a_notebook_outside_the_workspace_is_not_read(live, client, tmp_path, wa
     assert "SECRET" not in str(refused)
 
 
-def test_a_notebook_is_weighed_before_anything_is_built_of_it(listed):
+def test_an_oversized_notebook_is_refused_before_it_is_parsed(listed):
     for text, why in (
         (book()[:-1] + ', "a": [' + "[]," * 300_000 + "1]}", "more than 300000 elements"),
         (book()[:-1] + ', "a": ' + "[" * 101 + "]" * 101 + "}", "more than 100 deep"),
@@ -129,12 +129,12 @@ def test_a_notebook_is_weighed_before_anything_is_built_of_it(listed):
         assert why in refused["message"]
 
 
-def test_long_pictures_are_few_elements_and_read(listed):
+def test_long_images_do_not_count_as_many_elements(listed):
     picture = {"output_type": "display_data", "data": {"image/png": "A" * 9_000_000}, "metadata": {}}
     assert listed(book(code("plot()", outputs=[picture])))["cells"] == ["0 code plot(), 1 output"]
 
 
-def test_notebooks_are_not_read_where_evaluation_is_switched_off(tmp_path):
+def test_notebooks_are_not_read_if_evaluation_is_disabled(tmp_path):
     settings = {"enable_mcp_repl_evaluation": False}
     with serving(tmp_path, has_repl=False, settings=settings) as live, live.client() as client:
         (live.workspace / "x.ipynb").write_text(book(code("SECRET")))
@@ -142,7 +142,7 @@ def test_notebooks_are_not_read_where_evaluation_is_switched_off(tmp_path):
         assert (refused["ok"], refused["reason"]) == (False, "switched-off")
 
 
-def test_the_source_of_one_cell_is_whole_and_named_by_id_or_index(listed):
+def test_the_source_of_one_cell_is_read_by_id_or_index(listed):
     source = "import csv\n\nfor line in 'ä😀':\n    print(line)\n"
     text = book(code("1", id="a"), code(source.splitlines(keepends=True), id="b"))
     for cell in ("b", 1, "1"):

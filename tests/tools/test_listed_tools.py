@@ -1,4 +1,4 @@
-"""The list of tools: as short as it can be, with exact hints, and with what the workspace can use."""
+"""The list of tools: short, with exact hints, and with what the workspace can use."""
 
 import json
 import os
@@ -93,14 +93,14 @@ def test_the_default_toolset_has_at_most_twelve_tools_without_an_application(lis
     assert not set(names) & APP_TOOLS
 
 
-def test_the_loop_of_an_agent_stands_in_the_description_of_evaluate_code():
+def test_the_description_of_evaluate_code_explains_the_agent_loop():
     """Some clients show their model no instructions."""
     description = BY_NAME["evaluate_code"].description
     assert all(word in description for word in ("small form", "build on it", "get_evaluation", "twice"))
 
 
 @pytest.mark.parametrize("tool", MANIFEST, ids=lambda tool: tool.name)
-def test_a_schema_says_nothing_that_a_refusal_says_better(tool):
+def test_a_schema_omits_what_a_refusal_explains_better(tool):
     text = json.dumps(tool.schema)
     assert isinstance(tool.arguments, type)
     assert issubclass(tool.arguments, Arguments)
@@ -126,7 +126,7 @@ GIVEN = {
 }  # fmt: skip
 
 
-def test_every_tool_takes_who_and_refuses_one_that_names_nobody(lisp):
+def test_every_tool_accepts_who_and_refuses_an_empty_one(lisp):
     with lisp.client() as client:
         asked = {tool.name: {name: GIVEN[name] for name in tool.schema.get("required", ())} for tool in MANIFEST}
         reasons = {name: client.call(name, who="UI", **asked[name]).get("reason") for name in listed(client)}
@@ -134,7 +134,7 @@ def test_every_tool_takes_who_and_refuses_one_that_names_nobody(lisp):
     assert set(reasons) == set(BY_NAME) - NEEDING_OTHERS
 
 
-def test_the_hints_of_every_tool_are_exact(lisp):
+def test_the_annotations_of_every_tool_are_exact(lisp):
     with lisp.client() as client:
         tools = listed(client)
     for name, tool in tools.items():
@@ -148,12 +148,12 @@ def test_the_hints_of_every_tool_are_exact(lisp):
     assert set(tools) == set(BY_NAME) - NEEDING_OTHERS
 
 
-def test_nothing_that_evaluates_may_be_repeated_by_a_client():
+def test_no_tool_that_evaluates_code_is_idempotent():
     assert {tool.name for tool in MANIFEST if tool.open_world and tool.idempotent} <= ASKS_THE_NETWORK
     assert {tool.name for tool in MANIFEST if tool.idempotent and not tool.read_only} == set()
 
 
-def test_a_client_that_hides_tools_behind_a_search_shows_the_core_at_once_and_finds_the_rest(lisp):
+def test_a_client_with_tool_search_sees_core_tools_and_can_find_the_rest(lisp):
     with lisp.client() as client:
         about = {name: tool["_meta"] for name, tool in listed(client).items()}
     assert {name for name, meta in about.items() if meta.get("anthropic/alwaysLoad")} == CORE | {"edit_files"}
@@ -162,13 +162,13 @@ def test_a_client_that_hides_tools_behind_a_search_shows_the_core_at_once_and_fi
         assert 8 < len(about[name]["anthropic/searchHint"]) < 60
 
 
-def test_the_tools_of_a_language_are_listed_where_a_file_is_written_in_it(lisp):
+def test_language_tools_are_listed_if_the_workspace_has_such_a_file(lisp):
     with lisp.client() as client:
         assert set(listed(client)) >= LISP_TOOLS
         assert "toLine" in json.dumps(listed(client)["edit_files"])
 
 
-def test_the_tools_of_a_language_appear_with_its_first_file_and_are_answered_before(tmp_path):
+def test_language_tools_appear_with_the_first_file_and_answer_before(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
         assert not {"Lisp", "toLine"} & set(re.findall(r"\w+", json.dumps(listed(client)["edit_files"])))
@@ -181,13 +181,13 @@ def test_the_tools_of_a_language_appear_with_its_first_file_and_are_answered_bef
         until(lambda: LISP_TOOLS.issubset(client.tools()), "the tools of Lisp")
 
 
-def test_the_tools_of_a_language_appear_with_its_repl(tmp_path):
+def test_language_tools_appear_with_a_repl_of_the_language(tmp_path):
     with tools_in_memory.serving(tmp_path) as live, live.client() as client:
         assert set(client.tools()) >= LISP_TOOLS
 
 
 @pytest.mark.parametrize("name", ["codex-mcp-client", "a client that nobody knows"])
-def test_a_client_not_known_to_list_again_sees_what_a_repl_would_offer_and_is_refused_with_the_cure(tmp_path, name):
+def test_a_client_that_may_not_relist_sees_all_tools_of_a_possible_repl(tmp_path, name):
     with tools_in_memory.serving(tmp_path, has_repl=False) as live:
         with live.client(name=name) as client:
             elsewhere = LISP_TOOLS | EDIT_TOOLS | NOTEBOOK_TOOLS | APP_TOOLS | {"macroexpand", "try_code"}
@@ -199,7 +199,7 @@ def test_a_client_not_known_to_list_again_sees_what_a_repl_would_offer_and_is_re
             assert "symbol_info" not in other.tools()
 
 
-def test_the_first_look_at_a_workspace_is_waited_for(tmp_path):
+def test_the_first_tool_list_waits_for_the_workspace_scan(tmp_path):
     folder = Path(tmp_path) / "workspace" / "a" / "b" / "c" / "d" / "e"
     folder.mkdir(parents=True)
     (folder / "deep.lpy").write_text("(ns deep)\n")
@@ -207,7 +207,7 @@ def test_the_first_look_at_a_workspace_is_waited_for(tmp_path):
         assert set(client.tools()) >= LISP_TOOLS | EDIT_TOOLS
 
 
-def test_a_restart_takes_no_tool_from_the_list_and_calls_no_client_back(live):
+def test_a_restart_removes_no_tool_and_notifies_no_client(live):
     with live.client() as client:
         until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
         before = client.tools()
@@ -221,7 +221,7 @@ def test_a_restart_takes_no_tool_from_the_list_and_calls_no_client_back(live):
         assert [message for message in client.notifications if message["method"] == CHANGED] == []
 
 
-def test_a_session_is_told_in_few_bytes_and_to_programs_with_the_means_of_each_capability(tmp_path):
+def test_a_session_row_is_short_unless_a_program_requests_all_capabilities(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         with live.client() as client:
             until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
@@ -251,12 +251,12 @@ def free_objects(schema, path):
         yield from free_objects(schema["items"], f"{path}[]")
 
 
-def test_every_member_of_an_argument_is_named_for_clients_that_make_schemas_strict():
+def test_every_object_argument_has_named_properties_for_strict_schemas():
     found = {path for tool in MANIFEST for path in free_objects(tool.schema, tool.name)}
     assert found == NO_SCHEMA_OF_THEIRS
 
 
-def test_variables_of_a_test_run_are_read_in_both_forms():
+def test_environment_variables_of_a_test_run_are_accepted_in_both_forms():
     arguments: Any = BY_NAME["run_tests"].arguments
     for env in ({"A": "1=2", "B": ""}, ["A=1=2", "B="]):
         assert arguments.model_validate({"env": env}).env == {"A": "1=2", "B": ""}

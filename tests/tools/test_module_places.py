@@ -1,4 +1,4 @@
-"""Modules of a repository of several projects: an import that does not find one is told where it is."""
+"""Modules in a repository with several projects: a failed import reports where the module is."""
 
 import re
 
@@ -30,19 +30,19 @@ def add(workspace, *names):
         (["node_modules/prices.py", ".venv/prices.py", "lib/prices.txt", "lib/prices/a.txt"], "prices", []),
     ],
 )
-def test_the_folder_of_a_module_is_found_by_names(tmp_path, files, module, folders):
+def test_the_directory_of_a_module_is_found_by_file_names(tmp_path, files, module, folders):
     add(tmp_path, *files)
     assert importable_from(tmp_path, module) == [str(tmp_path / folder) for folder in folders]
 
 
-def test_a_link_leads_nowhere(tmp_path):
+def test_links_are_not_followed_when_looking_for_a_module(tmp_path):
     add(tmp_path / "outside", "prices.py")
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "lib").symlink_to(tmp_path / "outside", target_is_directory=True)
     assert importable_from(tmp_path / "workspace", "prices") == []
 
 
-def test_the_line_that_an_import_is_told_makes_it_work(live, client):
+def test_the_suggested_line_makes_the_import_work(live, client):
     add(live.workspace, "services/it's ünï/src/api/__init__.py", "services/it's ünï/src/api/models.py")
     failed = client.call("evaluate_code", code="from api.models import PRICE", detail=False)
     assert failed["error"]["class"] == "ModuleNotFoundError"
@@ -51,7 +51,7 @@ def test_the_line_that_an_import_is_told_makes_it_work(live, client):
     assert client.call("evaluate_code", code=f"{line}\nfrom api.models import PRICE\nPRICE")["result"] == "42"
 
 
-def test_nothing_of_the_workspace_is_run_to_find_a_module(live, client):
+def test_no_workspace_code_runs_when_looking_for_a_module(live, client):
     add(live.workspace, "evil/lost/__init__.py", "evil/sitecustomize.py", "evil/conftest.py")
     (note,) = client.call("evaluate_code", code="import lost", detail=False)["notes"]
     assert "sys.path.append" in note
@@ -60,6 +60,6 @@ def test_nothing_of_the_workspace_is_run_to_find_a_module(live, client):
 
 
 @pytest.mark.parametrize("code", ["import no_such_module_anywhere", "raise ImportError('No module named lost')"])
-def test_other_failures_have_no_such_note(live, client, code):
+def test_other_failures_have_no_import_note(live, client, code):
     add(live.workspace, "sub/lost.py")
     assert "notes" not in client.call("evaluate_code", code=code, detail=False)

@@ -1,4 +1,4 @@
-"""`note_edit` in a live server: what hooks are told of edits, writes, turns and starts, and what never."""
+"""`note_edit` in a live server: what it reports to hooks about edits, writes, turns and starts."""
 
 import contextlib
 import json
@@ -57,13 +57,13 @@ def edits(client, who):
     return [text for text in rows if " edited " in text]
 
 
-def test_an_edit_that_reads_says_nothing_and_enters_the_log_with_who_and_file(live, client):
+def test_an_edit_that_parses_is_logged_without_a_message(live, client):
     file = write(live, "quiet.lpy", "(ns quiet)\n")
     assert note(client, filePath=str(file), who="logger") == {}
     assert edits(client, "logger") == ["logger edited src/quiet.lpy"]
 
 
-def test_an_edit_that_does_not_read_is_told_with_its_place_and_the_proposal_and_stays_as_it_is(live, client):
+def test_an_edit_that_does_not_parse_is_reported_with_position_and_suggestion(live, client):
     file = write(live, "core.clj", BROKEN)
     told = note(client, filePath="src/core.clj", who="breaker")
     assert told["context"].startswith("src/core.clj:3:1 does not read: ")
@@ -73,12 +73,12 @@ def test_an_edit_that_does_not_read_is_told_with_its_place_and_the_proposal_and_
     assert edits(client, "breaker") == ["breaker edited src/core.clj"]
 
 
-def test_a_long_file_that_does_not_read_takes_no_more_than_its_share(live, client):
+def test_the_report_on_a_long_unparsable_file_is_bounded(live, client):
     write(live, "long.clj", "".join(f"(defn f{n} [x]\n  (inc x)\n\n" for n in range(500)))
     assert 0 < len(note(client, filePath="src/long.clj")["context"]) <= 600
 
 
-def test_a_recipe_of_bitbake_is_no_lisp(live, client):
+def test_a_bitbake_recipe_is_not_parsed_as_lisp(live, client):
     write(live, "image.bb", 'SUMMARY = "an image ("\ninherit core\n')
     assert note(client, filePath="src/image.bb") == {}
 
@@ -86,7 +86,7 @@ def test_a_recipe_of_bitbake_is_no_lisp(live, client):
 @pytest.mark.parametrize(
     "path", ["/etc/passwd", "../outside.clj", "src/link.clj", ".git/config.clj", "", "a\0b", "x" * 4000]
 )
-def test_a_path_that_leads_out_of_the_workspace_is_neither_read_nor_noted(live, client, path):
+def test_a_path_outside_the_workspace_is_neither_read_nor_logged(live, client, path):
     outside = live.folder / "outside.clj"
     outside.write_text(BROKEN)
     link = live.workspace / "src" / "link.clj"
@@ -96,7 +96,7 @@ def test_a_path_that_leads_out_of_the_workspace_is_neither_read_nor_noted(live, 
     assert edits(client, "stranger") == []
 
 
-def test_a_write_that_does_not_read_is_refused_with_place_and_proposal(live, client):
+def test_a_write_that_does_not_parse_is_refused_with_position_and_suggestion(live, client):
     told = note(client, event="writing", filePath="src/new.clj", content=BROKEN)
     assert told["block"].startswith("src/new.clj:3:1 does not read: ")
     assert "4:   (reduce + xs))" in told["block"]
@@ -114,11 +114,11 @@ def test_a_write_that_does_not_read_is_refused_with_place_and_proposal(live, cli
         ("src/new.clj", "${tool_input.content}"),
     ],
 )
-def test_any_other_write_is_none_of_the_hooks_business(client, path, content):
+def test_other_writes_are_ignored(client, path, content):
     assert note(client, event="writing", filePath=path, content=content) == {}
 
 
-def test_the_answer_takes_the_shape_of_the_client_that_asks_for_it(live, client):
+def test_the_answer_has_the_format_of_the_requested_client(live, client):
     write(live, "core.clj", BROKEN)
     told = rendered(client, filePath="src/core.clj", renderFor="claude-code")
     assert told["hookSpecificOutput"]["hookEventName"] == "PostToolUse"
@@ -128,7 +128,7 @@ def test_the_answer_takes_the_shape_of_the_client_that_asks_for_it(live, client)
     assert rendered(client, filePath="src/none.clj", renderFor="codex") == {}
 
 
-def test_a_turn_whose_tests_fail_is_blocked_once(live, client):
+def test_a_turn_with_failing_tests_is_blocked_once(live, client):
     note(client, event="stopping")
     write(live, "sums.py", "def total(xs):\n    return sum(xs) + 1\n")
     write(live, "test_sums.py", "def test_total():\n    assert 1 + 1 == 3\n")
@@ -139,7 +139,7 @@ def test_a_turn_whose_tests_fail_is_blocked_once(live, client):
     assert note(client, event="stopping") == {}
 
 
-def test_the_tests_of_a_turn_run_the_files_whatever_is_loaded(live, client):
+def test_the_tests_of_a_turn_run_on_the_files_and_not_on_loaded_code(live, client):
     write(live, "prices.py", "def price():\n    return 1\n")
     write(live, "test_prices.py", "import prices\n\ndef test_price():\n    assert prices.price() == 2\n")
     assert client.call("load_file", filePath="src/prices.py", replSessionKey="py")["ok"]
@@ -153,7 +153,7 @@ def test_the_tests_of_a_turn_run_the_files_whatever_is_loaded(live, client):
     assert "src/test_prices.py (src/test_prices.py:1): ZeroDivisionError" in note(client, event="stopping")["block"]
 
 
-def test_tests_that_take_too_long_are_ended_and_hold_up_nobody(live, client):
+def test_tests_that_take_too_long_are_stopped_and_block_nobody(live, client):
     write(live, "test_endless.py", "import time\n\ndef test_endless():\n    time.sleep(600)\n")
     note(client, filePath="src/test_endless.py")
     assert note(client, event="stopping", waitMs=1500) == {}
@@ -162,7 +162,7 @@ def test_tests_that_take_too_long_are_ended_and_hold_up_nobody(live, client):
     assert (running["queued"], running["running"]) == (0, 0)
 
 
-def test_lisp_is_tested_by_its_namespace_and_the_one_named_after_it(live, client):
+def test_lisp_tests_run_in_the_namespace_and_its_test_namespace(live, client):
     write(live, "total.lpy", "(ns total)\n\n(defn total [xs]\n  (inc (reduce + xs)))\n")
     write(live, "total_test.lpy", LISP_TEST)
     for name in ("total.lpy", "total_test.lpy"):
@@ -173,7 +173,7 @@ def test_lisp_is_tested_by_its_namespace_and_the_one_named_after_it(live, client
     assert "src/total_test.lpy" in told
 
 
-def test_an_edit_by_edit_files_counts_for_the_turn_too(live, client):
+def test_changes_by_edit_files_count_for_the_turn_too(live, client):
     write(live, "test_mixed.py", "def test_mixed():\n    assert False\n")
     note(client, filePath="src/test_mixed.py")
     create = {"type": "create", "filePath": "src/lone.lpy", "content": "(ns lone)\n"}
@@ -181,21 +181,21 @@ def test_an_edit_by_edit_files_counts_for_the_turn_too(live, client):
     assert "test_mixed" in note(client, event="stopping")["block"]
 
 
-def test_a_turn_that_goes_on_because_it_was_blocked_is_not_blocked_again(live, client):
+def test_a_turn_that_continues_after_a_block_is_not_blocked_again(live, client):
     write(live, "test_again.py", "def test_again():\n    assert False\n")
     note(client, filePath="src/test_again.py")
     assert note(client, event="stopping", isAgain="true") == {}
     assert "test_again" in note(client, event="stopping", isAgain="${stop_hook_active}")["block"]
 
 
-def test_a_turn_is_not_held_up_by_the_edits_of_others(live, client):
+def test_edits_of_others_do_not_block_a_turn(live, client):
     write(live, "test_others.py", "def test_others():\n    assert False\n")
     note(client, filePath="src/test_others.py", who="somebody")
     assert note(client, event="stopping", who="else") == {}
     assert "test_others" in note(client, event="stopping", who="somebody")["block"]
 
 
-def test_a_turn_whose_tests_pass_or_are_none_ends(live, client):
+def test_a_turn_with_passing_or_no_tests_ends(live, client):
     write(live, "test_fine.py", "def test_fine():\n    assert True\n")
     write(live, "untested.lpy", "(ns untested)\n")
     write(live, "unserved.clj", "(ns unserved)\n")
@@ -204,7 +204,7 @@ def test_a_turn_whose_tests_pass_or_are_none_ends(live, client):
     assert note(client, event="stopping") == {}
 
 
-def test_the_digest_tells_repls_definitions_failures_and_who_is_here(live, client, other):
+def test_the_digest_lists_repls_definitions_failures_and_other_clients(live, client, other):
     write(live, "kept.lpy", "(ns kept)\n(defn on-disk [] 1)\n")
     for code in ("(defn on-disk [] 2)", "(defn only-here [] 3)"):
         assert client.call("evaluate_code", code=code, replSessionKey="lpy")["ok"]
@@ -222,19 +222,19 @@ def test_the_digest_tells_repls_definitions_failures_and_who_is_here(live, clien
 
 
 @pytest.mark.parametrize("name", ["bare", "claude-code", "codex-mcp-client", "codriver-cli"])
-def test_nobody_is_listed_the_tool(live, name):
+def test_note_edit_is_never_listed(live, name):
     with live.client(name=name) as connected_client:
         assert "note_edit" not in connected_client.tools()
 
 
-def test_what_is_asked_for_by_the_wrong_types_is_refused_and_nothing_is_noted(client):
+def test_arguments_of_the_wrong_type_are_refused_and_nothing_is_logged(client):
     for arguments in ({"filePath": 1}, {"event": "other"}, {"replaced": [["one"]]}, {"filePaths": ["a"] * 21}):
         answer = client.call("note_edit", who="clumsy", **arguments)
         assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
     assert edits(client, "clumsy") == []
 
 
-def test_a_checkout_that_asks_for_code_to_run_by_hooks_gets_none_run(tmp_path):
+def test_a_checkout_cannot_make_hooks_run_code(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "codriver.toml").write_text("hookGate = true\n")

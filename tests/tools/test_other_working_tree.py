@@ -1,4 +1,4 @@
-"""An agent in one working tree, and a port file that leads to the REPL of another: refused until the agent means it."""
+"""A port file that leads to the REPL of another working tree: refused unless the agent names it."""
 
 from types import SimpleNamespace
 
@@ -30,12 +30,12 @@ def call_with(repl):
 
 
 @pytest.mark.parametrize("repl", [found(kind="address"), found(kind="process"), found(tree=None)])
-def test_a_repl_that_was_named_is_ours_or_cannot_be_compared_is_not_refused(repl):
+def test_a_named_or_incomparable_repl_is_not_refused(repl):
     check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert stray(WORKSPACE, repl) is None
 
 
-def test_a_refusal_names_the_tree_the_argument_that_means_it_and_the_port_file():
+def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
     repl = found()
     with refused_as("other-worktree") as refused:
         check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
@@ -44,17 +44,17 @@ def test_a_refusal_names_the_tree_the_argument_that_means_it_and_the_port_file()
     assert "/w/main/trees/b/.nrepl-port" in refused.value.hint
 
 
-def test_it_is_told_of_though_it_runs_above_the_workspace():
+def test_a_repl_running_above_the_workspace_is_still_reported():
     assert "in the working tree /w/main, and this workspace is in another one" in stray(WORKSPACE, found())
 
 
-def test_it_serves_no_file_that_nobody_loads_there(tmp_path):
+def test_a_repl_of_another_tree_does_not_serve_local_files(tmp_path):
     assert server_of(tmp_path / "a.py", [found()], tmp_path) == "py runs in another working tree"
     own = found(key="own", tree=None)
     assert server_of(tmp_path / "a.py", [found(), own], tmp_path) is own
 
 
-def test_who_has_to_choose_learns_which_it_is():
+def test_an_ambiguous_session_error_marks_repls_of_other_trees():
     repls = {repl.id: repl for repl in (found(), found(key="own", tree=None))}
     with refused_as("ambiguous-session") as refused:
         resolve(State(repls=repls), None)
@@ -62,7 +62,7 @@ def test_who_has_to_choose_learns_which_it_is():
 
 
 @pytest.mark.slow
-def test_an_agent_evaluates_in_the_repl_of_another_tree_only_when_it_names_it(tmp_path):
+def test_an_agent_must_name_the_repl_of_another_tree_to_use_it(tmp_path):
     with fresh("python") as repl:
         git("init", str(repl.folder))
         git("-C", str(repl.folder), "commit", "--allow-empty", "-m", "first")

@@ -1,4 +1,6 @@
-"""Nobody waits for himself: what comes behind one's own running evaluation is refused, and it can be seen and ended."""
+"""A caller never waits for its own running evaluation: new code is refused, and the evaluation can be seen and
+ended.
+"""
 
 import pytest
 from live_server import until
@@ -28,7 +30,7 @@ def unfinished(client):
     return counts["queued"] + counts["running"]
 
 
-def test_code_behind_ones_own_running_evaluation_is_refused_and_never_runs(client, running):
+def test_code_behind_the_callers_own_running_evaluation_is_refused(client, running):
     refused = client.call("evaluate_code", code="(exit)", timeoutMs=60_000)
     assert (refused["ok"], refused["reason"]) == (False, "busy")
     assert "was not sent and will not run" in refused["message"]
@@ -40,20 +42,20 @@ def test_code_behind_ones_own_running_evaluation_is_refused_and_never_runs(clien
     assert client.call("evaluate_code", code="(+ 1 1)")["result"] == "2"
 
 
-def test_a_file_queues_not_behind_ones_own_running_evaluation_either(live, client, running):
+def test_a_load_behind_the_callers_own_running_evaluation_is_refused(live, client, running):
     (live.workspace / "low.clj").write_text("(def low 1)\n")
     refused = client.call("load_file", filePath="low.clj")
     assert (refused["reason"], running in refused["message"]) == ("busy", True)
     assert unfinished(client) == 1
 
 
-def test_code_of_another_queues_behind_it(client, other, running):
+def test_code_of_another_client_queues_behind_a_running_evaluation(client, other, running):
     theirs = other.call("evaluate_code", code="1", timeoutMs=1000)
     assert theirs["status"] == "queued"
     other.call("interrupt_evaluation", evaluationId=theirs["evaluationId"])
 
 
-def test_code_of_a_sub_agent_with_a_name_of_its_own_queues_behind_it(client):
+def test_code_of_a_named_sub_agent_queues_behind_a_running_evaluation(client):
     client.call("evaluate_code", code="(wait)", who="one", timeoutMs=100)
     theirs = client.call("evaluate_code", code="1", who="two", timeoutMs=1000)
     assert theirs["status"] == "queued"
@@ -61,14 +63,14 @@ def test_code_of_a_sub_agent_with_a_name_of_its_own_queues_behind_it(client):
     assert client.call("interrupt_evaluation", who="one")["ok"]
 
 
-def test_calls_sent_side_by_side_and_not_answered_yet_queue(client):
+def test_concurrent_unanswered_calls_of_a_client_queue(client):
     slow = client.begin_call("evaluate_code", code="(sleep 0.5) 1")
     fast = client.begin_call("evaluate_code", code="2")
     results = [client.answer(one)["result"]["structuredContent"]["result"] for one in (slow, fast)]
     assert results == ["1", "2"]
 
 
-def test_code_behind_ones_own_prompt_is_refused_with_the_way_to_answer_it(client):
+def test_code_behind_the_callers_own_prompt_is_refused_with_a_suggestion(client):
     prompt = client.call("evaluate_code", code="(read-line)", timeoutMs=60_000)
     assert prompt["status"] == "needs-input"
     refused = client.call("evaluate_code", code="1")
@@ -76,7 +78,7 @@ def test_code_behind_ones_own_prompt_is_refused_with_the_way_to_answer_it(client
     assert client.call("send_input", evaluationId=prompt["evaluationId"], text="hi")["result"] == '"hi"'
 
 
-def test_interrupt_without_a_name_ends_the_callers_only_one(client, other, running):
+def test_interrupt_without_an_id_ends_the_callers_only_evaluation(client, other, running):
     nothing = other.call("interrupt_evaluation")
     assert (nothing["ok"], nothing["reason"]) == (False, "bad-arguments")
     assert running in nothing["hint"]
@@ -84,7 +86,7 @@ def test_interrupt_without_a_name_ends_the_callers_only_one(client, other, runni
     assert (ended["ok"], ended["status"], ended["evaluationId"]) == (True, "interrupted", running)
 
 
-def test_stacks_of_what_runs_are_had_without_ending_it(client, running):
+def test_stacks_of_a_running_evaluation_can_be_read_without_ending_it(client, running):
     seen = client.call("get_evaluation", evaluationId=running, part="stacks")
     assert seen["status"] == "running"
     assert "(wait)" in seen["text"]

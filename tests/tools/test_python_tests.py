@@ -1,4 +1,4 @@
-"""`run_tests` of Python: a new process of pytest, which is a job beside the evaluations of REPLs."""
+"""`run_tests` for Python: each run is a new pytest process, independent of evaluations in REPLs."""
 
 import shutil
 import subprocess
@@ -68,7 +68,7 @@ def run(client, *paths, **arguments):
     return answer
 
 
-def test_activity_has_each_run_with_its_counts_and_the_names_of_failures(client):
+def test_activity_lists_each_run_with_counts_and_failed_tests(client):
     run(client, "tests/test_shop.py")
     (event, *_) = client.call("status", about="activity", kind="tests")["events"]
     assert (event["kind"], event["passed"], event["failed"], event["errors"]) == ("tests", 3, 2, 1)
@@ -80,7 +80,7 @@ def test_activity_has_each_run_with_its_counts_and_the_names_of_failures(client)
     assert "session" not in event
 
 
-def test_the_counts_are_those_of_pytest_and_passed_tests_have_no_names(client):
+def test_counts_match_pytest_and_passed_tests_are_not_listed(client):
     answer = run(client, "tests/test_shop.py")
     counts = {key: answer[key] for key in answer if isinstance(answer[key], int) and key != "ok"}
     others = {"errors": 1, "skipped": 1, "xfailed": 1, "xpassed": 1, "collected": 9}
@@ -89,7 +89,7 @@ def test_the_counts_are_those_of_pytest_and_passed_tests_have_no_names(client):
     assert "test_total" not in str(answer)
 
 
-def test_a_failure_has_its_place_its_values_and_its_output(client):
+def test_a_failure_has_its_location_values_and_output(client):
     answer = run(client, "tests/test_shop.py")
     wrong, broken, variable = sorted(answer["results"], key=lambda row: row["line"])
     assert (wrong["test"], wrong["outcome"], wrong["line"]) == ("tests/test_shop.py::test_wrong", "failed", 10)
@@ -99,12 +99,12 @@ def test_a_failure_has_its_place_its_values_and_its_output(client):
     assert variable["test"] == "tests/test_shop.py::test_variable"
 
 
-def test_a_passing_run_is_answered_in_few_words(client):
+def test_a_passing_run_has_a_short_answer(client):
     answer = run(client, "tests/test_shop.py::test_total")
     assert answer == {"ok": True, "passed": 1, "failed": 0, "collected": 1}
 
 
-def test_several_paths_run_in_the_given_order_and_printed_ids_can_be_passed_back(client):
+def test_paths_run_in_order_and_printed_ids_are_accepted(client):
     answer = run(client, "tests/test_shop.py::test_text[a::b]", "backend", args=["-v"])
     assert (answer["passed"], answer["failed"]) == (1, 1), answer
     lines = [line.split(" ")[0] for line in answer["stdout"].splitlines() if "%]" in line]
@@ -113,7 +113,7 @@ def test_several_paths_run_in_the_given_order_and_printed_ids_can_be_passed_back
     assert (again["passed"], again["failed"]) == (1, 1)
 
 
-def test_the_directory_and_the_variables_of_one_run(client):
+def test_directory_and_environment_apply_to_one_run(client):
     answer = run(client, directory="backend")
     assert (answer["ok"], answer["passed"]) == (True, 1), answer
     answer = run(client, "tests/test_shop.py::test_variable", env={"SHOP": "open"})
@@ -123,7 +123,7 @@ def test_the_directory_and_the_variables_of_one_run(client):
     assert (refused["ok"], refused["reason"]) == (False, "bad-arguments")
 
 
-def test_args_are_those_of_pytest(client):
+def test_args_are_passed_to_pytest(client):
     answer = run(client, "tests/test_shop.py", args=["-x", "-k", "total or wrong or broken"])
     assert (answer["passed"], answer["failed"], answer["deselected"]) == (1, 1, 6)
     assert "stdout" not in answer
@@ -144,12 +144,12 @@ def test_args_are_those_of_pytest(client):
         ({"namespace": "tests/test_shop.py::test_total", "fresh": True}, 1),
     ],
 )
-def test_earlier_names_of_arguments_are_understood(client, given, passed):
+def test_earlier_argument_names_are_accepted(client, given, passed):
     answer = run(client, **given)
     assert (answer["ok"], answer["passed"]) == (True, passed), answer
 
 
-def test_only_failed_tests_run_again_in_the_directory_of_their_run(live, client):
+def test_failed_tests_rerun_in_the_directory_of_their_run(live, client):
     file = live.workspace / "backend" / "test_moves.py"
     file.write_text("import os\n\ndef test_moved():\n    os.chdir('/')\n    assert 0\n\ndef test_fine(): pass\n")
     try:
@@ -169,13 +169,13 @@ def test_only_failed_tests_run_again_in_the_directory_of_their_run(live, client)
         (["shop.py"], [], "no-tests", "no test was found in shop.py"),
     ],
 )
-def test_a_run_without_tests_is_no_success_and_says_why(client, paths, args, reason, words):
+def test_a_run_without_tests_fails_with_a_reason(client, paths, args, reason, words):
     answer = run(client, *paths, args=args)
     assert (answer["ok"], answer["reason"]) == (False, reason)
     assert words in answer["message"]
 
 
-def test_a_file_that_cannot_be_collected_is_an_error_with_its_place(live, client):
+def test_a_collection_error_has_its_location(live, client):
     file = live.workspace / "tests" / "test_typo.py"
     file.write_text("import os\nimport nosuchmodule\n\ndef test_never(): pass\n")
     try:
@@ -188,7 +188,7 @@ def test_a_file_that_cannot_be_collected_is_an_error_with_its_place(live, client
         file.unlink()
 
 
-def test_the_limit_ends_a_run_and_names_the_test_that_ran(client):
+def test_the_time_limit_stops_a_run_and_names_the_running_test(client):
     answer = run(client, "tests/test_slow.py", limitMs=3000)
     assert (answer["ok"], answer["reason"], answer["passed"], answer["unfinished"]) == (False, "timed-out", 1, 2), (
         answer
@@ -197,7 +197,7 @@ def test_the_limit_ends_a_run_and_names_the_test_that_ran(client):
     assert answer["stoppedIn"]["frames"][0] == "tests/test_slow.py:5 in test_slow"
 
 
-def test_the_end_of_the_wait_leaves_the_run_alone_until_it_is_interrupted(client):
+def test_a_run_continues_after_the_wait_until_it_is_interrupted(client):
     answer = run(client, "tests/test_slow.py", timeoutMs=100)
     assert (answer["ok"], answer["status"]) == (True, "running")
     name = answer["evaluationId"]
@@ -224,7 +224,7 @@ def test_evaluations_and_test_runs_do_not_wait_for_each_other(client):
         client.call("interrupt_evaluation", evaluationId=held["evaluationId"])
 
 
-def test_a_second_run_waits_and_says_for_whose_run_and_how_far_that_is(live, client):
+def test_a_second_run_waits_and_names_the_first_with_its_progress(live, client):
     answer = run(client, "tests/test_slow.py", timeoutMs=100, who="ann")
     until(lambda: client.call("get_evaluation", evaluationId=answer["evaluationId"]).get("of") == 3, "its tests")
     with live.client(name="bob") as bob:
@@ -236,7 +236,7 @@ def test_a_second_run_waits_and_says_for_whose_run_and_how_far_that_is(live, cli
         assert run(bob, "tests/test_shop.py::test_total")["ok"]
 
 
-def test_a_new_run_ends_its_callers_older_one_if_a_file_changed_since(live, client):
+def test_a_new_run_replaces_the_callers_older_one_if_a_file_changed(live, client):
     older = run(client, "tests/test_slow.py", timeoutMs=100)["evaluationId"]
     file = live.workspace / "shop.py"
     file.write_text(f"{SHOP}\nMORE = 1\n")
@@ -249,7 +249,7 @@ def test_a_new_run_ends_its_callers_older_one_if_a_file_changed_since(live, clie
         file.write_text(SHOP)
 
 
-def test_a_file_that_changes_during_a_run_is_named(live, client):
+def test_a_file_changed_during_a_run_is_named(live, client):
     file = live.workspace / "tests" / "test_writes.py"
     file.write_text("import pathlib\n\ndef test_writes():\n    pathlib.Path('shop.py').touch()\n")
     try:
@@ -267,12 +267,12 @@ def test_a_run_leaves_nothing_behind_in_the_repl(client):
     assert client.call("evaluate_code", code="[os.getcwd(), sys.path, 'shop' in sys.modules]")["result"] == before
 
 
-def test_a_run_sees_the_files_and_not_what_the_repl_changed(client):
+def test_a_run_uses_the_files_and_not_the_state_of_the_repl(client):
     assert client.call("evaluate_code", code="import shop; shop.PRICE = 7; shop.total([1])")["result"] == "7"
     assert run(client, "tests/test_shop.py::test_total")["ok"]
 
 
-def test_the_log_names_who_ran_what_and_which_tests_failed(client):
+def test_the_log_names_the_caller_the_run_and_the_failed_tests(client):
     name = run(client, "tests/test_shop.py", "-q", args=["-k", "wrong or total"], who="ann")["evaluationId"]
     query = (
         "[:find ?text ?who :in $ ?id :where [?e :output/evaluation ?id] [?e :output/text ?text] [?e :output/who ?who]]"
@@ -284,7 +284,7 @@ def test_the_log_names_who_ran_what_and_which_tests_failed(client):
     assert [f"ann ran {words}tests/test_shop.py::test_wrong", "ann"] in [list(row) for row in found]
 
 
-def test_the_stack_trace_of_a_failed_test_has_its_locals(client):
+def test_the_stack_trace_of_a_failed_test_has_locals(client):
     name = run(client, "tests/test_shop.py::test_wrong")["evaluationId"]
     trace = client.call("stacktrace", evaluationId=name, locals=True)
     assert (trace["class"], trace["data"]) == ("AssertionError", "test tests/test_shop.py::test_wrong")
@@ -305,7 +305,7 @@ def test_tests_run_without_a_live_repl(tmp_path):
         assert client.call("stacktrace", evaluationId=answer["evaluationId"])["class"] == "AssertionError"
 
 
-def test_nothing_of_a_checkout_that_nobody_has_accepted_runs(tmp_path):
+def test_nothing_runs_in_a_workspace_that_is_not_trusted(tmp_path):
     workspace, env = tmp_path / "workspace", environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     workspace.mkdir()
     (workspace / "pyproject.toml").write_text("")
@@ -324,14 +324,14 @@ def test_nothing_of_a_checkout_that_nobody_has_accepted_runs(tmp_path):
         forked.run(("stop",), env=env, cwd=workspace, timeout=WAIT_S)
 
 
-def test_calls_of_tests_are_recorded(client):
+def test_calls_in_tests_are_recorded(client):
     answer = run(client, "tests/test_shop.py::test_total", "tests/test_shop.py::test_wrong", trace=True)
     lines = answer["trace"].splitlines()
     assert any("shop.total([1, 2]) -> 4" in line for line in lines), lines
     assert any("shop.total([1, 2, 3]) -> 6" in line for line in lines), lines
 
 
-def test_changed_lines_that_no_test_ran_are_named(live, client):
+def test_changed_lines_that_no_test_executed_are_listed(live, client):
     git = ["git", "-C", str(live.workspace), "-c", "user.name=a", "-c", "user.email=a@example.org"]
     for words in (["init", "-q"], ["add", "--", "shop.py"], ["commit", "-qm", "as it was"]):
         subprocess.run([*git, *words], check=True)
@@ -391,7 +391,7 @@ def test_code_in_a_frame_can_be_interrupted(client):
     assert client.call("evaluate_code", frame=0, code="basket")["result"] == "[1, 2, 3]"
 
 
-def test_the_process_of_a_failed_run_ends_before_the_next_one_begins(client):
+def test_the_process_of_a_failed_run_ends_before_the_next_run(client):
     run(client, "tests/test_shop.py::test_wrong")
     pid = client.call("evaluate_code", frame=0, code="os.getpid()")["result"]
     run(client, "tests/test_shop.py::test_total")
@@ -401,7 +401,7 @@ def test_the_process_of_a_failed_run_ends_before_the_next_one_begins(client):
     assert "until the next run" in str(client.call("stacktrace")["notes"])
 
 
-def test_the_debugger_is_a_kept_process_and_breakpoints_say_so(live, client):
+def test_pdb_and_breakpoints_suggest_the_retained_process_instead(live, client):
     answer = run(client, "tests/test_shop.py::test_wrong", args=["--pdb"])
     assert "frame: 0" in str(answer["notes"]), answer
     file = live.workspace / "tests" / "test_stops.py"
@@ -418,7 +418,7 @@ def clients_of(client):
     return [one["name"] for one in client.call("server_health")["clients"]]
 
 
-def test_a_later_connection_of_the_command_line_evaluates_in_the_frames(live):
+def test_a_later_command_line_connection_evaluates_in_the_frames(live):
     with live.client(name="codriver-call") as first:
         run(first, "tests/test_shop.py::test_wrong")
     with live.client(name="codriver-call") as second:
@@ -426,7 +426,7 @@ def test_a_later_connection_of_the_command_line_evaluates_in_the_frames(live):
         assert second.call("evaluate_code", frame=0, code="basket")["result"] == "[1, 2, 3]"
 
 
-def test_a_client_does_not_get_the_failed_run_of_one_of_the_same_name_that_has_left(live):
+def test_a_client_does_not_inherit_the_failed_run_of_a_namesake(live):
     with live.client(name="agent") as first:
         run(first, "tests/test_shop.py::test_wrong")
         assert first.call("evaluate_code", frame=0, code="basket")["result"] == "[1, 2, 3]"
@@ -445,7 +445,7 @@ def test_shows():
 """
 
 
-def test_secrets_that_a_run_knows_are_in_no_answer_and_no_log(client, live):
+def test_secrets_of_a_run_are_in_no_answer_and_no_log(client, live):
     (live.workspace / ".env").write_text("# settings\nexport DOT_KEY='dot-81c2d4e6'\nPLAIN=visible-word\n")
     (live.workspace / "tests" / "test_secrets.py").write_text(SECRETS)
     given = {"GIVEN_PASSWORD": "given-0a1b2c3d"}

@@ -1,4 +1,4 @@
-"""A renaming tells where other files name it; with `files: all` it goes for them too: for all or none."""
+"""A rename reports occurrences in other files. With `files: all` it changes those too, all or none."""
 
 import posix_only
 import pytest
@@ -37,7 +37,7 @@ def texts(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
 
 
-def test_the_places_in_other_files_are_told_and_left(client, shop):
+def test_occurrences_in_other_files_are_reported_and_unchanged(client, shop):
     before = texts(shop)
     [row] = client.call("edit_files", edits=[RENAME])["files"]
     [done] = row["edits"]
@@ -46,7 +46,7 @@ def test_the_places_in_other_files_are_told_and_left(client, shop):
     assert texts(shop) == {**before, "maths.clj": MATHS.replace("total", "sum-of").encode()}
 
 
-def test_a_name_that_the_file_does_not_define_is_renamed_and_that_is_said(client, shop):
+def test_renaming_a_name_not_defined_in_the_file_adds_a_note(client, shop):
     file = shop / "uses.clj"
     file.write_text("(ns shop.uses)\n\n(defn sum [o]\n  (+ (price o) (price o)))\n")
     edit = {"type": "rename", "filePath": "src/shop/uses.clj", "oldName": "price", "newName": "cost"}
@@ -58,7 +58,7 @@ def test_a_name_that_the_file_does_not_define_is_renamed_and_that_is_said(client
     assert "note" not in row["edits"][0]
 
 
-def test_no_more_than_twenty_places_are_told_and_the_rest_is_counted(client, shop):
+def test_at_most_twenty_occurrences_are_listed_and_the_rest_counted(client, shop):
     calls = "\n".join(["(m/total [])"] * 30)
     (shop / "many.clj").write_text(f"(ns shop.many (:require [shop.maths :as m]))\n{calls}\n")
     [row] = client.call("edit_files", edits=[RENAME], dryRun=True)["files"]
@@ -79,7 +79,7 @@ def test_all_files_are_renamed_by_scope_and_undone_together(client, shop):
     assert texts(shop) == before
 
 
-def test_other_edits_of_the_batch_go_with_it(client, shop):
+def test_other_edits_of_the_batch_are_applied_with_a_rename(client, shop):
     more = {"type": "append", "filePath": "src/shop/orders.clj", "code": "(def more 1)"}
     assert client.call("edit_files", edits=[ALL, more])["ok"]
     assert (shop / "orders.clj").read_text() == ORDERS.replace("total", "sum-of") + "\n(def more 1)\n"
@@ -93,7 +93,7 @@ def test_other_edits_of_the_batch_go_with_it(client, shop):
         ("used", b"(ns used (:require [shop.maths :refer [total]]))\n(def sum-of 1)\n(total)\n", "'sum-of' is in use"),
     ],
 )
-def test_a_file_that_cannot_follow_is_named_and_nothing_is_written(client, shop, name, data, words):
+def test_a_file_that_cannot_be_renamed_in_is_named_and_nothing_is_written(client, shop, name, data, words):
     (shop / f"{name}.clj").write_bytes(data)
     before = texts(shop)
     answer = client.call("edit_files", edits=[ALL])
@@ -108,7 +108,7 @@ def test_a_file_that_cannot_follow_is_named_and_nothing_is_written(client, shop,
     )
 
 
-def test_a_link_that_leads_out_is_refused_unread(client, live, shop, tmp_path):
+def test_a_link_out_of_the_workspace_is_refused_without_reading_it(client, live, shop, tmp_path):
     outside = tmp_path / "outside.clj"
     outside.write_text("(ns outside (:require [shop.maths :as m]))\n(m/total [])\n")
     (shop / "link.clj").symlink_to(outside)
@@ -118,14 +118,14 @@ def test_a_link_that_leads_out_is_refused_unread(client, live, shop, tmp_path):
     assert (texts(shop), outside.read_text().count("total")) == (before, 1)
 
 
-def test_a_pipe_and_a_link_without_end_hold_nothing_up(client, shop):
+def test_pipes_and_link_loops_do_not_block_a_rename(client, shop):
     posix_only.make_pipe(shop / "pipe.clj")
     (shop / "loop.clj").symlink_to(shop / "loop.clj")
     answer = client.call("edit_files", edits=[ALL])
     assert {problem["filePath"] for problem in answer["problems"]} == {"src/shop/pipe.clj", "src/shop/loop.clj"}
 
 
-def test_a_keyword_goes_everywhere_and_a_local_name_nowhere(client, shop):
+def test_a_keyword_is_renamed_everywhere_and_a_local_name_in_one_file(client, shop):
     (shop / "keys.clj").write_text("(ns keys)\n(def m {:shop/total 1})\n")
     (shop / "maths.clj").write_text(MATHS + "(:shop/total m)\n")
     keyword = {**ALL, "oldName": ":shop/total", "newName": ":shop/sum"}
@@ -137,5 +137,5 @@ def test_a_keyword_goes_everywhere_and_a_local_name_nowhere(client, shop):
 
 
 @pytest.mark.parametrize("files", ["some", "", "*"])
-def test_files_says_all_or_is_refused(client, shop, files):
+def test_files_must_be_all_or_is_refused(client, shop, files):
     assert client.call("edit_files", edits=[{**RENAME, "files": files}])["reason"] == "bad-arguments"

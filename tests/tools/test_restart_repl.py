@@ -21,7 +21,7 @@ def ask(client, **arguments):
     return answer
 
 
-def test_a_restart_forgets_and_raises_the_generation(tmp_path):
+def test_a_restart_clears_definitions_and_increments_the_generation(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         first = client.call("evaluate_code", code="import os; kept = 1; os.getpid()")
         answer = ask(client, who="tester", timeoutMs=60_000)
@@ -34,7 +34,7 @@ def test_a_restart_forgets_and_raises_the_generation(tmp_path):
         assert any("tester called restart_repl" in text for text in said)
 
 
-def test_a_restart_is_told_by_the_generation(tmp_path):
+def test_the_generation_reports_a_restart(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="dora") as dora:
         dora.call("evaluate_code", code="'before'")
         assert dora.call("restart_repl")["ok"]
@@ -43,7 +43,7 @@ def test_a_restart_is_told_by_the_generation(tmp_path):
         assert dora.call("evaluate_code", code="7+8", detail=False) == {"ok": True, "result": "15"}
 
 
-def test_a_broken_environment_is_reported_to_each_caller_once_and_not_at_each_restart(tmp_path):
+def test_a_broken_environment_is_reported_once_per_caller_not_per_restart(tmp_path):
     python = tmp_path / "workspace" / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to("/nowhere/python")
@@ -66,7 +66,7 @@ def evaluated(client, code):
     return restart_notes(client.call("evaluate_code", code=code, replSessionKey="py", timeoutMs=60_000))
 
 
-def test_who_defined_something_is_told_once_that_another_restarted_the_repl(tmp_path):
+def test_a_caller_with_definitions_is_notified_once_of_a_restart_by_another(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == evaluated(other, "1") == []
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
@@ -80,7 +80,7 @@ def test_who_defined_something_is_told_once_that_another_restarted_the_repl(tmp_
         assert evaluated(other, "3") == [], "it asked for it, and was told then"
 
 
-def test_who_defined_nothing_is_not_told_that_it_is_gone(tmp_path):
+def test_a_caller_without_definitions_is_not_notified_of_a_restart(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as newcomer:
         old = client.call("evaluate_code", code="kept = 1", replSessionKey="py")
         restarting = client.begin_call("restart_repl", replSessionKey="py", timeoutMs=60_000)
@@ -91,7 +91,7 @@ def test_who_defined_nothing_is_not_told_that_it_is_gone(tmp_path):
         assert evaluated(newcomer, "3") == []
 
 
-def test_who_ends_a_process_that_another_began_is_told_of_its_end_alone(tmp_path):
+def test_a_caller_that_ends_a_process_is_notified_of_its_exit_only(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == []
         ask(other, replSessionKey="py", timeoutMs=60_000)
@@ -102,7 +102,7 @@ def test_who_ends_a_process_that_another_began_is_told_of_its_end_alone(tmp_path
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no watchdog")
-def test_an_exit_is_the_reason_though_its_watchdog_reports_it_late(tmp_path):
+def test_an_exit_is_the_reported_reason_even_if_the_watchdog_reports_late(tmp_path):
     assert sys.platform != "win32"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         watchdog = int(client.call("evaluate_code", code="import os; os.getpgrp()")["result"])
@@ -116,7 +116,7 @@ def test_an_exit_is_the_reason_though_its_watchdog_reports_it_late(tmp_path):
         assert "it ended with status 3" in note
 
 
-def test_each_is_told_in_whatever_lane_it_is_afterwards(tmp_path):
+def test_each_caller_is_notified_whatever_lane_it_is_in_afterwards(tmp_path):
     with (
         fresh("hy") as server,
         cutting_proxy(f"nrepl://{server.endpoint}") as (proxy, _),
@@ -133,7 +133,7 @@ def test_each_is_told_in_whatever_lane_it_is_afterwards(tmp_path):
         assert [len(restart_notes(answer)) for answer in told] == [1, 1]
 
 
-def test_who_defined_something_is_told_why_its_repl_ended(tmp_path):
+def test_a_caller_with_definitions_is_notified_why_its_repl_ended(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(other, "1") == []
         pid = int(client.call("evaluate_code", code="import os; os.getpid()", replSessionKey="py")["result"])
@@ -146,7 +146,7 @@ def test_who_defined_something_is_told_why_its_repl_ended(tmp_path):
             assert "its definitions are gone" in note
 
 
-def test_a_repl_of_others_that_is_connected_anew_may_be_another_process(tmp_path):
+def test_a_reconnected_external_repl_may_be_reported_as_a_new_process(tmp_path):
     with (
         cutting_proxy(f"nrepl://{repl('python').endpoint}") as (proxy, _),
         serving(tmp_path, "--nrepl", f"py={proxy.port}", "--repl", "none") as live,
@@ -161,7 +161,7 @@ def test_a_repl_of_others_that_is_connected_anew_may_be_another_process(tmp_path
         assert "it is a new process, without the previous definitions" in note
 
 
-def test_a_repl_whose_port_file_went_and_came_is_another_one(tmp_path):
+def test_a_repl_whose_port_file_was_recreated_is_a_new_one(tmp_path):
     with cutting_proxy(f"nrepl://{repl('python').endpoint}") as (proxy, _):
         file = tmp_path / "workspace" / ".nrepl-port"
         file.parent.mkdir()
@@ -181,7 +181,7 @@ def test_a_repl_whose_port_file_went_and_came_is_another_one(tmp_path):
             assert "was reconnected since your last answer" in note
 
 
-def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):
+def test_a_running_evaluation_reports_that_its_repl_was_restarted(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         began = client.call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)", timeoutMs=300)
@@ -193,7 +193,7 @@ def test_what_ran_is_told_that_its_repl_was_restarted(tmp_path):
 
 
 @pytest.mark.parametrize("key", [None, "repl"])
-def test_a_repl_that_was_given_up_can_be_restarted(tmp_path, key):
+def test_a_repl_that_failed_to_start_can_be_restarted(tmp_path, key):
     works = tmp_path / "workspace" / "works"
     script = tmp_path / "workspace" / "starter.py"
     script.parent.mkdir()
@@ -218,7 +218,7 @@ def test_a_repl_that_was_given_up_can_be_restarted(tmp_path, key):
         assert client.call("evaluate_code", code="1 + 1", replSessionKey=answer["sessionKey"])["result"] == "2"
 
 
-def test_a_repl_of_somebody_else_is_left_alone(tmp_path):
+def test_an_external_repl_cannot_be_restarted(tmp_path):
     address = repl("python").endpoint
     with serving(tmp_path, "--nrepl", f"theirs={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")

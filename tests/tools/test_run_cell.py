@@ -1,4 +1,4 @@
-"""`run_cell`: a cell runs in the notebook's kernel and its outputs go into the file, over a REPL in memory."""
+"""`run_cell`: a cell runs in the notebook's kernel and its outputs go into the file, with a REPL in memory."""
 
 import json
 import os
@@ -96,7 +96,7 @@ def client(live):
         yield connected
 
 
-def test_outputs_and_count_are_written_and_every_other_byte_stays(client, notebook):
+def test_outputs_and_count_are_written_and_other_bytes_are_unchanged(client, notebook):
     before = [code(['(println "a")'], id="a1"), code("2", id="b2")]
     notebook.write_text(book(*before))
     answer = client.call("run_cell", filePath=notebook.name, cell="a1")
@@ -107,12 +107,12 @@ def test_outputs_and_count_are_written_and_every_other_byte_stays(client, notebo
     assert notebook.read_text() == book(after, before[1])
 
 
-def test_a_list_of_cells_says_nothing_of_kernels_where_there_is_one(client, notebook):
+def test_a_cell_list_omits_the_kernel_note_if_there_is_a_kernel(client, notebook):
     notebook.write_text(book(code("1")))
     assert "notes" not in client.call("list_cells", filePath=notebook.name)
 
 
-def test_the_answer_of_a_cell_that_went_well_is_short(client, notebook):
+def test_the_answer_of_a_successful_cell_is_short(client, notebook):
     notebook.write_text(book(code("(+ 1 2)")))
     client.call("run_cell", filePath=notebook.name, cell="c")
     answer = client.call("run_cell", filePath=notebook.name, cell="c", detail=False)
@@ -123,13 +123,13 @@ def test_the_answer_of_a_cell_that_went_well_is_short(client, notebook):
     assert set(answer) <= {"ok", "result", "cell", "evaluationId", "notes", "sessionKey"}
 
 
-def test_a_cell_is_meant_by_its_index_from_0_too(client, notebook):
+def test_a_cell_can_be_selected_by_its_zero_based_index(client, notebook):
     notebook.write_text(book(code("1"), code("(+ 2 2)", id="b")))
     for given in (1, "1", "cell-1", "b"):
         assert client.call("run_cell", filePath=notebook.name, cell=given)["result"] == "4"
 
 
-def test_all_cells_run_in_their_order_with_one_report(client, notebook):
+def test_all_cells_run_in_order_with_one_report(client, notebook):
     notebook.write_text(book(code("(def a 1)"), {**code("text"), "cell_type": "markdown"}, code(""), code("(+ a 2)")))
     answer = client.call("run_cell", filePath=notebook.name, cells="all")
     counts = [cell.get("execution_count") for cell in cells_of(notebook)]
@@ -142,7 +142,7 @@ def test_all_cells_run_in_their_order_with_one_report(client, notebook):
     assert cells_of(notebook)[3]["outputs"] == [value("3", counts[3])]
 
 
-def test_all_cells_stop_at_the_first_failure_and_the_rest_is_named(client, notebook):
+def test_running_all_cells_stops_at_the_first_failure_and_lists_the_rest(client, notebook):
     notebook.write_text(book(code("1"), code("(/ 1 0)"), code("2"), code("3")))
     answer = client.call("run_cell", filePath=notebook.name, cells="all")
     assert (answer["ok"], answer["reason"], answer["error"]["class"]) == (
@@ -155,7 +155,7 @@ def test_all_cells_stop_at_the_first_failure_and_the_rest_is_named(client, noteb
     assert [len(cell["outputs"]) for cell in cells_of(notebook)] == [1, 1, 0, 0]
 
 
-def test_anothers_kernel_is_not_restarted_unasked(client, notebook):
+def test_an_external_kernel_is_not_restarted(client, notebook):
     notebook.write_text(book(code("(def before 7)"), code("before")))
     client.call("evaluate_code", code="(def kept 41)")
     assert client.call("run_cell", filePath=notebook.name, cells="all")["restarted"] is False
@@ -167,12 +167,12 @@ def test_anothers_kernel_is_not_restarted_unasked(client, notebook):
 @pytest.mark.parametrize(
     "arguments", [{}, {"cell": 0, "cells": "all"}, {"cell": 0, "restart": True}, {"cells": "some"}], ids=str
 )
-def test_one_cell_or_all_are_named(client, notebook, arguments):
+def test_exactly_one_of_cell_and_cells_is_required(client, notebook, arguments):
     notebook.write_text(book(code("1")))
     assert client.call("run_cell", filePath=notebook.name, **arguments)["reason"] == "bad-arguments"
 
 
-def test_a_notebook_that_changed_since_its_caller_read_it_is_not_run_and_not_overwritten(client, live, notebook):
+def test_a_notebook_changed_since_it_was_read_is_neither_run_nor_overwritten(client, live, notebook):
     notebook.write_text(book(code("1"), code("2", id="b")))
     client.call("list_cells", filePath=notebook.name)
     changed = book(code("10"), code("1"), code("2", id="b"))
@@ -190,7 +190,7 @@ def test_a_notebook_that_changed_since_its_caller_read_it_is_not_run_and_not_ove
     assert client.call("run_cell", filePath=notebook.name, cell=0)["result"] == "10"
 
 
-def test_outputs_of_codriver_and_ones_own_edits_are_no_changes_to_read_again(client, live, notebook):
+def test_outputs_and_the_callers_own_edits_do_not_require_rereading(client, live, notebook):
     notebook.write_text(book(code("1"), code("2", id="b")))
     client.call("list_cells", filePath=notebook.name)
     with live.client(name="another") as other:
@@ -201,7 +201,7 @@ def test_outputs_of_codriver_and_ones_own_edits_are_no_changes_to_read_again(cli
     assert client.call("run_cell", filePath=notebook.name, cell=1)["result"] == "3"
 
 
-def test_the_first_write_says_that_unsaved_changes_in_an_open_editor_conflict(live, notebook):
+def test_the_first_write_warns_about_unsaved_changes_in_an_open_editor(live, notebook):
     notebook.write_text(book(code("1")))
     settings = Path(os.environ["XDG_CONFIG_HOME"]) / "Code"
     (settings / "User" / "globalStorage").mkdir(parents=True)
@@ -227,7 +227,7 @@ def test_a_failure_is_an_output_of_the_cell(client, notebook):
     assert (error["output_type"], error["ename"]) == ("error", "ZeroDivisionError")
 
 
-def test_outputs_are_written_when_the_cell_is_over_also_after_its_call(client, notebook):
+def test_outputs_are_written_when_a_cell_finishes_after_its_call(client, notebook):
     notebook.write_text(book(code("(read-line)")))
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     assert (answer["status"], answer["cell"]) == ("needs-input", f"0 c of {notebook.name}")
@@ -239,7 +239,7 @@ def test_outputs_are_written_when_the_cell_is_over_also_after_its_call(client, n
     assert cells_of(notebook)[0]["outputs"] == [value('"said"', count)]
 
 
-def test_a_file_that_changed_meanwhile_stays_as_it_is_and_the_outputs_are_in_the_answer(client, notebook):
+def test_a_file_changed_during_the_run_is_not_written_and_outputs_are_in_the_answer(client, notebook):
     notebook.write_text(book(code("(read-line)")))
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
     changed = book(code("(read-line)"), code("new", id="d"))
@@ -251,7 +251,7 @@ def test_a_file_that_changed_meanwhile_stays_as_it_is_and_the_outputs_are_in_the
     assert notebook.read_text() == changed
 
 
-def test_the_outputs_of_runs_that_wait_for_one_another_are_all_written(client, notebook):
+def test_outputs_of_queued_cells_are_all_written(client, notebook):
     notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b"), code("(+ 2 2)", id="c")))
     first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
     asked = {"filePath": notebook.name, "who": "two", "detail": True}
@@ -266,7 +266,7 @@ def test_the_outputs_of_runs_that_wait_for_one_another_are_all_written(client, n
     assert texts == [['"x"'], ["2"], ["4"]]
 
 
-def test_what_never_ran_leaves_the_file_as_it_is(client, notebook):
+def test_a_cell_that_never_ran_leaves_the_file_unchanged(client, notebook):
     notebook.write_text(book(code("(read-line)", id="a"), code("(+ 1 1)", id="b")))
     first = client.call("run_cell", filePath=notebook.name, cell="a", who="one")
     second = client.call("run_cell", filePath=notebook.name, cell="b", who="two")
@@ -276,7 +276,7 @@ def test_what_never_ran_leaves_the_file_as_it_is(client, notebook):
     assert cells_of(notebook)[1]["outputs"] == []
 
 
-def test_a_notebook_that_is_open_in_a_jupyter_server_is_left_to_its_human(client, live, runtime, notebook):
+def test_a_notebook_open_in_a_jupyter_server_is_not_written(client, live, runtime, notebook):
     text = book(code("(+ 1 2)"))
     notebook.write_text(text)
     with jupyter_server(runtime, live.workspace, notebook.name) as url:
@@ -289,7 +289,7 @@ def test_a_notebook_that_is_open_in_a_jupyter_server_is_left_to_its_human(client
         assert client.call("run_cell", filePath=notebook.name, cell="c")["ok"]
 
 
-def test_the_code_of_a_cell_is_edited_by_its_id_unless_the_notebook_is_open_elsewhere(client, live, runtime, notebook):
+def test_a_cell_is_edited_by_id_unless_the_notebook_is_open(client, live, runtime, notebook):
     text = book(code("(+ 1 2)", id="a"), code(["(str 1)\n", "(+ 1 2)"], id="b"))
     notebook.write_text(text)
     edit = {"filePath": notebook.name, "cell": "b", "oldText": "(+ 1 2)", "newText": "(+ 1 3)"}
@@ -305,7 +305,7 @@ def test_the_code_of_a_cell_is_edited_by_its_id_unless_the_notebook_is_open_else
     assert notebook.read_text() == text
 
 
-def test_cells_are_edited_all_or_none_with_other_files(client, live, notebook):
+def test_cells_and_other_files_are_edited_all_or_none(client, live, notebook):
     text = book(code("x = f(1)", id="a")).replace('"memory"', '"memory", "language": "python"')
     notebook.write_text(text)
     beside = live.workspace / "beside.txt"
@@ -325,7 +325,7 @@ def test_cells_are_edited_all_or_none_with_other_files(client, live, notebook):
     assert (cells_of(notebook)[0]["source"], beside.read_text()) == ("x = f(2)", "two")
 
 
-def test_a_notebook_that_was_opened_while_its_cell_ran_is_not_written(client, live, runtime, notebook):
+def test_a_notebook_opened_while_its_cell_ran_is_not_written(client, live, runtime, notebook):
     text = book(code("(read-line)"))
     notebook.write_text(text)
     answer = client.call("run_cell", filePath=notebook.name, cell="c")
@@ -337,7 +337,7 @@ def test_a_notebook_that_was_opened_while_its_cell_ran_is_not_written(client, li
     assert notebook.read_text() == text
 
 
-def test_no_file_outside_the_workspace_is_reached_and_none_that_is_read_only(client, live, notebook, tmp_path):
+def test_files_outside_the_workspace_and_read_only_files_are_not_written(client, live, notebook, tmp_path):
     text = book(code("1"))
     outside = tmp_path / "outside.ipynb"
     outside.write_text(text)
@@ -365,7 +365,7 @@ def test_no_file_outside_the_workspace_is_reached_and_none_that_is_read_only(cli
         ({"replSessionKey": "nope"}, "unknown-session", "nope"),
     ],
 )  # fmt: skip
-def test_what_cannot_run_is_refused_and_nothing_is_written(client, notebook, given, reason, words):
+def test_a_cell_that_cannot_run_is_refused_and_nothing_is_written(client, notebook, given, reason, words):
     text = book(code("1", id="a"), code(" \n", id="blank"), {"cell_type": "markdown", "id": "text", "source": "1"})
     notebook.write_text(text)
     refused = client.call("run_cell", **{"filePath": notebook.name, "cell": "a", **given})
@@ -374,7 +374,7 @@ def test_what_cannot_run_is_refused_and_nothing_is_written(client, notebook, giv
     assert notebook.read_text() == text
 
 
-def test_of_a_cell_no_more_code_is_run_than_of_any_file(client, notebook):
+def test_a_cell_has_the_same_code_limit_as_a_file(client, notebook):
     text = book(code("#" * (16 * 2**20 + 1)))
     notebook.write_text(text)
     refused = client.call("run_cell", filePath=notebook.name, cell="c")
@@ -390,7 +390,7 @@ def test_of_a_cell_no_more_code_is_run_than_of_any_file(client, notebook):
         ("jupyter", {"evaluate", "cells"}, None),
     ],
 )  # fmt: skip
-def test_a_kernel_that_is_on_its_way_is_named_and_one_that_was_there_is_waited_for(origin, formerly, hint):
+def test_a_starting_kernel_is_named_and_a_restarting_one_is_waited_for(origin, formerly, hint):
     repl = Repl("1", "k", Origin("process", origin), phase="starting", formerly=frozenset(formerly))
     refused = refusal(BY_NAME["run_cell"], State(repls={"1": repl}), Settings())
     assert (refused and hint in refused.hint) if hint else refused is None

@@ -1,4 +1,4 @@
-"""Tests of Lisp, which run in their REPL, through a real server."""
+"""Lisp tests, which run in their REPL, through a real server."""
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -36,7 +36,7 @@ def live(tmp_path_factory):
         yield running
 
 
-def test_lisp_failures_come_first_with_their_place(live, client):
+def test_lisp_failures_come_first_with_their_locations(live, client):
     answer = ask(client, namespace="suite.core", replSessionKey="lpy", timeoutMs=120_000)
     assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (3, 1, 1, 1))
     broken, bad = answer["results"]
@@ -47,7 +47,7 @@ def test_lisp_failures_come_first_with_their_place(live, client):
     assert "noise" in answer["stdout"]
 
 
-def test_a_report_has_every_result_and_the_time_of_each_test(client):
+def test_a_report_has_every_result_and_the_duration_of_each_test(client):
     answer = ask(client, namespace="suite.core", replSessionKey="lpy", report=True)
     seconds = {test: took for home, test, took in answer["times"] if home == "suite.core"}
     assert {row["test"] for row in answer["results"]} >= set(seconds)
@@ -62,12 +62,12 @@ def test_several_namespaces_run_in_order_with_one_answer(client):
     assert [row["test"] for row in answer["results"]] == ["broken", "bad"]
 
 
-def test_what_only_pytest_takes_is_refused(client):
+def test_pytest_only_arguments_are_refused_for_lisp(client):
     answer = ask(client, paths=["suite.fine"], args=["-x"], replSessionKey="lpy")
     assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
 
 
-def test_when_all_pass_the_answer_is_short(client):
+def test_a_passing_lisp_run_has_a_short_answer(client):
     answer = ask(client, namespace="suite.fine", replSessionKey="lpy")
     assert (answer["ok"], counts(answer), answer["results"]) == (True, (1, 1, 0, 0), [])
 
@@ -76,7 +76,7 @@ def test_without_a_namespace_all_loaded_tests_run(client):
     assert ask(client, replSessionKey="lpy", timeoutMs=120_000)["tests"] == 4
 
 
-def test_a_run_leaves_a_line_in_the_log(client):
+def test_a_test_run_is_logged(client):
     ask(client, namespace="suite.fine", replSessionKey="lpy", who="tester")
     said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
     assert "tester ran suite.fine: 1 test, 1 passed, 0 failed, 0 errors" in said[-1]
@@ -95,14 +95,14 @@ def test_an_unknown_namespace_is_refused(client):
     assert "load_file" in answer["hint"]
 
 
-def test_a_namespace_that_is_there_and_does_not_load_is_not_called_unknown(live, client):
+def test_a_namespace_that_fails_to_load_is_not_reported_as_unknown(live, client):
     (live.workspace / "needy.lpy").write_text("(ns needy (:require [no.such.thing]))\n")
     answer = ask(client, namespace="needy", replSessionKey="lpy")
     assert answer["reason"] == "evaluation-failed"
     assert "thing" in answer["message"]
 
 
-def test_a_fresh_lisp_has_no_tests_and_knows_unknown_namespaces(tmp_path):
+def test_a_new_lisp_repl_has_no_tests_and_refuses_unknown_namespaces(tmp_path):
     with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
         client.call("evaluate_code", code="1", timeoutMs=120_000)
         assert ask(client)["reason"] == "no-tests"
@@ -124,7 +124,7 @@ def test_clojure_tests_run_by_evaluation(tmp_path):
         assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
 
 
-def test_questions_are_answered_while_tests_run(tmp_path):
+def test_lookups_are_answered_while_tests_run(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
@@ -137,7 +137,7 @@ def test_questions_are_answered_while_tests_run(tmp_path):
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": run}})
 
 
-def test_a_repl_without_tests_says_what_would_run_them(tmp_path):
+def test_a_repl_without_test_support_suggests_how_to_run_tests(tmp_path):
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(scripted()) as server:
         options = ("--nrepl", f"n={server.endpoint}", "--repl", "none")
         with serving(tmp_path, *options) as live, live.client() as client:
@@ -148,7 +148,7 @@ def test_a_repl_without_tests_says_what_would_run_them(tmp_path):
             assert "in a shell" in answer["hint"]
 
 
-def test_a_run_of_lisp_says_how_far_it_is(live, client):
+def test_a_running_lisp_test_run_reports_its_progress(live, client):
     gate = live.workspace / "lisp-gate"
     waits = f'(while (not (.exists (pathlib/Path "{gate}"))) (time/sleep 0.01))'
     text = "(ns suite.long (:require [basilisp.test :refer [deftest is]]) (:import pathlib time))\n"

@@ -1,4 +1,4 @@
-"""The saves of ours: known to whoever watches files by the same stamps."""
+"""The record of Codriver's own saves, which file watchers recognize by their stamps."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from codriver.app.hot_reload import stamps
 from codriver.tools.ledgers.own_saves import Saves
 
 
-def test_a_watcher_knows_our_saves_by_the_stamps_that_it_takes_itself(tmp_path):
+def test_a_watcher_recognizes_own_saves_by_their_stamps(tmp_path):
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("x = 1\n")
     saves = Saves()
@@ -14,7 +14,7 @@ def test_a_watcher_knows_our_saves_by_the_stamps_that_it_takes_itself(tmp_path):
     assert saves.stamps == stamps(tmp_path)
 
 
-def test_something_is_written_until_the_last_edit_is_over_also_by_a_failure():
+def test_writing_ends_with_the_outermost_edit_even_on_failure():
     saves = Saves()
 
     def failing():

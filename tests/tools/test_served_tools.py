@@ -1,6 +1,6 @@
-"""Each tool is called once through a server in a process of its own, of REPLs in others: its served case.
+"""Each tool is called once through a server in its own process, with REPLs in others.
 
-Most tests of what a tool promises by itself ask a server in the tests' own process (`tools_in_memory`).
+Most tests of a single tool use a server in the test process instead (`tools_in_memory`).
 """
 
 import json
@@ -201,5 +201,5 @@ def test_every_tool_has_a_served_case():
 
 
 @pytest.mark.parametrize("tool", BY_NAME)
-def test_each_tool_is_called_through_a_server_in_a_process_of_its_own(live, client, tool):
+def test_each_tool_works_through_a_server_in_another_process(live, client, tool):
     getattr(Cases(live, client), tool)()

@@ -1,4 +1,4 @@
-"""Which session a call means that names none: the same rules for every tool."""
+"""Which session is meant by a call that names none: the rules are the same for every tool."""
 
 import pytest
 from refusals import refused_as
@@ -44,7 +44,7 @@ def state_of(*repls):
     ],
     ids=lambda value: "+".join(one.key for one in value) if isinstance(value, list) else value,
 )
-def test_the_first_rule_that_applies_chooses(repls, used, key, reason):
+def test_the_first_matching_rule_chooses_the_session(repls, used, key, reason):
     for given in (repls, repls[::-1]):
         target = resolve(state_of(*given), None, used=[one.id for one in used])
         assert (target.key, target.reason) == (key, reason)
@@ -57,7 +57,7 @@ def worker(number, pid):
     return replace(repl(f"shop/{number}", origin, application="shop"), aliases=aliases)
 
 
-def test_the_processes_of_one_program_count_as_one_application_whose_first_is_meant():
+def test_processes_of_one_program_count_as_one_application():
     first, second = worker(1, 501), worker(2, 502)
     for given in ([OURS, first, second], [second, first, OURS]):
         target = resolve(state_of(*given), None)
@@ -69,13 +69,13 @@ def test_the_processes_of_one_program_count_as_one_application_whose_first_is_me
 @pytest.mark.parametrize(
     ("named", "key"), [("shop/2", "shop/2"), ("shop", "shop/1"), ("501", "shop/1"), ("502", "shop/2"), ("py", "py")]
 )
-def test_a_session_is_named_by_its_key_or_by_an_alias(named, key):
+def test_a_session_is_found_by_its_key_or_an_alias(named, key):
     assert resolve(state_of(worker(2, 502), worker(1, 501), OURS), named).key == key
     with refused_as("unknown-session"):
         resolve(state_of(worker(2, 502)), "503")
 
 
-def test_a_key_goes_before_the_alias_of_another_session():
+def test_a_key_takes_precedence_over_an_alias_of_another_session():
     assert resolve(state_of(worker(1, 501), SHOP), "shop").key == "shop"
 
 
@@ -84,18 +84,18 @@ def test_a_key_goes_before_the_alias_of_another_session():
     [([OURS, SHOP, WORKER], "shop, worker"), ([PROJECT, CLOJURE], "py-2, clj")],
     ids=["applications", "project"],
 )
-def test_several_of_one_rank_are_told_apart_by_name_only(repls, named):
+def test_sessions_of_equal_rank_must_be_named(repls, named):
     with refused_as("ambiguous-session") as refused:
         resolve(state_of(*repls), None)
     assert refused.value.hint.endswith(f"one of: {named}.")
 
 
-def test_a_repl_that_is_gone_is_not_chosen_because_it_was_used():
+def test_a_stopped_repl_is_not_chosen_for_having_been_used():
     stopped = repl("py", UNASKED, phase="stopped")
     assert resolve(state_of(stopped, SHOP), None, used=[stopped.id]).key == "shop"
 
 
-def test_a_file_is_served_by_the_repl_that_a_call_would_mean(tmp_path):
+def test_a_file_is_served_by_the_session_that_a_call_would_choose(tmp_path):
     file = tmp_path / "a.py"
     shop, worker = (
         repl(name, Origin("port-file", str(tmp_path / ".codriver" / f"{name}.port")), application=name)

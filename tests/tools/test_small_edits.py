@@ -1,4 +1,4 @@
-"""`edit_files` by words: a small fix in any text, and the files that no edit of an agent may change."""
+"""`edit_files` by old and new text: small fixes in any text file, and files that no agent may change."""
 
 import pytest
 from live_server import own_settings, serving
@@ -15,7 +15,7 @@ def low(live):
 
 
 @pytest.mark.parametrize("names", [("oldText", "newText"), ("old_string", "new_string"), ("oldString", "newString")])
-def test_a_small_fix_is_one_call_under_the_names_that_agents_know(client, low, names):
+def test_a_small_fix_accepts_the_argument_names_agents_know(client, low, names):
     edit = {"filePath": "low.py", names[0]: "x * 2", names[1]: "x * 3"}
     answer = client.call("edit_files", edits=[edit], load=True)
     assert answer["ok"], answer
@@ -35,7 +35,7 @@ def test_a_constant_is_fixed_loaded_and_tested_in_one_call(client, low, live):
     assert "rate = 4" in low.read_text()
 
 
-def test_words_that_stand_twice_are_refused_with_three_lines_each(client, low):
+def test_an_ambiguous_old_text_is_refused_with_context_of_each_match(client, low):
     answer = client.call("edit_files", edits=[{"filePath": "low.py", "oldText": "2", "newText": "3"}])
     assert answer["reason"] == "edits-refused"
     assert "→ 2      return x * 2" in answer["problems"][0]["context"]
@@ -54,7 +54,7 @@ GRANTING = {
 
 
 @pytest.mark.parametrize("file", GRANTING)
-def test_no_edit_grants_anything(client, live, file):
+def test_files_that_grant_permissions_cannot_be_edited(client, live, file):
     path = live.workspace / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(GRANTING[file])
@@ -64,21 +64,21 @@ def test_no_edit_grants_anything(client, live, file):
     path.unlink()
 
 
-def test_the_rest_of_a_projects_file_is_anybodys(client, live):
+def test_other_parts_of_pyproject_can_be_edited(client, live):
     path = live.workspace / "pyproject.toml"
     path.write_text('[project]\nname = "shop"\n\n[tool.codriver]\nmaxDepth = 3\n')
     assert client.call("edit_files", edits=[{"filePath": path.name, "oldText": "shop", "newText": "store"}])["ok"]
     path.unlink()
 
 
-def test_a_person_may_allow_it(tmp_path):
+def test_a_user_setting_allows_edits_of_client_files(tmp_path):
     own_settings(tmp_path).write_text("allowEditsOfClientFiles = true\n")
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         (live.workspace / ".mcp.json").write_text('{"a": 1}')
         assert client.call("edit_files", edits=[{"filePath": ".mcp.json", "oldText": "1", "newText": "2"}])["ok"]
 
 
-def test_where_evaluation_is_off_code_alone_is_edited(tmp_path):
+def test_with_evaluation_disabled_only_code_can_be_edited(tmp_path):
     own_settings(tmp_path).write_text("enableMcpReplEvaluation = false\n")
     with serving(tmp_path) as live, live.client() as client:
         for name in ("notes.md", "low.py"):

@@ -49,7 +49,7 @@ def around(line):
     ("line", "bounds"),
     [(1, None), (5, (4, 21)), (9, (7, 19)), (13, (7, 19)), (17, (7, 19)), (21, (21, 21)), (25, (24, 25)), (28, None)],
 )
-def test_the_innermost_function_is_found_by_its_indentation(line, bounds):
+def test_the_innermost_function_is_found_by_indentation(line, bounds):
     assert around(line) == bounds
 
 
@@ -60,7 +60,7 @@ def test_the_line_is_marked_and_a_short_function_is_whole():
     assert text.splitlines()[-1] == " 19         return 0"
 
 
-def test_of_a_long_function_the_lines_near_the_statement_are_shown():
+def test_only_the_lines_near_the_statement_are_included_of_a_long_function():
     lines = ["def f():", *(f"    x = {number}" for number in range(100))]
     text = excerpt(lines, 50)
     assert [int(line[1:].split()[0]) for line in text.splitlines()] == list(range(45, 56))
@@ -68,16 +68,16 @@ def test_of_a_long_function_the_lines_near_the_statement_are_shown():
 
 
 @pytest.mark.parametrize("line", [0, -3, 29])
-def test_a_line_that_is_not_there_shows_nothing(line):
+def test_a_line_out_of_range_has_no_excerpt(line):
     assert excerpt(SHOP, line) == ""
 
 
-def test_a_long_line_is_cut_and_tabs_are_spaces():
+def test_a_long_line_is_cut_and_tabs_become_spaces():
     shown = excerpt(["\tx = '" + "y" * 500], 1)
     assert (shown[:12], shown[-1], len(shown)) == (">1     x = '", "…", 163)
 
 
-def test_functions_of_real_modules_are_found_as_the_parser_finds_them():
+def test_functions_found_by_indentation_match_the_parser():
     """Held against the parser of this Python, over modules that nobody wrote for this test."""
     files = [*Path(codriver.__file__).parent.glob("core/*.py"), Path(inspect.__file__), Path(ast.__file__)]
     wrong = []

@@ -1,4 +1,4 @@
-"""The last error of a session, asked for through a real server."""
+"""The last error of a session, through a real server."""
 
 import pytest
 from all_tools import BY_NAME
@@ -36,7 +36,7 @@ def ask(client, **arguments):
     return answer
 
 
-def test_a_python_error_is_told_by_the_frames_of_the_project(live, client):
+def test_a_python_error_has_the_project_frames(live, client):
     assert not client.call("evaluate_code", code="outer('{')", namespace="deep", replSessionKey="py")["ok"]
     trace = ask(client, replSessionKey="py")
     assert trace["class"].endswith("JSONDecodeError")
@@ -49,7 +49,7 @@ def test_a_python_error_is_told_by_the_frames_of_the_project(live, client):
     assert "json/decoder.py" in whole["frames"][0]["file"]
 
 
-def test_a_lisp_error_is_told_by_the_frames_of_the_project(live, client):
+def test_a_lisp_error_has_the_project_frames(live, client):
     assert not client.call("evaluate_code", code="(deep.core/outer 0)", replSessionKey="lpy")["ok"]
     trace = ask(client, replSessionKey="lpy")
     assert trace["class"] == "ZeroDivisionError"
@@ -57,7 +57,7 @@ def test_a_lisp_error_is_told_by_the_frames_of_the_project(live, client):
     assert trace["frames"][0]["file"] == str(live.workspace / "deep.lpy")
 
 
-def test_a_clojure_error_is_told_with_its_data(tmp_path):
+def test_a_clojure_error_includes_its_data(tmp_path):
     address = repl("jvm").endpoint
     with serving(tmp_path, "--nrepl", f"clj={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "stacktrace" in client.tools(), "the REPL's tools")
@@ -70,7 +70,7 @@ def test_a_clojure_error_is_told_with_its_data(tmp_path):
         assert ask(client, whole=True)["count"] == trace["count"] + trace["omitted"]
 
 
-def test_a_repl_that_keeps_no_trace_says_so(tmp_path):
+def test_a_repl_without_stack_traces_refuses_the_request(tmp_path):
     address = repl("nbb").endpoint
     with serving(tmp_path, "--nrepl", f"n={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
@@ -89,5 +89,5 @@ FAILED_TESTS = {
 
 
 @pytest.mark.parametrize("actual", FAILED_TESTS)
-def test_a_failed_assertion_of_lisp_is_not_taken_for_the_name_of_a_class(actual):
+def test_a_failed_lisp_assertion_is_not_mistaken_for_a_class_name(actual):
     assert error_of({"outcome": "fail", "actual": actual}) == FAILED_TESTS[actual]

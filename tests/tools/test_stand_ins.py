@@ -1,4 +1,4 @@
-"""A REPL that stands in for the project's own is used until that is there."""
+"""A stand-in REPL is used until the project's own REPL is available."""
 
 from refusals import refused_as
 
@@ -18,7 +18,7 @@ def chosen(*repls, **how):
     return target.key, target.displaced
 
 
-def test_it_gives_way_to_the_projects_own_also_for_who_has_used_it():
+def test_the_stand_in_yields_to_the_projects_own_repl_even_after_use():
     stand_in, own = repl("clj", "clojure", waits=True), repl("nrepl", "clojure", kind="port-file")
     assert chosen(stand_in) == ("clj", ())
     assert chosen(stand_in, own, used=("clj",)) == ("nrepl", ("clj",))
@@ -26,12 +26,12 @@ def test_it_gives_way_to_the_projects_own_also_for_who_has_used_it():
     assert chosen(stand_in, coming) == ("clj", ())
 
 
-def test_python_that_stands_in_for_a_lisp_gives_way_to_that_and_still_loads_files_of_python():
+def test_a_python_stand_in_yields_to_lisp_but_still_loads_python_files():
     stand_in, own = repl("py", "python", stands_in="this is Python instead"), repl("nbb", "nbb")
     assert chosen(stand_in, own) == ("nbb", ("py",))
     assert chosen(stand_in, own, dialects=("python",)) == ("py", ())
 
 
-def test_a_python_that_waits_for_its_environment_gives_no_way_to_a_repl_of_another_language():
+def test_a_python_waiting_for_its_environment_does_not_yield_to_other_languages():
     with refused_as("ambiguous-session"):
         chosen(repl("py", "python", waits=True), repl("nrepl", "clojure", kind="port-file"))

@@ -1,4 +1,4 @@
-"""`status`: what is here now and what was done, in one read-only tool."""
+"""`status`: the current state and recent activity, in one read-only tool."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def events(client, **arguments):
     return answer["events"]
 
 
-def test_sessions_and_server_answer_as_their_own_tools(client):
+def test_sessions_and_server_match_their_own_tools(client):
     assert about(client, "sessions") == client.call("list_sessions")
     assert about(client, "server")["pid"] == client.call("server_health")["pid"]
 
@@ -48,7 +48,7 @@ def test_jobs_lists_running_evaluations_before_finished_ones(client):
     assert rows[waiting] == "interrupted"
 
 
-def test_activity_has_code_with_its_result_and_tells_callers_apart(client, other):
+def test_activity_lists_code_with_results_by_caller(client, other):
     client.call("evaluate_code", code='(str "mine" 1)')
     other.call("evaluate_code", code='(str "theirs" 2)')
     theirs = events(client, by="others")
@@ -60,7 +60,7 @@ def test_activity_has_code_with_its_result_and_tells_callers_apart(client, other
     assert events(client)[0]["code"] == '(str "theirs" 2)'
 
 
-def test_activity_has_edits_with_their_diff_by_file(client, other, live):
+def test_activity_lists_edits_with_diffs_by_file(client, other, live):
     (live.workspace / "pages.py").write_text("def page(n):\n    return n - 1\n")
     (live.workspace / "other_pages.py").write_text("x = 1\n")
     edit = {"filePath": "pages.py", "oldText": "n - 1", "newText": "n"}
@@ -73,7 +73,7 @@ def test_activity_has_edits_with_their_diff_by_file(client, other, live):
     assert [row["kind"] for row in events(client, file="pages.py")] == ["undo", "edit"]
 
 
-def test_an_edit_that_a_client_made_by_itself_has_its_diff_too(client, live):
+def test_an_edit_made_by_the_client_itself_has_its_diff_too(client, live):
     file = live.workspace / "by_hand.py"
     file.write_text("rate = 2\n")
     client.call("note_edit", filePath=str(file), replaced=[["rate = 1", "rate = 2"]])
@@ -81,7 +81,7 @@ def test_an_edit_that_a_client_made_by_itself_has_its_diff_too(client, live):
     assert row["files"] == [{"file": "by_hand.py", "diff": "@@ -1 +1 @@\n-rate = 1\n+rate = 2"}]
 
 
-def test_failures_are_the_code_that_ended_in_an_error(client):
+def test_failures_lists_code_that_ended_in_an_error(client):
     client.call("evaluate_code", code="(undefined-name)")
     client.call("evaluate_code", code="(+ 2 2)")
     rows = events(client, kind="failures", by="me")
@@ -90,13 +90,13 @@ def test_failures_are_the_code_that_ended_in_an_error(client):
     assert "(+ 2 2)" not in {row["code"] for row in rows}
 
 
-def test_output_is_listed_only_if_it_is_requested(client):
+def test_output_is_listed_only_on_request(client):
     client.call("evaluate_code", code='(println "a printed line")')
     assert events(client, kind="output", by="me")[0]["output"] == "a printed line\n"
     assert "output" not in {row["kind"] for row in events(client)}
 
 
-def test_no_answer_lists_the_kind_and_data_of_an_entry_unasked(client, live):
+def test_answers_omit_the_kind_and_data_of_log_entries_by_default(client, live):
     (live.workspace / "listed.py").write_text("x = 1\n")
     client.call("edit_files", edits=[{"filePath": "listed.py", "oldText": "1", "newText": "2"}])
     rows = client.call("repl_output_log", limit=200)["result"]
@@ -106,13 +106,13 @@ def test_no_answer_lists_the_kind_and_data_of_an_entry_unasked(client, live):
 
 
 @pytest.mark.parametrize("since", ["soon", "25:00", "12:61", "", "-3m"])
-def test_a_time_that_cannot_be_read_is_refused_with_what_can(client, since):
+def test_an_invalid_time_is_refused_with_valid_examples(client, since):
     refused = about(client, "activity", since=since)
     assert (refused["ok"], refused["reason"]) == (False, "bad-arguments")
     assert '"20m"' in refused["hint"]
 
 
-def test_activity_since_a_moment_leaves_out_what_was_before(client):
+def test_activity_since_a_time_excludes_earlier_events(client):
     client.call("evaluate_code", code="(+ 40 2)")
     assert events(client, since="1h", text="(+ 40 2)")
     assert events(client, since="0s", text="(+ 40 2)") == []
@@ -125,34 +125,34 @@ NOON_MS = 1_800_000_000_000
     ("text", "seconds"),
     [("20m", 1200), ("20 min ago", 1200), ("2h", 7200), ("1d", 86_400), ("45s", 45), ("3 hours", 10_800)],
 )
-def test_a_length_of_time_is_counted_back_from_now(text, seconds):
+def test_a_duration_is_counted_back_from_now(text, seconds):
     assert moment(text, NOON_MS) == NOON_MS - seconds * 1000
 
 
 @pytest.mark.parametrize("text", ["00:00", "23:59", "9:30", "09:30:15", "today"])
-def test_a_time_of_day_is_the_last_one_that_has_passed(text):
+def test_a_time_of_day_means_its_last_occurrence(text):
     found = moment(text, NOON_MS)
     assert NOON_MS - 86_400_000 <= found <= NOON_MS
 
 
-def test_cells_need_a_notebook(client):
+def test_cells_requires_a_notebook(client):
     refused = about(client, "cells")
     assert (refused["reason"], refused["hint"]) == ("bad-arguments", "Pass its path as file.")
 
 
-def test_threads_and_variables_of_a_repl_that_cannot_tell_are_refused_by_name(client):
+def test_threads_and_variables_are_refused_for_unsupported_sessions(client):
     assert about(client, "variables", replSessionKey="nowhere")["reason"] == "unknown-session"
     assert about(client, "stale")["reason"] == "capability-missing"
 
 
-def test_an_evaluation_that_is_not_named_is_the_callers_newest(client, other):
+def test_get_evaluation_defaults_to_the_callers_newest(client, other):
     client.call("evaluate_code", code="(+ 20 1)")
     other.call("evaluate_code", code="(+ 30 1)")
     assert client.call("get_evaluation")["result"] == "21"
     assert other.call("get_evaluation")["result"] == "31"
 
 
-def test_input_goes_to_the_callers_only_code_that_waits_for_some(client):
+def test_input_goes_to_the_callers_only_evaluation_waiting_for_it(client):
     refused = client.call("send_input", text="7")
     assert (refused["reason"], refused["message"]) == ("bad-arguments", "none of your evaluations waits for input")
     client.call("evaluate_code", code="(read-line)")

@@ -1,4 +1,4 @@
-"""Names in a namespace and names that match a pattern, asked of every REPL that can tell them."""
+"""Names in a namespace and names matching a pattern, in every REPL that supports it."""
 
 import os
 
@@ -71,32 +71,32 @@ def lines(client, key, symbol, **arguments):
     return answer["names"]
 
 
-def test_a_python_module_tells_its_public_names_a_line_each(client):
+def test_a_python_module_lists_its_public_names_one_per_line(client):
     assert lines(client, "py", "shapes") == [
         "LIMIT: int", "Round() — A round shape.", "area(width, height=1, *, scale=3) — The area of a rectangle.",
     ]  # fmt: skip
     assert ask(client, symbol="shapes", replSessionKey="py")["doc"] == "Shapes and their sizes."
 
 
-def test_a_lisp_namespace_tells_its_public_names_a_line_each(client):
+def test_a_lisp_namespace_lists_its_public_names_one_per_line(client):
     expected = ["area [w] [w h] — The area of a rectangle.", "limit", "twice"]
     found = lines(client, "lpy", "shapes.core")
     assert [line if "twice" not in line else "twice" for line in found] == expected
     assert found[2].endswith("(macro) — Runs it two times.")
 
 
-def test_an_alias_names_its_namespace(client):
+def test_an_alias_lists_the_names_of_its_namespace(client):
     client.call("evaluate_code", code="(require '[basilisp.string :as words])", replSessionKey="lpy")
     assert lines(client, "lpy", "words", namespace="user") == lines(client, "lpy", "basilisp.string")
 
 
-def test_what_was_defined_in_the_session_is_told_of_its_module(client):
+def test_names_defined_in_the_session_are_listed_in_its_module(client):
     client.call("evaluate_code", code="def measure(x):\n    'Its length.'\n    import os", replSessionKey="py")
     assert "measure(x) — Its length." in lines(client, "py", "user")
     assert lines(client, "py", "*ASURE") == ["measure(x) — Its length."]
 
 
-def test_a_module_of_a_package_that_matches_is_named_once(live, client):
+def test_a_matching_submodule_is_listed_once(live, client):
     folder = live.workspace / "emporium"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
@@ -105,7 +105,7 @@ def test_a_module_of_a_package_that_matches_is_named_once(live, client):
     assert lines(client, "py", "*price_li*") == ["emporium.price_list (module)"]
 
 
-def test_a_pattern_finds_names_where_they_are_defined_and_modules(client):
+def test_a_pattern_finds_modules_and_names_where_they_are_defined(client):
     assert lines(client, "py", "*area*")[0].startswith("shapes.area(width, ")
     assert lines(client, "py", "shap*") == ["shapes (module) — Shapes and their sizes."]
     assert [line.partition("(")[0] for line in lines(client, "py", "*.dumps")] == ["json.dumps", "marshal.dumps"]
@@ -115,35 +115,35 @@ def test_a_pattern_finds_names_where_they_are_defined_and_modules(client):
     assert len(lines(client, "lpy", "shapes.*/*")) == 3
 
 
-def test_a_pattern_behind_an_alias_is_one_of_the_module(client):
+def test_a_pattern_after_an_alias_searches_the_module(client):
     client.call("evaluate_code", code="import shapes as forms", replSessionKey="py")
     assert lines(client, "py", "forms.*are*") == lines(client, "py", "shapes.*are*") != []
 
 
-def test_a_constant_of_a_module_is_told_without_the_words_on_its_class(client):
+def test_a_module_constant_is_described_without_the_doc_of_its_class(client):
     client.call("evaluate_code", code="import shapes", replSessionKey="py")
     found = ask(client, symbol="shapes.LIMIT", replSessionKey="py")
     assert (found["ns"], found["extra"]["value"], "doc" in found) == ("shapes", "3", False)
 
 
-def test_documentation_is_not_told_beside_the_source_that_holds_it(client):
+def test_documentation_is_omitted_if_the_source_contains_it(client):
     for key, symbol in (("py", "shapes.area"), ("lpy", "shapes.core/area")):
         assert "In one unit." in ask(client, symbol=symbol, replSessionKey=key)["doc"]
         found = ask(client, symbol=symbol, replSessionKey=key, source=True)
         assert ("In one unit." in found["source"], "doc" in found) == (True, False)
 
 
-def test_a_private_name_is_found_by_a_pattern_that_says_so(client):
+def test_private_names_are_found_only_by_an_explicit_pattern(client):
     assert lines(client, "py", "*conceal*") == []
     assert lines(client, "py", "_conceal*") == ["shapes._concealed()"]
 
 
-def test_a_name_with_an_asterisk_in_it_is_a_name_first(client):
+def test_a_name_containing_an_asterisk_is_looked_up_first(client):
     found = ask(client, symbol="*ns*", replSessionKey="lpy")
     assert (found["name"], "names" in found) == ("*ns*", False)
 
 
-def test_more_names_than_fifty_are_counted(client):
+def test_names_beyond_fifty_are_counted(client):
     answer = ask(client, symbol="*e*", replSessionKey="lpy")
     assert answer["count"] <= 50
     assert answer["omitted"] > 100
@@ -151,14 +151,14 @@ def test_more_names_than_fifty_are_counted(client):
     assert owners.index("shapes.core") < owners.index("basilisp.core"), "the user's own come first"
 
 
-def test_nothing_that_matches_is_an_empty_list(client):
+def test_no_match_is_an_empty_list_with_a_note(client):
     for key in ("py", "lpy"):
         assert lines(client, key, "*no-such-name-anywhere*") == []
         notes = ask(client, symbol="*no-such-name-anywhere*", replSessionKey=key)["notes"]
         assert notes == ["no loaded name matches: load or import the code first"]
 
 
-def test_asking_for_names_runs_no_code_of_the_users(client):
+def test_listing_names_runs_no_user_code(client):
     code = (
         "class Loud:\n    def __repr__(self): raise SystemExit\n    def __getattr__(self, name): raise SystemExit\n"
         "loud = Loud()\ndef quiet(x=loud): ..."
@@ -174,7 +174,7 @@ def source(client, key, symbol, **arguments):
     return answer.get("source")
 
 
-def test_the_source_of_what_is_in_a_file_is_told(client):
+def test_the_source_of_a_definition_in_a_file_is_returned(client):
     assert source(client, "py", "shapes.area") == PYTHON[PYTHON.index("def area") : PYTHON.index("\ndef _")]
     assert source(client, "py", "shapes.Round") == 'class Round:\n    """A round shape."""\n'
     assert source(client, "py", "shapes.LIMIT") == "LIMIT = 3\n"
@@ -183,7 +183,7 @@ def test_the_source_of_what_is_in_a_file_is_told(client):
     assert source(client, "lpy", "map-indexed").startswith("(defn map-indexed")
 
 
-def test_the_source_of_what_was_evaluated_is_told_as_it_was_evaluated(client):
+def test_the_source_of_evaluated_code_is_returned_as_evaluated(client):
     code = "rate = 1\n@staticmethod\ndef paid(x):\n    return x\nclass Paid:\n    class Late:\n        fee = 2\n"
     client.call("evaluate_code", code=code, replSessionKey="py")
     client.call("evaluate_code", code="rate = [\n  2]", replSessionKey="py")
@@ -194,7 +194,7 @@ def test_the_source_of_what_was_evaluated_is_told_as_it_was_evaluated(client):
     assert source(client, "lpy", "paid") == "(defn paid\n  [x] x)"
 
 
-def test_a_value_is_told_by_class_count_and_one_line_and_where_it_was_defined(live, client):
+def test_a_python_value_is_described_by_class_count_line_and_location(live, client):
     code = "prices = {'tea': [1, 2], 'long': 'x' * 500}\nmany = list(range(1000))\nvast = 10 ** 5000\nempty = set()"
     client.call("evaluate_code", code=code, replSessionKey="py")
     found = ask(client, symbol="prices", replSessionKey="py")
@@ -216,7 +216,7 @@ def test_a_value_is_told_by_class_count_and_one_line_and_where_it_was_defined(li
         ("basilisp", ("basilisp.lang.map.PersistentMap", "<basilisp.lang.seq.LazySeq>", "String")),
     ],
 )
-def test_a_value_of_lisp_is_told_by_class_count_and_one_line(tmp_path, name, kinds):
+def test_a_lisp_value_is_described_by_class_count_and_one_line(tmp_path, name, kinds):
     code = (
         f'(def prices {{:tea [1 2] "long" "{"x" * 500}"}})\n(def many (vec (range 1000)))\n(def lazy [(iterate inc 0)])'
     )
@@ -231,7 +231,7 @@ def test_a_value_of_lisp_is_told_by_class_count_and_one_line(tmp_path, name, kin
         assert ask(client, symbol="lazy")["extra"]["value"] == f"[{kinds[1]}]"
 
 
-def test_a_value_of_hy_is_told_by_class_count_and_one_line(tmp_path):
+def test_a_hy_value_is_described_by_class_count_and_one_line(tmp_path):
     code = """(setv prices {"tea" [1 2] "long" (* "x" 500)} the-many (list (range 1000)))
     (defclass Mute [] (defn __repr__ [self] (raise SystemExit))) (setv held [(Mute)])"""
     with serving(tmp_path, "--nrepl", f"r={repl('hy').endpoint}", "--repl", "none") as live, live.client() as client:
@@ -244,19 +244,19 @@ def test_a_value_of_hy_is_told_by_class_count_and_one_line(tmp_path):
         assert ask(client, symbol="held")["extra"]["value"] == "[<Mute>]"
 
 
-def test_a_value_of_the_users_own_class_is_told_without_its_words(client):
+def test_an_instance_of_a_user_class_is_described_without_calling_it(client):
     code = "class Mute:\n    def __repr__(self): raise SystemExit\nmute = Mute()\nheld = [Mute()]"
     client.call("evaluate_code", code=code, replSessionKey="py")
     assert ask(client, symbol="mute", replSessionKey="py")["extra"] == {"type": "variable", "class": "__main__.Mute"}
     assert ask(client, symbol="held", replSessionKey="py")["extra"]["value"] == "[<__main__.Mute>]"
 
 
-def test_a_source_that_is_not_known_is_said_to_be(client):
+def test_an_unknown_source_is_reported_as_unknown(client):
     answer = ask(client, symbol="len", source=True, replSessionKey="py")
     assert (answer["ok"], "source" in answer, "is unknown" in answer["notes"][0]) == (True, False, True)
 
 
-def test_a_long_source_is_cut_and_the_way_to_the_rest_is_told(live, client):
+def test_a_long_source_is_cut_with_a_pointer_to_the_rest(live, client):
     (live.workspace / "long.py").write_text("def endless():\n" + "    x = 1\n" * 3000)
     client.call("load_file", filePath="long.py", replSessionKey="py")
     answer = ask(client, symbol="endless", namespace="long", source=True, replSessionKey="py")
@@ -266,7 +266,7 @@ def test_a_long_source_is_cut_and_the_way_to_the_rest_is_told(live, client):
     assert answer["notes"] == [f"source: its first {shown} of 3002 lines; the rest is in {place}"]
 
 
-def test_references_to_a_name_are_told_by_file_and_line(live, client):
+def test_references_to_a_name_are_listed_by_file_and_line(live, client):
     (live.workspace / "paint.py").write_text(
         "import shapes\nfrom shapes import area as size\nsize(1)\nshapes.area(2)\n"
     )
@@ -285,7 +285,7 @@ def test_references_to_a_name_are_told_by_file_and_line(live, client):
     ]
 
 
-def test_references_to_a_module_and_to_an_unloaded_name_are_told(live, client):
+def test_references_to_modules_and_unloaded_names_are_listed(live, client):
     (live.workspace / "paint.py").write_text("import shapes\nunloaded = 1\nprint(unloaded)\n")
     answer = ask(client, symbol="shapes", references=True, replSessionKey="py")
     assert (answer["references"], "names" in answer) == (["paint.py:1: import shapes"], False)
@@ -295,7 +295,7 @@ def test_references_to_a_module_and_to_an_unloaded_name_are_told(live, client):
     assert answer["reason"] == "unknown-symbol"
 
 
-def test_names_are_told_while_the_session_is_busy(live, client):
+def test_names_are_listed_while_the_session_is_busy(live, client):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     began = client.call("evaluate_code", code=code, timeoutMs=1000, replSessionKey="py")
@@ -306,7 +306,7 @@ def test_names_are_told_while_the_session_is_busy(live, client):
     assert ended["status"] == "done"
 
 
-def test_no_secret_is_in_a_list_of_names_not_even_half_of_it(tmp_path, monkeypatch):
+def test_secrets_are_redacted_in_lists_of_names_even_if_cut(tmp_path, monkeypatch):
     monkeypatch.setenv("SHOP_TOKEN", secret := "s3cr3t-" + "x" * 200)
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
@@ -330,7 +330,7 @@ DEFINE = {
 
 
 @pytest.mark.parametrize("name", DEFINE)
-def test_a_real_lisp_tells_its_names(tmp_path, name):
+def test_a_real_lisp_lists_its_names(tmp_path, name):
     space = DEFINE[name].partition(" ")[2].partition(" ")[0]
     with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
@@ -350,7 +350,7 @@ def test_a_real_lisp_tells_its_names(tmp_path, name):
         assert refused["reason"] == "unknown-symbol"
 
 
-def test_hy_tells_the_names_of_modules_and_of_the_session(tmp_path):
+def test_hy_lists_names_of_modules_and_of_the_session(tmp_path):
     with serving(tmp_path, "--nrepl", f"r={repl('hy').endpoint}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         code = '(import json) (defn area-of [w [h 1]] "The area." (* w h))'
@@ -360,7 +360,7 @@ def test_hy_tells_the_names_of_modules_and_of_the_session(tmp_path):
         assert any(line.startswith("dumps(obj, ") for line in lines(client, "r", "json"))
 
 
-def test_a_repl_of_an_unknown_dialect_evaluates_and_refuses_to_search(tmp_path):
+def test_a_repl_of_an_unknown_dialect_evaluates_but_cannot_search(tmp_path):
     options = ("--nrepl", f"r={repl(real_repls.UNKNOWN).endpoint}", "--repl", "none")
     with serving(tmp_path, *options) as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")

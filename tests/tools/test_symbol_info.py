@@ -1,4 +1,4 @@
-"""What the REPLs know of the code in them, asked through a real server."""
+"""What REPLs know about the code in them, through a real server."""
 
 import json
 import sys
@@ -38,7 +38,7 @@ def ask(client, tool, **arguments):
     return answer
 
 
-def test_a_python_function_is_told_with_its_place(live, client):
+def test_a_python_function_is_described_with_its_location(live, client):
     info = ask(client, "symbol_info", symbol="area", namespace="shapes", replSessionKey="py")
     assert (info["name"], info["ns"], info["sessionKey"]) == ("area", "shapes", "py")
     assert info["doc"] == "The area of a rectangle."
@@ -46,33 +46,33 @@ def test_a_python_function_is_told_with_its_place(live, client):
     assert (info["file"], info["line"]) == (str(live.workspace / "shapes.py"), 2)
 
 
-def test_a_lisp_function_is_told_with_its_place(live, client):
+def test_a_lisp_function_is_described_with_its_location(live, client):
     info = ask(client, "symbol_info", symbol="area", namespace="shapes.core", replSessionKey="lpy")
     assert (info["name"], info["ns"], info["doc"]) == ("area", "shapes.core", "The area of a rectangle.")
     assert info["arglists"] == ["[w]", "[w h]"]
     assert (info["file"], info["line"], info["column"]) == (str(live.workspace / "shapes.lpy"), 3, 1)
 
 
-def test_a_macro_is_told_from_a_function(client):
+def test_a_macro_is_distinguished_from_a_function(client):
     assert ask(client, "symbol_info", symbol="when", replSessionKey="lpy")["macro"] is True
     assert "macro" not in ask(client, "symbol_info", symbol="map", replSessionKey="lpy")
 
 
 @pytest.mark.parametrize("key", ["py", "lpy"])
-def test_an_unknown_symbol_is_refused_with_a_way_on(client, key):
+def test_an_unknown_symbol_is_refused_with_a_suggestion(client, key):
     answer = ask(client, "symbol_info", symbol="no-such-thing", replSessionKey=key)
     assert (answer["ok"], answer["reason"]) == (False, "unknown-symbol")
     assert "complete_symbol" in answer["hint"]
 
 
-def test_asking_evaluates_nothing_and_moves_nothing(client):
+def test_a_lookup_evaluates_nothing_and_keeps_the_last_value(client):
     client.call("evaluate_code", code="'before'", replSessionKey="py")
     info = ask(client, "symbol_info", symbol="__import__('os').getcwd()", replSessionKey="py")
     assert info["reason"] == "unknown-symbol"
     assert client.call("evaluate_code", code="_", replSessionKey="py")["result"] == "'before'"
 
 
-def test_a_symbol_is_told_while_the_session_is_busy(live, client):
+def test_a_symbol_is_described_while_the_session_is_busy(live, client):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     began = client.call("evaluate_code", code=code, timeoutMs=1000, replSessionKey="py")
@@ -98,12 +98,12 @@ def test_many_completions_are_cut_and_counted(client):
     assert answer["omitted"] > 3
 
 
-def test_nothing_to_complete_is_an_empty_list(client):
+def test_no_completion_is_an_empty_list(client):
     answer = ask(client, "complete_symbol", prefix="zzz-no-such", replSessionKey="lpy")
     assert (answer["ok"], answer["completions"], answer["count"]) == (True, [], 0)
 
 
-def test_a_macro_is_expanded_once_and_in_full(client):
+def test_a_macro_is_expanded_once_or_fully(client):
     once = ask(client, "macroexpand", code="(when-not a b)", replSessionKey="lpy")
     assert once["expansion"].startswith("(if ")
     threaded = "(-> a (when b))"
@@ -112,17 +112,17 @@ def test_a_macro_is_expanded_once_and_in_full(client):
     assert full["expansion"].startswith("(if ")
 
 
-def test_a_form_that_cannot_be_read_is_refused_with_its_reason(client):
+def test_a_form_that_cannot_be_read_is_refused_with_a_reason(client):
     answer = ask(client, "macroexpand", code="(when a", replSessionKey="lpy")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
 
 
-def test_python_has_no_macros_and_says_so(client):
+def test_macroexpand_is_refused_for_python(client):
     answer = ask(client, "macroexpand", code="1 + 1", replSessionKey="py")
     assert (answer["ok"], answer["reason"], answer["capability"]) == (False, "capability-missing", "macroexpand")
 
 
-def test_a_tool_that_no_repl_can_serve_is_not_listed_and_says_what_would_serve_it(tmp_path):
+def test_a_tool_no_repl_supports_is_not_listed_and_suggests_what_would(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         assert "complete_symbol" in client.tools()
@@ -132,13 +132,13 @@ def test_a_tool_that_no_repl_can_serve_is_not_listed_and_says_what_would_serve_i
         assert answer["hint"]
 
 
-def test_without_a_repl_there_is_nothing_to_ask(tmp_path):
+def test_without_a_repl_no_lookup_tool_is_listed(tmp_path):
     with serving(tmp_path, "--repl", "none") as live, live.client(name="opencode") as client:
         assert not {"symbol_info", "complete_symbol", "macroexpand"} & set(client.tools())
         assert ask(client, "symbol_info", symbol="map")["reason"] == "capability-missing"
 
 
-def test_the_first_call_waits_for_the_repl_that_starts(tmp_path):
+def test_the_first_call_waits_for_the_starting_repl(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert ask(client, "symbol_info", symbol="len")["ok"]
     with serving(tmp_path / "other", "--repl", "python") as live, live.client() as client:
@@ -146,7 +146,7 @@ def test_the_first_call_waits_for_the_repl_that_starts(tmp_path):
         assert client.call("run_tests", timeoutMs=60_000)["ok"]
 
 
-def test_while_the_repl_takes_long_to_start_it_is_said_to_call_again(tmp_path):
+def test_a_call_during_a_slow_start_suggests_calling_again(tmp_path):
     slow = f"{sys.executable} -c 'import time; time.sleep(60)'"
     with serving(tmp_path, "--repl", slow) as live, live.client() as client:
         answer = ask(client, "run_tests", timeoutMs=500)
@@ -165,14 +165,14 @@ def read(client, *parts):
     [("lpy", "shapes.core", "area"), ("lpy", "shapes.core", "/"), ("lpy", "user", "basilisp.core/some?"),
      ("py", "shapes", "area")],
 )  # fmt: skip
-def test_a_symbol_is_a_resource_whose_parts_are_percent_encoded(client, key, namespace, symbol):
+def test_a_symbol_is_a_resource_with_percent_encoded_parts(client, key, namespace, symbol):
     (content,) = read(client, key, namespace, symbol)["result"]["contents"]
     asked = ask(client, "symbol_info", symbol=symbol, namespace=namespace, replSessionKey=key)
     assert asked.pop("ok")
     assert (content["mimeType"], json.loads(content["text"])) == ("application/json", asked)
 
 
-def test_a_symbol_that_is_not_there_is_no_resource(client):
+def test_an_unknown_symbol_is_not_a_resource(client):
     for parts in (("lpy", "user", "no-such"), ("nobody", "user", "map"), ("lpy", "user"), ("py", "user", "a", "b")):
         error = read(client, *parts)["error"]
         assert error["code"] == -32002
@@ -181,14 +181,14 @@ def test_a_symbol_that_is_not_there_is_no_resource(client):
     assert (broken["code"], "percent-encoded" in broken["message"]) == (-32602, True)
 
 
-def test_the_symbol_resource_is_announced_as_a_template(client):
+def test_the_symbol_resource_is_listed_as_a_template(client):
     templates = client.request("resources/templates/list")["result"]["resourceTemplates"]
     uris = [template["uriTemplate"] for template in templates]
     assert "codriver://symbol/{replSessionKey}/{namespace}/{symbol}" in uris
 
 
 @pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp"])
-def test_a_real_repl_tells_its_core_function(tmp_path, name):
+def test_a_real_repl_describes_its_core_functions(tmp_path, name):
     with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         info = ask(client, "symbol_info", symbol="map")

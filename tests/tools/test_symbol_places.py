@@ -1,4 +1,4 @@
-"""`symbol_info` of a class, of a place, and of a library that nobody has imported."""
+"""`symbol_info` for a class, a location, and a library that is not imported."""
 
 import pytest
 
@@ -70,13 +70,13 @@ def test_a_class_lists_its_members_with_parameters_and_lines(client):
     ]
 
 
-def test_a_class_without_documentation_does_not_take_over_a_base_class(client):
+def test_a_class_without_documentation_does_not_inherit_any(client):
     found = about(client, "shop.Bare")
     assert "doc" not in found
     assert "members" not in found
 
 
-def test_a_line_of_a_file_shows_the_function_around_it(client):
+def test_a_file_and_line_find_the_enclosing_function(client):
     for symbol in ("shop.py:37", "@shop.py:37", "shop.py:37 in divide"):
         found = about(client, symbol)
         assert (found["file"], found["line"]) == ("shop.py", 37)
@@ -85,7 +85,7 @@ def test_a_line_of_a_file_shows_the_function_around_it(client):
     assert (refused["reason"], "no line 900" in refused["message"]) == ("unknown-symbol", True)
 
 
-def test_the_number_of_a_frame_shows_the_lines_around_it(client):
+def test_a_frame_number_finds_the_surrounding_lines(client):
     client.call("evaluate_code", code="import shop; shop.divide(1, 0)")
     found = about(client, "0")
     assert found["source"].splitlines()[-1] == ">37     return a / b"
@@ -103,7 +103,7 @@ def test_the_number_of_a_frame_shows_the_lines_around_it(client):
         ("sched.scheduler.cancel", "(self, event)"),
     ],
 )
-def test_a_library_need_not_be_imported_to_be_looked_up(client, symbol, arglist):
+def test_a_library_can_be_looked_up_without_importing_it(client, symbol, arglist):
     loaded = "import sys; 'wave' in sys.modules or 'sched' in sys.modules or 'xml.dom.minidom' in sys.modules"
     assert client.call("evaluate_code", code=loaded)["result"] == "False"
     found = about(client, symbol)
@@ -112,7 +112,7 @@ def test_a_library_need_not_be_imported_to_be_looked_up(client, symbol, arglist)
     assert client.call("evaluate_code", code=loaded)["result"] == "False", "looking it up imports nothing"
 
 
-def test_a_name_that_a_package_takes_from_its_module_is_found_there(client, live):
+def test_a_name_reexported_by_a_package_is_found(client, live):
     package = live.workspace / "shelf"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text("from .books import lend as borrow\nfrom shelf.books import Book\n")
@@ -136,7 +136,7 @@ def test_a_name_that_a_package_takes_from_its_module_is_found_there(client, live
         ("Alias = other = Rule", "Alias.check", "check"),
     ],
 )
-def test_a_name_that_a_module_assigns_is_found_where_it_is_defined(client, live, assignment, symbol, name):
+def test_an_assigned_name_is_found_where_it_is_defined(client, live, assignment, symbol, name):
     (live.workspace / "desk").mkdir(exist_ok=True)
     (live.workspace / "desk" / "__init__.py").touch()
     (live.workspace / "desk" / "rules.py").write_text("def charge(book): pass\n")
@@ -149,7 +149,7 @@ def test_a_name_that_a_module_assigns_is_found_where_it_is_defined(client, live,
 @pytest.mark.parametrize(
     "lines", ["a = b\nb = a\n", "a = a\n", "import loop\na = loop.a\n", "a = 1 + 1\n", "a = f().b\n"]
 )
-def test_names_that_lead_to_no_definition_are_refused(client, live, lines):
+def test_circular_names_are_refused(client, live, lines):
     (live.workspace / "loop.py").write_text(lines)
     assert client.call("symbol_info", symbol="loop.a")["reason"] == "unknown-symbol"
 
@@ -159,7 +159,7 @@ def test_a_name_that_no_file_defines_is_refused(client, symbol):
     assert client.call("symbol_info", symbol=symbol)["reason"] == "unknown-symbol"
 
 
-def test_a_module_that_is_not_imported_shows_members_source_and_patterns_from_its_file(client, live):
+def test_an_unimported_module_has_members_source_and_patterns(client, live):
     package = live.workspace / "store"
     package.mkdir(exist_ok=True)
     (package / "__init__.py").write_text("")

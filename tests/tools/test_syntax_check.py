@@ -1,4 +1,4 @@
-"""Code that cannot be read is refused before anything of it is accepted."""
+"""Code that cannot be parsed is refused before any of it is accepted."""
 
 import sys
 from dataclasses import replace
@@ -27,7 +27,7 @@ def client(live):
         yield connected
 
 
-def test_python_that_does_not_parse_is_refused_and_leaves_no_trace(client):
+def test_unparsable_python_is_refused_and_leaves_no_trace(client):
     before = client.call("repl_output_log", query=EVERYTHING)["result"]
     answer = client.call("evaluate_code", code="ran = 1\nx = (1")
     assert (answer["ok"], answer["reason"]) == (False, "syntax-error")
@@ -40,7 +40,7 @@ def test_python_that_does_not_parse_is_refused_and_leaves_no_trace(client):
     assert client.call("evaluate_code", code="'ran' in dir()")["result"] == "False"
 
 
-def test_a_python_file_that_does_not_parse_is_refused(live, client):
+def test_an_unparsable_python_file_is_refused(live, client):
     (live.workspace / "broken.py").write_text("a = 1\nb = = 2\n")
     answer = client.call("load_file", filePath="broken.py")
     assert (answer["reason"], answer["error"]["line"], answer["error"]["column"]) == ("syntax-error", 2, 5)
@@ -48,17 +48,17 @@ def test_a_python_file_that_does_not_parse_is_refused(live, client):
 
 
 @pytest.mark.parametrize("code", ["import asyncio\nawait asyncio.sleep(0)\n7", "'\\d' and 7", "\n7  # end"])
-def test_python_that_parses_is_evaluated(client, code):
+def test_valid_python_is_evaluated(client, code):
     assert client.call("evaluate_code", code=code)["result"] == "7"
 
 
-def test_a_wrong_session_is_told_before_the_code_is_judged(client):
+def test_an_unknown_session_is_reported_before_the_code_is_parsed(client):
     answer = client.call("evaluate_code", code="(this is no Python", replSessionKey="clj")
     assert (answer["reason"], answer["sessions"]) == ("unknown-session", ["py"])
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "notes.md", "core.clj", ".env", ".env.local", "Procfile"])
-def test_a_file_of_another_language_is_refused_by_its_kind(live, client, name):
+def test_a_file_of_another_language_is_refused(live, client, name):
     (live.workspace / name).write_text("x = 1\n")
     answer = client.call("load_file", filePath=name)
     assert (answer["ok"], answer["reason"]) == (False, "wrong-language")
@@ -76,17 +76,17 @@ def test_a_file_of_another_language_is_refused_by_its_kind(live, client, name):
         ("notes.md", "data is read by code of its own language"),
     ],
 )
-def test_a_file_of_another_language_is_refused_with_the_session_that_it_needs(live, client, name, needed):
+def test_a_refused_file_names_the_session_it_needs(live, client, name, needed):
     (live.workspace / name).write_text("1\n")
     assert client.call("load_file", filePath=name)["hint"] == f"it loads files that end in .py; {needed}"
 
 
-def test_a_file_without_an_ending_may_be_in_any_language(live, client):
+def test_a_file_without_an_extension_can_be_loaded(live, client):
     (live.workspace / "script").write_text("40 + 2\n")
     assert client.call("load_file", filePath="script")["ok"]
 
 
-def test_a_file_without_an_ending_that_names_who_runs_it_is_loaded(live, client):
+def test_a_dotfile_with_a_shebang_is_loaded(live, client):
     (live.workspace / ".startup").write_text("#!/usr/bin/env python3\nstarted = 6 * 7\n")
     assert client.call("load_file", filePath=".startup")["ok"]
     (live.workspace / ".settings").write_text("started = 0\n")
@@ -94,7 +94,7 @@ def test_a_file_without_an_ending_that_names_who_runs_it_is_loaded(live, client)
     assert client.call("evaluate_code", code="started")["result"] == "42"
 
 
-def test_what_only_the_repl_refuses_to_read_is_said_to_have_run_nothing(client):
+def test_a_compile_error_of_the_repl_reports_that_nothing_ran(client):
     answer = client.call("evaluate_code", code="ran = 1\nreturn 2")
     assert (answer["reason"], answer["error"]["phase"]) == ("evaluation-failed", "read")
     assert "nothing was evaluated" in answer["hint"]
@@ -112,21 +112,21 @@ def test_a_repl_with_an_unknown_or_newer_python_parses_for_itself(version):
     check_python(possible_repls(a_state(version), "py"), "x = (1")
 
 
-def test_an_older_python_refuses_what_ours_refuses():
+def test_code_for_an_older_python_is_parsed_by_the_server():
     with refused_as("syntax-error"):
         check_python(possible_repls(a_state("3.8.1"), "py"), "x = (1")
 
 
 @pytest.mark.parametrize("code", ["(" * MAX_PYTHON_CHARACTERS + "1", "-" * 20_000 + "1"])
-def test_code_beyond_the_limits_of_our_parser_is_left_to_the_repl(code):
+def test_code_beyond_the_parser_limits_is_left_to_the_repl(code):
     check_python(possible_repls(a_state("3.8.1"), None), code)
 
 
-def test_code_for_a_lisp_is_not_read_as_python():
+def test_code_for_a_lisp_is_not_parsed_as_python():
     check_python(possible_repls(a_state("3.8.1", "basilisp"), "py"), "(+ 1 2")
 
 
-def test_brackets_are_read_before_an_unknown_session_is_refused():
+def test_brackets_are_checked_before_an_unknown_session_is_refused():
     lisp = a_state("3.8.1", "basilisp")
     assert speaks_lisp(possible_repls(lisp, "nosuch"))
     assert speaks_lisp(possible_repls(lisp, "py/own"))
@@ -148,7 +148,7 @@ IPYTHON = pytest.mark.parametrize(
 
 
 @IPYTHON
-def test_what_only_ipython_reads_is_refused_with_pythons_way(code, way):
+def test_ipython_only_syntax_is_refused_with_a_python_alternative(code, way):
     with refused_as("syntax-error") as raised:
         check_python(possible_repls(a_state("3.8.1"), "py"), code)
     assert way in raised.value.hint
@@ -168,13 +168,13 @@ def newer(request, tmp_path_factory):
 
 
 @IPYTHON
-def test_a_newer_python_than_the_servers_refuses_ipythons_syntax_with_pythons_way_too(newer, code, way):
+def test_a_newer_python_suggests_an_alternative_to_ipython_syntax_too(newer, code, way):
     answer = newer.call("evaluate_code", code=code)
     assert (answer["ok"], answer["reason"]) == (False, "syntax-error")
     assert way in answer["hint"]
     assert answer["hint"].endswith("nothing was evaluated")
 
 
-def test_a_newer_pythons_other_syntax_errors_have_no_hint_of_ipython(newer):
+def test_other_syntax_errors_of_a_newer_python_do_not_mention_ipython(newer):
     assert "IPython" not in str(newer.call("evaluate_code", code="x = (1\n% 2"))
     assert newer.call("evaluate_code", code="(7\n% 4)")["result"] == "3"

@@ -18,14 +18,14 @@ from codriver.tools.acts.test_arguments import TestArguments, command_of, path_o
         ("tests/no_such.py", "tests/no_such.py"),
     ],
 )
-def test_paths_and_modules_are_named_as_pytest_takes_them(tmp_path, given, expected):
+def test_paths_and_modules_are_translated_for_pytest(tmp_path, given, expected):
     for file in ("tests/test_a.py", "src/pkg/deep.py"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).touch()
     assert path_of(given, tmp_path, tmp_path) == expected
 
 
-def test_a_path_of_the_workspace_is_found_from_another_directory(tmp_path):
+def test_a_workspace_path_is_found_from_another_directory(tmp_path):
     (tmp_path / "backend").mkdir()
     (tmp_path / "test_a.py").touch()
     assert path_of("test_a.py::test_b", tmp_path, tmp_path / "backend") == "../test_a.py::test_b"
@@ -56,5 +56,5 @@ def test_the_command_has_options_before_paths(tmp_path, given, command):
         ("django", ["-x", "shop/tests.py::TestB::test_c"], ["--failfast", "shop.tests.TestB.test_c"]),
     ],
 )
-def test_arguments_of_pytest_are_translated_for_other_runners(runner, given, expected):
+def test_pytest_arguments_are_translated_for_other_runners(runner, given, expected):
     assert unittest_arguments(given, runner) == expected

@@ -1,4 +1,4 @@
-"""How runs of Python tests start, in answers: a row for each interpreter, and the command that repeats a run."""
+"""How runs of Python tests start: a row for each interpreter, and the command that repeats a run."""
 
 import subprocess
 import sys
@@ -35,12 +35,12 @@ def test_a_plain_run_is_repeated_by_its_own_command(spec, tmp_path):
     assert repeat_command(report(django), tmp_path) == "/bin/python manage.py test shop"
 
 
-def test_a_run_of_chosen_tests_is_repeated_in_their_order(spec, tmp_path):
+def test_a_run_of_chosen_tests_is_repeated_in_the_same_order(spec, tmp_path):
     chosen = replace(spec, arguments=("-x", "test_a.py", "test_b.py"), chosen=ChosenTests(NAMES[:1], ("test_a.py",)))
     assert repeat_command(report(chosen), tmp_path) == f"/bin/python -m pytest -x {' '.join(NAMES)}"
 
 
-def test_the_command_of_a_copied_process_has_its_hash_seed(tmp_path):
+def test_the_command_for_a_copied_process_sets_its_hash_seed(tmp_path):
     (tmp_path / "test_hash.py").write_text("def test_hash():\n    assert hash('text') == 0\n")
     spec = RunSpec(python=sys.executable, directory=tmp_path, arguments=("test_hash.py",), environment={})
     command = repeat_command(report(spec, seed=7), tmp_path)

@@ -1,4 +1,4 @@
-"""Tests run in REPLs that are no worker of ours: on the JVM, in nbb and Hy."""
+"""Tests that run in REPLs other than Codriver's worker: on the JVM, in nbb and in Hy."""
 
 import pytest
 from live_server import serving, until
@@ -55,7 +55,7 @@ def client(script):
         yield connected
 
 
-def test_files_of_tests_that_are_not_loaded_are_loaded_before_and_told_if_they_fail(script, client):
+def test_unloaded_test_files_are_loaded_first_and_failures_reported(script, client):
     refused = ask(client, fresh=True)
     assert (refused["reason"], refused["message"]) == (
         "capability-missing",
@@ -69,7 +69,7 @@ def test_files_of_tests_that_are_not_loaded_are_loaded_before_and_told_if_they_f
     assert client.call("evaluate_code", code="(+ 1 2)")["result"] == "3"
 
 
-def test_failures_come_first_with_their_place_and_what_ends_later_is_waited_for(script, client):
+def test_failures_come_first_and_async_tests_are_awaited(script, client):
     answer = ask(client, namespace="shop.orders-test", passed=True)
     assert (answer["reason"], counts(answer)) == ("tests-failed", (4, 1, 2, 1))
     broken, *wrong, good = answer["results"]
@@ -86,7 +86,7 @@ def test_failures_come_first_with_their_place_and_what_ends_later_is_waited_for(
     assert {row["file"] for row in answer["results"]} == {str(script.path)}
 
 
-def test_a_report_has_the_time_of_each_test_also_of_those_that_assert_nothing(script, client):
+def test_a_report_has_the_duration_of_each_test_even_without_assertions(script, client):
     answer = ask(client, namespace="shop.orders-test", report=True)
     seconds = {test: took for namespace, test, took in answer["times"] if namespace == "shop.orders-test"}
     assert {"good", "bad", "later"} <= set(seconds) <= {"good", "bad", "broken", "later"}
@@ -101,7 +101,7 @@ def test_fixtures_run_around_the_tests_of_their_namespace(script, client):
     assert seen == "[:open :each :close]"
 
 
-def test_one_test_is_run_and_an_unknown_one_is_refused(client):
+def test_one_test_can_be_run_and_an_unknown_one_is_refused(client):
     answer = ask(client, namespace="shop.orders-test", test="bad")
     assert counts(answer) == (1, 0, 1, 0)
     answer = ask(client, namespace="shop.orders-test", test="nosuch")
@@ -109,7 +109,7 @@ def test_one_test_is_run_and_an_unknown_one_is_refused(client):
     assert "no test nosuch in shop.orders-test" in answer["message"]
 
 
-def test_an_unknown_namespace_is_refused_and_one_without_tests_has_none(client):
+def test_an_unknown_namespace_and_one_without_tests_are_refused(client):
     assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
     assert ask(client, namespace="user")["reason"] == "no-tests"
 
@@ -118,7 +118,7 @@ def test_without_a_namespace_all_loaded_tests_run(client):
     assert counts(ask(client))[0] >= 4
 
 
-def test_a_test_that_never_ends_is_given_up_and_the_next_run_is_sound(script, client):
+def test_an_endless_test_is_abandoned_and_the_next_run_works(script, client):
     assert client.call("evaluate_code", code=ENDLESS[script.name])["ok"]
     try:
         answer = ask(client, namespace="endless", timeoutMs=1000, onTimeout="interrupt")
@@ -128,7 +128,7 @@ def test_a_test_that_never_ends_is_given_up_and_the_next_run_is_sound(script, cl
         client.call("evaluate_code", code=ENDED.format("cljs"))
 
 
-def test_what_people_run_themselves_reports_to_them_afterwards(script, client):
+def test_tests_run_by_hand_still_print_their_report_afterwards(script, client):
     assert ask(client, namespace="shop.orders-test", test="good")["ok"]
     shown = client.call("evaluate_code", code="(cljs.test/run-tests 'shop.orders-test)")
     assert "FAIL in (bad)" in shown["stdout"]
@@ -153,7 +153,7 @@ def hy(tmp_path_factory):
         yield live
 
 
-def test_hy_runs_what_python_runs(hy):
+def test_hy_runs_python_tests(hy):
     with hy.client() as client:
         (hy.workspace / "test_orders.hy").write_text(HY)
         answer = ask(client, namespace="test_orders", timeoutMs=60_000)
@@ -170,7 +170,7 @@ def test_hy_runs_what_python_runs(hy):
         assert ask(client, namespace="test_orders", fresh=True)["reason"] == "capability-missing"
 
 
-def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(hy):
+def test_hy_runs_a_named_file_whether_or_not_it_was_imported(hy):
     with hy.client() as client:
         (hy.workspace / "tests").mkdir()
         (hy.workspace / "tests" / "test_orders.hy").write_text(HY)
@@ -187,7 +187,7 @@ def test_hy_runs_a_file_that_is_named_whether_it_was_imported_before_or_not(hy):
         assert "Traceback" not in missing.get("stdout", ""), missing
 
 
-def test_hy_runs_what_was_evaluated_and_loaded_in_its_session(hy):
+def test_hy_runs_tests_evaluated_or_loaded_in_its_session(hy):
     with hy.client() as client:
         (hy.workspace / "checks.hy").write_text("(defn test-loaded [] (assert (= 1 1)))")
         client.call("load_file", filePath="checks.hy")
@@ -211,7 +211,7 @@ CHECKS = """(ns shop.checks (:require [clojure.test :refer [is]]))
 """
 
 
-def test_on_the_jvm_files_are_paths_also_where_clojure_tells_base_names(tmp_path):
+def test_jvm_failures_have_full_paths_where_clojure_reports_base_names(tmp_path):
     folder = tmp_path / "a folder"
     tests = folder / "workspace" / "test" / "shop"
     tests.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What plain threads of an attached REPL on the JVM print comes with no answer; the first one says where it goes."""
+"""Output of plain threads in an external JVM REPL is in no answer. The first answer says where it goes."""
 
 import pytest
 from live_server import serving, until

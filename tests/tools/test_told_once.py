@@ -1,4 +1,4 @@
-"""Told once: each byte of an evaluation's streams goes to a caller once, and every answer says where it begins."""
+"""Output is reported once: each caller gets each byte of an evaluation's streams once, with its position."""
 
 import json
 
@@ -38,7 +38,7 @@ def end(client, evaluation):
     return told
 
 
-def test_each_answer_tells_what_is_new_and_where_it_begins(client, steps):
+def test_each_answer_has_only_new_output_with_its_position(client, steps):
     evaluation, first = steps
     assert (first["stdout"], first.get("from")) == ("step 0\n", None)
     second = give(client, evaluation)
@@ -49,7 +49,7 @@ def test_each_answer_tells_what_is_new_and_where_it_begins(client, steps):
     }  # fmt: skip
 
 
-def test_the_end_tells_only_what_is_new_and_the_value_each_time(client, steps):
+def test_the_final_answer_has_only_new_output_and_always_the_value(client, steps):
     evaluation, _ = steps
     last = end(client, evaluation)
     assert (last["stdout"], last["result"], last["from"]) == ("over\n", '"value"', 21)
@@ -58,7 +58,7 @@ def test_the_end_tells_only_what_is_new_and_the_value_each_time(client, steps):
     assert "stdout" not in again
 
 
-def test_the_error_of_an_evaluation_comes_in_every_answer_about_it(client):
+def test_the_error_is_in_every_answer_about_its_evaluation(client):
     told = client.call("evaluate_code", code='(println "before") (read-line) (/ 1 0)', detail=False)
     failed = give(client, told["evaluationId"])
     again = look(client, told["evaluationId"])
@@ -67,7 +67,7 @@ def test_the_error_of_an_evaluation_comes_in_every_answer_about_it(client):
     assert again["reason"] == "evaluation-failed"
 
 
-def test_both_streams_say_where_they_begin(client):
+def test_both_streams_have_their_positions(client):
     code = '(dotimes n 2 (println "out") (write "err" "err\\n") (read-line))'
     told = client.call("evaluate_code", code=code, detail=False)
     next_one = give(client, told["evaluationId"])
@@ -76,7 +76,7 @@ def test_both_streams_say_where_they_begin(client):
     give(client, told["evaluationId"])
 
 
-def test_another_connection_is_told_from_the_first_byte(live, client, steps):
+def test_another_connection_gets_output_from_the_first_byte(live, client, steps):
     evaluation, _ = steps
     give(client, evaluation)
     with live.client() as other:
@@ -86,7 +86,7 @@ def test_another_connection_is_told_from_the_first_byte(live, client, steps):
     assert look(client, evaluation)["notes"] == [NOTHING_NEW]
 
 
-def test_callers_that_name_themselves_over_one_connection_are_told_apart(client, steps):
+def test_named_callers_on_one_connection_have_separate_positions(client, steps):
     evaluation, _ = steps
     assert look(client, evaluation, who="ann")["stdout"] == "step 0\n"
     assert look(client, evaluation, who="bob")["stdout"] == "step 0\n"
@@ -94,7 +94,7 @@ def test_callers_that_name_themselves_over_one_connection_are_told_apart(client,
     assert "stdout" not in look(client, evaluation)
 
 
-def test_conversations_that_a_client_names_are_told_apart(client, steps):
+def test_conversations_named_by_a_client_have_separate_positions(client, steps):
     evaluation, _ = steps
 
     def ask(conversation):
@@ -105,7 +105,7 @@ def test_conversations_that_a_client_names_are_told_apart(client, steps):
     assert [ask("one"), ask("two"), ask("one"), ask("two")] == ["step 0\n", "step 0\n", None, None]
 
 
-def test_parts_that_are_asked_for_and_resources_count_for_nothing(client, steps):
+def test_requested_parts_and_resources_do_not_move_the_position(client, steps):
     evaluation, _ = steps
     give(client, evaluation)  # tells the second line
     with_more = {"part": "stdout", "from": 0}
@@ -118,7 +118,7 @@ def test_parts_that_are_asked_for_and_resources_count_for_nothing(client, steps)
     assert give(client, evaluation)["from"] == 14
 
 
-def test_what_a_cancelled_call_would_have_told_comes_with_the_next_answer(client, steps):
+def test_output_for_a_cancelled_call_is_in_the_next_answer(client, steps):
     evaluation, _ = steps
     identity = client.begin_call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
     client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identity}})
@@ -126,7 +126,7 @@ def test_what_a_cancelled_call_would_have_told_comes_with_the_next_answer(client
     assert give(client, evaluation)["stdout"] == "step 1\n"
 
 
-def test_looks_that_are_asked_for_at_once_tell_each_byte_once(live, client):
+def test_concurrent_requests_report_each_byte_once(live, client):
     code = "(dotimes n 40 (println n) (sleep 0.01))"
     told = client.call("evaluate_code", code=code, timeoutMs=100, detail=False)
     said, status = told.get("stdout", ""), told.get("status")
@@ -141,7 +141,7 @@ def test_looks_that_are_asked_for_at_once_tell_each_byte_once(live, client):
     assert said == "".join(f"{n}\n" for n in range(40))
 
 
-def test_head_and_tail_are_of_what_is_new_and_what_lies_between_counts_as_told(client):
+def test_head_and_tail_are_of_new_output_and_the_gap_counts_as_reported(client):
     code = '(println "first") (read-line) (print-lines 3000 "") (read-line)'
     told = client.call("evaluate_code", code=code, detail=False)
     long = give(client, told["evaluationId"])
@@ -158,7 +158,7 @@ def test_head_and_tail_are_of_what_is_new_and_what_lies_between_counts_as_told(c
     give(client, told["evaluationId"])
 
 
-def test_a_flood_is_told_by_a_short_head_and_a_tail_and_a_long_text_by_all_there_is_room_for(client):
+def test_a_flood_is_cut_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
     def shown(count):
         told = client.call("evaluate_code", code=f'(println (repeat "x" {count}))', detail=False)
         return [len(part) for part in told["stdout"].split("\n") if set(part) == {"x"}]
@@ -168,7 +168,7 @@ def test_a_flood_is_told_by_a_short_head_and_a_tail_and_a_long_text_by_all_there
     assert 5000 < head + tail <= 6000
 
 
-def test_of_a_flood_that_goes_on_five_hundred_bytes_are_told_but_what_comes_before_code_reads_is_told_as_any_text(
+def test_later_flood_output_is_limited_to_five_hundred_bytes_except_before_input(
     client,
 ):
     printed = [f'(println (repeat "x" {count}))' for count in (100_000, 5000, 5000, 5000)]
@@ -181,7 +181,7 @@ def test_of_a_flood_that_goes_on_five_hundred_bytes_are_told_but_what_comes_befo
     assert over["from"] == 110_003
 
 
-def test_stacks_are_told_once(client):
+def test_stacks_are_reported_once(client):
     told = client.call("evaluate_code", code="(wait)", timeoutMs=100)
     ended = client.call("interrupt_evaluation", evaluationId=told["evaluationId"])
     assert "stacks" in ended
@@ -189,7 +189,7 @@ def test_stacks_are_told_once(client):
     assert look(client, told["evaluationId"], part="stacks")["text"]
 
 
-def test_what_to_do_while_code_reads_or_runs_is_said_once_to_each_caller(live):
+def test_the_hint_for_running_or_reading_code_is_given_once_per_caller(live):
     with live.client() as client, live.client() as other:
         told = client.call("evaluate_code", code=STEPS.format(2), detail=False)
         assert any(READING in note for note in told["notes"])
@@ -201,7 +201,7 @@ def test_what_to_do_while_code_reads_or_runs_is_said_once_to_each_caller(live):
         end(client, again["evaluationId"])
 
 
-def test_the_same_code_is_compared_with_what_the_same_client_evaluated(live):
+def test_repeated_code_is_compared_within_one_client(live):
     code = "(+ 1200 34)"
     with live.client() as client, live.client() as other:
         client.call("evaluate_code", code=code)
@@ -209,20 +209,20 @@ def test_the_same_code_is_compared_with_what_the_same_client_evaluated(live):
         assert any("same result" in note for note in client.call("evaluate_code", code=code)["notes"])
 
 
-def test_the_command_line_is_told_all_each_time(live):
+def test_the_command_line_gets_all_output_each_time(live):
     with live.client(name="codriver-cli") as command:
         told = command.call("evaluate_code", code='(println "all") (read-line) (println "of it")')
         assert command.call("send_input", evaluationId=told["evaluationId"], text="")["stdout"] == "all\nof it\n"
         assert look(command, told["evaluationId"])["stdout"] == "all\nof it\n"
 
 
-def test_a_wait_may_be_as_short_as_a_tenth_of_a_second(client):
+def test_the_minimum_wait_is_a_tenth_of_a_second(client):
     told = client.call("evaluate_code", code="(sleep 0.5)", timeoutMs=100)
     assert told["status"] == "running"
     assert client.call("evaluate_code", code="1", timeoutMs=99)["reason"] == "bad-arguments"
 
 
-def test_a_query_says_what_has_left_the_log(tmp_path):
+def test_a_query_notes_what_was_evicted_from_the_log(tmp_path):
     every_line = "[:find ?l :where [?e :output/line ?l]]"
     with serving(tmp_path, settings={"log_max_entities": 10}) as live, live.client() as client:
         assert "notes" not in client.call("repl_output_log", query=every_line)
@@ -239,7 +239,7 @@ def test_a_query_says_what_has_left_the_log(tmp_path):
         assert "notes" not in client.call("repl_output_log", category=["evaluatedCode"], limit=2)
 
 
-def test_an_answer_that_goes_on_from_one_before_has_its_text_and_sixty_bytes(client):
+def test_a_continued_answer_adds_at_most_sixty_bytes(client):
     told = client.call("evaluate_code", code=STEPS.format(30), detail=False)
     read = 0
     for _ in range(29):
@@ -253,7 +253,7 @@ def test_an_answer_that_goes_on_from_one_before_has_its_text_and_sixty_bytes(cli
     end(client, told["evaluationId"])
 
 
-def test_nine_looks_at_a_loop_of_ninety_lines_read_four_thousand_bytes(client):
+def test_nine_requests_for_a_printing_loop_stay_within_four_kilobytes(client):
     code = '(dotimes n 90 (println (str "line number " n " of the loop here")) (sleep 0.01)) (read-line)'
     begun = client.begin_call("evaluate_code", code=code, timeoutMs=100, detail=False)
     texts = [client.answer(begun)["result"]["content"][0]["text"]]
@@ -266,14 +266,14 @@ def test_nine_looks_at_a_loop_of_ninety_lines_read_four_thousand_bytes(client):
     assert sum(map(len, texts)) <= 4000
 
 
-def test_of_many_callers_who_was_told_longest_ago_begins_again():
+def test_the_least_recently_served_caller_is_evicted():
     told = ReportedPositions()
     for caller in range(MOST_CALLERS + 1):
         told.move(caller, {"stdout": 5})
     assert (dict(told.of(0)), dict(told.of(1))) == ({}, {"stdout": 5})
 
 
-def test_no_place_moves_back():
+def test_positions_never_move_back():
     told = ReportedPositions()
     told.move("ann", {"stdout": 5})
     told.move("ann", {"stdout": 3, "stderr": 2})

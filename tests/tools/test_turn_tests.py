@@ -57,21 +57,21 @@ def test_tests_are_named_after_the_file_or_its_package(tmp_path, changed, files,
         (("tests/core_test.clj", "shop.core-test"), {}, ["shop.core-test"]),
     ],
 )
-def test_tests_in_lisp_are_named_after_the_namespace_or_the_file_each_once(tmp_path, changed, files, names):
+def test_lisp_tests_are_named_after_the_namespace_or_the_file(tmp_path, changed, files, names):
     for file, namespace in (changed, *files.items()):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text(f"(ns {namespace})\n\n(deftest one (is true))\n")
     assert [name for _, name in targets_of(tmp_path, [tmp_path / changed[0]])] == names
 
 
-def test_a_test_file_in_lisp_whose_tests_a_reader_does_not_find_goes_by_its_namespace(tmp_path):
+def test_an_unrecognized_lisp_test_file_runs_by_its_namespace(tmp_path):
     file = tmp_path / "test_core.lpy"
     file.write_text("(ns tests.test-core (:require [basilisp.test :as t]))\n\n(t/deftest one (t/is true))\n")
     assert targets_of(tmp_path, [file]) == ((file, "tests.test-core"),)
 
 
 @pytest.mark.parametrize(("source", "test"), [("cljc", "clj"), ("clj", "cljc"), ("clj", "clj")])
-def test_a_test_that_requires_a_changed_namespace_is_found_in_each_file_type_of_its_dialect(tmp_path, source, test):
+def test_tests_that_require_a_changed_namespace_are_found_in_all_file_types(tmp_path, source, test):
     changed, file = tmp_path / f"src/b/core.{source}", tmp_path / f"test/b/more_test.{test}"
     named = tmp_path / f"test/b/core_test.{test}"
     for path, text in (

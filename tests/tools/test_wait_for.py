@@ -1,4 +1,4 @@
-"""`wait_for`: it ends with the rows that are new, or says plainly that there were none."""
+"""`wait_for`: it returns new rows, or says that there were none."""
 
 from types import SimpleNamespace
 
@@ -32,7 +32,7 @@ def settled(client, identity):
     return client.answer(identity)["result"]["structuredContent"]
 
 
-def test_a_wait_ends_with_the_new_rows_alone(client, other):
+def test_a_wait_returns_only_new_rows(client, other):
     other.call("evaluate_code", code='"before"')
     waiting = client.begin_call("wait_for", query=RESULTS, timeoutMs=60_000)
     running = until(lambda: open_requests(other, "waiter"), "the wait to begin")
@@ -50,7 +50,7 @@ def open_requests(client, name):
     return sum(row["openRequests"] for row in rows if row["name"] == name)
 
 
-def test_what_came_since_a_line_ends_a_wait_at_once(client):
+def test_rows_since_a_given_line_end_a_wait_immediately(client):
     line = last_line(client)
     client.call("evaluate_code", code='"missed"')
     answer = client.call("wait_for", query=RESULTS, since=line, timeoutMs=0)
@@ -59,14 +59,14 @@ def test_what_came_since_a_line_ends_a_wait_at_once(client):
     assert (again["status"], again["result"]) == ("timed-out", [])
 
 
-def test_a_wait_in_vain_says_so_plainly_and_where_to_go_on(client):
+def test_a_wait_without_rows_says_so_and_where_to_continue(client):
     answer = client.call("wait_for", query=BY, inputs=["nobody"], timeoutMs=50)
     assert (answer["ok"], answer["status"], answer["count"]) == (True, "timed-out", 0)
     assert any(f"since: {answer['lastLine']}" in note for note in answer["notes"])
     assert answer["waitedMs"] >= 50
 
 
-def test_lines_that_make_no_row_do_not_end_a_wait(client, other):
+def test_lines_without_matching_rows_do_not_end_a_wait(client, other):
     waiting = client.begin_call("wait_for", query=BY, inputs=["third"], since=last_line(other), timeoutMs=60_000)
     until(lambda: open_requests(other, "waiter"), "the wait to begin")
     for number in range(5):
@@ -75,7 +75,7 @@ def test_lines_that_make_no_row_do_not_end_a_wait(client, other):
     assert settled(client, waiting)["result"][0][1] == '"signal"'
 
 
-def test_output_is_seen_while_its_evaluation_still_runs(live, client, other):
+def test_output_is_visible_while_its_evaluation_runs(live, client, other):
     gate = live.workspace / "gate"
     code = f'(println "ready") (await-file "{gate.as_posix()}")'
     running = other.call("evaluate_code", code=code, timeoutMs=1000)
@@ -101,7 +101,7 @@ def test_a_changed_aggregate_is_a_new_row(client):
     assert answer["result"] == [answer["lastLine"]]
 
 
-def test_the_newest_of_many_new_rows_are_given_and_the_cut_is_said(client):
+def test_the_newest_of_many_rows_are_returned_and_marked_as_cut(client):
     line = last_line(client)
     for number in range(4):
         client.call("evaluate_code", code=f"{number}")
@@ -109,12 +109,12 @@ def test_the_newest_of_many_new_rows_are_given_and_the_cut_is_said(client):
     assert ([row[1] for row in answer["result"]], answer["cut"]) == (["2", "3"], "rows")
 
 
-def test_a_query_that_is_none_is_refused_at_once(client):
+def test_an_invalid_query_is_refused_immediately(client):
     answer = client.call("wait_for", query="[:find", timeoutMs=60_000)
     assert (answer["ok"], answer["reason"]) == (False, "bad-query")
 
 
-def test_a_query_whose_answer_is_cut_is_refused_as_its_new_rows_cannot_be_told(client):
+def test_a_query_with_a_cut_answer_cannot_be_waited_for(client):
     for _ in range(60):
         client.call("evaluate_code", code="1")
     query = "[:find ?a ?b ?c :where [?x :output/line ?a] [?y :output/line ?b] [?z :output/line ?c]]"
@@ -123,7 +123,7 @@ def test_a_query_whose_answer_is_cut_is_refused_as_its_new_rows_cannot_be_told(c
     assert "cannot recognise new rows" in answer["message"]
 
 
-def test_a_client_that_asked_is_told_of_progress(client, other):
+def test_a_client_that_requested_progress_gets_it(client, other):
     params = {
         "name": "wait_for",
         "arguments": {"query": BY, "inputs": ["latecomer"], "timeoutMs": 600_000},
@@ -137,7 +137,7 @@ def test_a_client_that_asked_is_told_of_progress(client, other):
     assert settled(client, waiting)["status"] == "found"
 
 
-def test_a_cancelled_wait_is_over_and_its_client_is_served_on(client, other):
+def test_a_cancelled_wait_ends_and_the_client_is_still_served(client, other):
     waiting = client.begin_call("wait_for", query=BY, inputs=["nobody"], timeoutMs=600_000)
     until(lambda: open_requests(other, "waiter"), "the wait to begin")
     client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
@@ -152,7 +152,7 @@ def test_a_wait_ends_when_its_client_leaves(live, other):
     until(lambda: all(row["name"] != "leaver" for row in other.call("server_health")["clients"]), "it to be gone")
 
 
-def test_ten_waits_end_by_one_line(live, other):
+def test_one_line_ends_ten_waits(live, other):
     waiters = [live.client(name=f"waiter-{number}") for number in range(10)]
     calls = [each.begin_call("wait_for", query=BY, inputs=["herald"], timeoutMs=60_000) for each in waiters]
     for number in range(10):
@@ -163,7 +163,7 @@ def test_ten_waits_end_by_one_line(live, other):
         each.close()
 
 
-def test_lines_that_left_the_log_unseen_are_named(tmp_path):
+def test_evicted_lines_are_reported_as_a_gap(tmp_path):
     with tools_in_memory.serving(tmp_path, settings={"log_max_entities": 10}) as live, live.client() as client:
         line = last_line(client)
         for _ in range(20):
@@ -174,7 +174,7 @@ def test_lines_that_left_the_log_unseen_are_named(tmp_path):
         assert client.call("wait_for", query=RESULTS, since=answer["lastLine"], timeoutMs=0)["gap"] is False
 
 
-def test_a_server_that_stops_answers_its_waits(tmp_path):
+def test_a_stopping_server_answers_pending_waits(tmp_path):
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         waiting = client.begin_call("wait_for", query=BY, inputs=["nobody"], timeoutMs=600_000)
         with live.client() as other:
@@ -183,7 +183,7 @@ def test_a_server_that_stops_answers_its_waits(tmp_path):
         assert settled(client, waiting)["status"] == "server-stopping"
 
 
-def test_waits_one_after_the_other_miss_nothing_and_tell_nothing_twice(live, client, other):
+def test_consecutive_waits_miss_nothing_and_repeat_nothing(live, client, other):
     since = last_line(client)
     code = "(dotimes number 60 (println number) (sleep (/ number 5000)))"
     running = other.begin_call("evaluate_code", code=code)
@@ -220,7 +220,7 @@ class Counted:
 
 
 @pytest.mark.anyio
-async def test_a_quiet_log_is_not_asked_again_and_a_burst_is_asked_about_once():
+async def test_a_quiet_log_is_not_queried_again_and_a_burst_is_queried_once():
     counted = Counted()
     query = '[:find ?l :where [?e :output/category "evaluationResults"] [?e :output/line ?l]]'
     arguments = WaitArguments.model_validate({"query": query, "timeoutMs": 60_000})

@@ -1,4 +1,4 @@
-"""An application's events, pushed into the log and waited for: in the embedded Python, and in a web application."""
+"""Application events, pushed into the log and waited for: in the embedded Python and in a web application."""
 
 import json
 import re
@@ -82,7 +82,7 @@ def watching(client):
         assert client.call("watch_app", stop=line.split()[0])["existed"] is True
 
 
-def test_an_event_wakes_whoever_waits_for_it_and_is_in_no_evaluation(watching, other):
+def test_an_event_ends_a_wait_and_belongs_to_no_evaluation(watching, other):
     watch = begin(watching, "error")
     waiting = other.begin_call("wait_for", query=watch["query"], since=watch["since"])
     code = "seam.emit('fx', 'quiet'); seam.emit('error', 'ValueError', message='no stock')"
@@ -93,7 +93,7 @@ def test_an_event_wakes_whoever_waits_for_it_and_is_in_no_evaluation(watching, o
     assert re.fullmatch(r"\d+ error ValueError by=\S+/\S+ message=no stock", text)
 
 
-def test_the_events_of_a_change_are_joined_with_the_evaluation_that_made_it(watching):
+def test_events_of_a_change_can_be_joined_with_their_evaluation(watching):
     code = "box = {'n': 0}\ndef put(event): box.update(n=event[1])\n"
     watching.call("evaluate_code", code=code + "seam.frame('box', lambda: box, dispatch=put, snapshot='deepcopy')")
     watch = begin(watching, "trace")
@@ -106,7 +106,7 @@ def test_the_events_of_a_change_are_joined_with_the_evaluation_that_made_it(watc
     assert watching.call("repl_output_log", query=query, inputs=["bob"])["result"] == []
 
 
-def test_an_event_that_two_streams_bring_is_told_once(watching, other):
+def test_an_event_in_two_streams_is_logged_once(watching, other):
     watch = begin(watching, "error")
     begin(other, "trace")
     watching.call("evaluate_code", code="seam.emit('error', 'Twice'); seam.emit('fx', 'after')")
@@ -116,7 +116,7 @@ def test_an_event_that_two_streams_bring_is_told_once(watching, other):
     assert sum(" Twice" in line for line in lines(watching)) == 1
 
 
-def test_lines_of_events_are_no_gap_in_the_log_and_no_lines_of_it(watching):
+def test_event_lines_are_no_gap_in_the_log(watching):
     watch = begin(watching, "trace")
     watching.call("evaluate_code", code="seam.emit('fx', 'between')")
     [line, _] = watching.call("wait_for", query=watch["query"], since=watch["since"])["result"][0]
@@ -126,7 +126,7 @@ def test_lines_of_events_are_no_gap_in_the_log_and_no_lines_of_it(watching):
     assert (log["gap"], log["entities"][-1]["text"]) == (False, "'after'")
 
 
-def test_the_streams_are_listed_with_whose_they_are_and_end_when_told(watching):
+def test_streams_are_listed_with_their_owners_and_can_be_stopped(watching):
     watch = begin(watching, "fx", filter={"operation": "db/write"}, who="ann")
     watching.call("evaluate_code", code="seam.emit('fx', 'db/write'); seam.emit('fx', 'other')")
     assert gained(watching, watch)
@@ -145,26 +145,26 @@ def test_the_streams_are_listed_with_whose_they_are_and_end_when_told(watching):
         ({"topic": "nonsense"}, "bad-arguments"),
     ],
 )
-def test_what_cannot_be_watched_is_refused(watching, arguments, reason):
+def test_an_invalid_subscription_is_refused(watching, arguments, reason):
     assert watching.call("watch_app", **arguments)["reason"] == reason
     assert watching.call("watch_app")["count"] == 0
 
 
-def test_a_filter_that_fails_is_told_where_the_streams_are_listed(watching):
+def test_a_failing_filter_is_reported_in_the_list_of_streams(watching):
     begin(watching, "fx", filter={"since": "yesterday"})
     watching.call("evaluate_code", code="seam.emit('fx', 'a')")
     [line] = watching.call("watch_app")["lines"]
     assert "0 sent, 0 dropped, 1 conditions failed: TypeError: " in line
 
 
-def test_an_eleventh_stream_is_refused_with_those_that_could_end(watching):
+def test_an_eleventh_stream_is_refused_with_streams_to_stop(watching):
     begun = [begin(watching, "fx")["subId"] for _ in range(10)]
     refused = watching.call("watch_app", topic="fx")
     assert refused["reason"] == "too-many-subscriptions"
     assert begun[0] in refused["hint"]
 
 
-def test_a_flood_pushes_no_evaluation_out_of_the_log_and_is_counted(watching):
+def test_a_flood_of_events_evicts_no_evaluation_and_is_counted(watching):
     watching.call("evaluate_code", code="'the oldest'", who="first")
     before = watching.call("repl_output_log", by="first")["result"]
     begin(watching, "fx")
@@ -183,7 +183,7 @@ def test_a_flood_pushes_no_evaluation_out_of_the_log_and_is_counted(watching):
     assert watching.call("repl_output_log", by="first")["result"] == before
 
 
-def test_the_streams_of_a_client_go_with_it(live, watching):
+def test_the_streams_of_a_client_end_when_it_leaves(live, watching):
     with live.client(name="short-lived") as short:
         begin(short, "trace")
         assert watching.call("watch_app")["count"] == 1
@@ -192,7 +192,7 @@ def test_the_streams_of_a_client_go_with_it(live, watching):
     assert watching.call("watch_app")["count"] == 0
 
 
-def test_a_restarted_repl_has_no_stream_and_says_so_of_an_old_one(tmp_path):
+def test_a_restarted_repl_has_no_streams_and_old_ones_are_unknown(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         first = client.call("evaluate_code", code=IN_REPL)
         watch = begin(client, "error")
@@ -243,7 +243,7 @@ def web(tmp_path):
         assert shop.end() == "", "nothing of it is on the application's own output"
 
 
-def test_a_failing_request_wakes_another_client_and_nothing_was_evaluated(web):
+def test_a_failing_request_ends_a_wait_without_any_evaluation(web):
     shop, live, client = web
     watch = begin(client, "error")
     before = client.call("server_health")["evaluations"]
@@ -285,7 +285,7 @@ def test_requests_are_served_while_everything_is_streamed(web):
     assert gained(client, watch)
 
 
-def test_a_request_is_captured_in_an_application_that_runs_and_its_code_is_nobodys_edit(web):
+def test_capturing_a_request_does_not_count_as_a_code_change(web):
     shop, _, client = web
     line = 1 + next(place for place, line in enumerate(APP.splitlines()) if 'state["hits"] += 1' in line)
     calls = begin(client, "calls", filter={"of": "__main__:Shop.do_GET", "when": "self.path == '/fail'"})
@@ -319,7 +319,7 @@ def pay(order, card):
 """
 
 
-def test_calls_of_a_function_that_knows_nothing_of_it_wake_whoever_waits_for_them(watching, other):
+def test_captured_calls_of_a_plain_function_end_a_wait(watching, other):
     watching.call("evaluate_code", code=CALLED)
     watch = begin(watching, "calls", filter={"of": "__main__:pay", "when": "order.total > 100", "hits": 2}, who="ann")
     assert watch["lines"] == [line for line in watch["lines"] if line.startswith("pay at ") and "until 2 hits" in line]
@@ -340,13 +340,13 @@ def test_calls_of_a_function_that_knows_nothing_of_it_wake_whoever_waits_for_the
     assert not any("total=300" in line for line in lines(watching))
 
 
-def test_a_capture_of_what_is_not_there_is_refused_with_the_reason(watching):
+def test_capturing_an_unknown_function_is_refused_with_a_reason(watching):
     answer = watching.call("watch_app", topic="calls", filter={"of": "__main__:no_such"})
     assert (answer["ok"], answer["reason"]) == (False, "path-not-found")
     assert "no_such" in answer["hint"]
 
 
-def test_a_function_that_is_defined_anew_is_said_to_be_another(watching):
+def test_a_redefined_function_is_reported_as_no_longer_captured(watching):
     watching.call("evaluate_code", code=CALLED)
     begin(watching, "calls", filter={"of": "__main__:pay", "when": "order.total.cents > 1"})
     watching.call("evaluate_code", code="pay(Order(2), 'x')")
@@ -367,7 +367,7 @@ LISP = """
 
 
 @pytest.mark.slow
-def test_calls_of_functions_in_lisp_are_told_in_its_notation(tmp_path):
+def test_captured_lisp_calls_are_written_in_lisp_notation(tmp_path):
     with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
         assert client.call("evaluate_code", code=LISP)["ok"]
@@ -398,7 +398,7 @@ def following(live, **asked):
 
 
 @pytest.mark.slow
-def test_a_command_that_begins_a_stream_says_that_it_has_ended_or_follows_it(live, watching):
+def test_a_command_that_starts_a_stream_reports_its_end_or_follows_it(live, watching):
     done = live.run("call", "watch_app", '{"topic": "error"}')
     assert done.returncode == 0
     assert "the stream has ended with this command: --follow stays" in done.stderr

@@ -1,4 +1,4 @@
-"""Where loaded code differs from its files, and what of a former load lives on, as agents are told of it."""
+"""Drift as agents see it: where loaded Python code differs from its files, and which old objects survive."""
 
 import json
 
@@ -38,11 +38,11 @@ def own_modules(live, client):
     client.call("evaluate_code", code=f"import gc, sys\n{restored}\ngc.collect()")
 
 
-def test_nothing_is_told_where_nothing_differs(client):
+def test_no_differences_are_reported_if_there_are_none(client):
     assert ask(client) == []
 
 
-def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live, client, own_modules):
+def test_edits_redefinitions_and_old_objects_are_reported_with_their_caller(live, client, own_modules):
     low, high = own_modules
     write(live, **{low: LOW.replace("x * 2", "x * 3") + "def new(): pass\n"})
     assert ask(client) == [f"{low}: edited in the file since the load: rate; only in the file: new"]
@@ -56,14 +56,14 @@ def test_an_edit_a_redefinition_and_an_old_object_are_told_with_who_did_it(live,
     client.call("evaluate_code", code="del kept")
 
 
-def test_a_load_that_prints_nothing_is_not_said_to_be_the_same(live, client):
+def test_a_silent_load_is_not_noted_as_the_same_result(live, client):
     (live.workspace / "quiet.py").write_text("x = 1\n")
     assert client.call("load_file", filePath="quiet.py")["notes"] == []
     nothing = "quiet has not changed since its load, so nothing ran; whole: true runs it"
     assert client.call("load_file", filePath="quiet.py")["notes"] == [nothing]
 
 
-def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):
+def test_a_load_updates_references_in_other_modules_and_says_so(live, client, own_modules):
     low, high = own_modules
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
     assert "notes" not in load(client, low, detail=False), "the functions that live have the new code"
@@ -79,7 +79,7 @@ def test_a_load_renews_what_others_hold_and_says_so(live, client, own_modules):
     assert not any("renewed" in note for note in load(client, high)["notes"])
 
 
-def test_what_a_load_cannot_renew_is_told_with_it(live, client, own_modules):
+def test_objects_that_a_load_cannot_update_are_reported(live, client, own_modules):
     low, _ = own_modules
     slotted = LOW.replace("class Shape: pass", "class Shape: __slots__ = ('a',)")
     write(live, **{low: slotted})
@@ -91,7 +91,7 @@ def test_what_a_load_cannot_renew_is_told_with_it(live, client, own_modules):
     client.call("evaluate_code", code="del slotted_made")
 
 
-def test_an_edit_names_the_objects_that_it_leaves_behind_and_who_holds_them(live, client, own_modules):
+def test_an_edit_names_old_objects_and_what_refers_to_them(live, client, own_modules):
     low, high = own_modules
     slotted = LOW.replace("class Shape: pass", "class Shape: __slots__ = ('a',)")
     write(live, **{low: slotted})
@@ -110,7 +110,7 @@ def test_an_edit_names_the_objects_that_it_leaves_behind_and_who_holds_them(live
     client.call("evaluate_code", code=f"del {high}.store, desk, Desk")
 
 
-def test_a_removed_function_that_a_registry_holds_is_not_called_removed(live, client):
+def test_a_deleted_function_still_in_a_registry_is_not_reported_as_removed(live, client):
     text = "def keep(f): return f\n@keep\ndef one(): pass\ndef two(): pass\n"
     write(live, registry=text)
     load(client, "registry")
@@ -122,7 +122,7 @@ def test_a_removed_function_that_a_registry_holds_is_not_called_removed(live, cl
     client.call("evaluate_code", code="del own")
 
 
-def test_an_edit_names_what_it_could_not_renew(live, client):
+def test_an_edit_names_values_it_could_not_update(live, client):
     text = "import sys\nLIMIT = 3\nsys.stderr.write(str(LIMIT))\n"
     write(live, unrenewed=text)
     load(client, "unrenewed")
@@ -132,7 +132,7 @@ def test_an_edit_names_what_it_could_not_renew(live, client):
     assert note.startswith("not updated: unrenewed.sys.stderr.write(str(LIMIT)), line 3: ")
 
 
-def test_a_module_and_its_importers_run_as_a_whole_and_what_lives_on_is_named(live, client):
+def test_a_module_and_its_importers_reload_and_old_objects_are_named(live, client):
     write(
         live,
         whole_low="TABLE = {'a': 1}\nclass Shape: __slots__ = ('a',)\n",
@@ -154,7 +154,7 @@ def test_a_module_and_its_importers_run_as_a_whole_and_what_lives_on_is_named(li
     client.call("evaluate_code", code="del kept, shape")
 
 
-def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
+def test_a_renamed_function_fails_the_tests_that_import_it(live, client, own_modules):
     low, high = own_modules
     write(live, test_rate=f"from {low} import rate\ndef test_rate(): assert rate(1) == 2\n")
     assert client.call("run_tests", namespace="test_rate.py", timeoutMs=60_000)["ok"]
@@ -167,7 +167,7 @@ def test_a_renamed_function_does_not_stay_green(live, client, own_modules):
     assert ask(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})", lost]
 
 
-def test_the_command_tells_the_same_and_ends_with_a_status(live, client, own_modules):
+def test_the_drift_command_reports_the_same_with_an_exit_status(live, client, own_modules):
     low, _ = own_modules
     same = live.run("drift")
     assert (same.returncode, same.stdout, same.stderr) == (0, "what is loaded is what the files say\n", "")
@@ -181,7 +181,7 @@ def test_the_command_tells_the_same_and_ends_with_a_status(live, client, own_mod
     assert "there is no REPL session 'nobody'" in wrong.stderr
 
 
-def test_a_value_that_another_module_computed_from_an_edited_one_is_reported_beside_a_fresh_import(live, client):
+def test_a_value_computed_from_an_edited_module_is_reported_with_fresh(live, client):
     """The kind of value that no load renews: it went through code that runs at import and leaves no trace of it."""
     write(live, fresh_low="LIMIT = 3\n", fresh_high="import fresh_low\nDOUBLE = eval('fresh_low.LIMIT * 2')\n")
     load(client, "fresh_low", "fresh_high")

@@ -1,4 +1,4 @@
-"""Where loaded Lisp differs from its files, and what lives on of a former load, as agents are told of it."""
+"""Drift as agents see it in Lisp: where loaded code differs from its files, and which old objects survive."""
 
 import json
 import re
@@ -82,7 +82,7 @@ def ask(client):
     return answer["differences"]
 
 
-def test_edits_and_redefinitions_are_told_with_who_did_it_and_a_load_ends_them(live, client):
+def test_edits_and_redefinitions_are_reported_with_their_caller_until_a_load(live, client):
     assert ask(client) == []
     path(live, "low").write_text(LOW.replace("(* x", "; why\n (+ x").replace("rate 2", "rate  2") + "(defn new [])\n")
     assert ask(client) == ["shop.low: edited in the file since the load: cost; only in the file: new"]
@@ -104,7 +104,7 @@ def test_edits_and_redefinitions_are_told_with_who_did_it_and_a_load_ends_them(l
     assert json.loads(other.stdout)["differences"] == ["shop.low: edited in the file since the load: rate"]
 
 
-def test_what_a_load_does_not_renew_is_told_with_it_and_with_a_run_of_tests(live, client):
+def test_definitions_that_a_load_keeps_are_reported_with_it_and_with_test_runs(live, client):
     edited = LOW.replace("limit 10", "limit 11").replace("price :kind", "price :sort")
     notes = load(live, client, "low", edited)
     kept = [
@@ -126,7 +126,7 @@ def test_what_a_load_does_not_renew_is_told_with_it_and_with_a_run_of_tests(live
     assert set(run["notes"]) == {*kept, *price}
 
 
-def test_types_of_a_former_load_and_what_holds_them_are_told(live, client):
+def test_old_types_and_what_refers_to_them_are_reported(live, client):
     notes = load(live, client, "low")
     told = {
         f"shop.high/Circle is still the old {CIRCLE[live.kind]}: load shop.high as well",
@@ -142,7 +142,7 @@ def test_types_of_a_former_load_and_what_holds_them_are_told(live, client):
     assert not told & set(ask(client))
 
 
-def test_dependents_are_loaded_in_order_and_what_the_file_has_no_more_is_taken_out_where_asked(live, client):
+def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live, client):
     top = "(ns shop.top (:require [shop.high :as high]))\n(defn all [] (high/total 2))\n"
     load(live, client, "top", top)
     path(live, "low").write_text(LOW.replace("(def rate 2)\n(defn cost [x] (* x rate))", "(defn cost [x] (* x 7))"))
@@ -165,7 +165,7 @@ def test_dependents_are_loaded_in_order_and_what_the_file_has_no_more_is_taken_o
 EVALUATED = """[:find [(pull ?e [:output/text]) ...] :where [?e :output/category "evaluatedCode"]]"""
 
 
-def test_a_dependent_that_does_not_load_ends_it_and_is_the_answer(live, client):
+def test_a_dependent_that_fails_to_load_is_the_answer(live, client):
     path(live, "high").write_text(HIGH[live.kind] + "(no-such-function)\n")
     answer = client.call("load_file", filePath=str(path(live, "low")), dependents=True)
     assert answer["reason"] == "evaluation-failed"
@@ -173,7 +173,7 @@ def test_a_dependent_that_does_not_load_ends_it_and_is_the_answer(live, client):
     assert "shop.high did not load" in answer["notes"]
 
 
-def test_a_file_that_evaluated_code_loads_is_known_as_it_was_loaded(live, client):
+def test_a_file_loaded_by_evaluated_code_counts_as_loaded(live, client):
     file = path(live, "other")
     file.write_text("(ns shop.other)\n(def a 1)\n(def b 2)\n")
     # The clock of files may be behind by a tick.
@@ -223,7 +223,7 @@ def asked(live, client):
     file.unlink()
 
 
-def test_a_require_that_loads_again_counts_as_a_load(live, client, asked):
+def test_a_require_with_reload_counts_as_a_load(live, client, asked):
     asked.write_text(asked.read_text().replace("* 2 x", "* 3 x"))
     assert "shop.asked: edited in the file since the load: price" in ask(client)
     until(lambda: time.time_ns() > asked.stat().st_mtime_ns + 100_000_000, "the next tick")
@@ -234,7 +234,7 @@ def test_a_require_that_loads_again_counts_as_a_load(live, client, asked):
     assert "shop.asked: edited in the file since the load: other" in ask(client)
 
 
-def test_who_redefined_what_came_by_require_is_told_to_who_uses_it(live, client, other, asked):
+def test_a_user_of_a_required_namespace_is_told_who_redefined_it(live, client, other, asked):
     client.call("evaluate_code", code="0", who="bob")
     require(live, other, "(require '[shop.asked :as a] :reload)", who="ann")
     client.call("evaluate_code", code="(defn price [x] 7)", namespace="shop.asked", who="bob")
@@ -252,7 +252,7 @@ def of_modules(client):
     return [line for line in ask(client) if line.startswith("shop.") and "/" not in line.partition(": ")[0]]
 
 
-def test_what_the_repl_rebinds_adds_to_and_takes_out_is_told_with_who_did_it(live, client):
+def test_rebound_added_and_removed_names_are_reported_with_their_caller(live, client):
     assert of_modules(client) == []
     evaluated = [
         client.call("evaluate_code", code=code, namespace="shop.low", who="bob")["evaluationId"]
@@ -263,7 +263,7 @@ def test_what_the_repl_rebinds_adds_to_and_takes_out_is_told_with_who_did_it(liv
     assert f"only in the REPL: price :pen (bob, {evaluated[1]}, " in line
 
 
-def test_former_functions_are_found_where_they_are_held(live, client):
+def test_old_functions_are_found_where_they_are_referenced(live, client):
     held = "(ns shop.held (:require [shop.low :as low]))\n(def one low/cost)\n(def many {:a [low/cost]})\n"
     load(live, client, "held", held + "(def made (comp low/cost inc))\n(def kept (atom low/cost))\n(defn other [] 1)\n")
     try:
@@ -278,7 +278,7 @@ def test_former_functions_are_found_where_they_are_held(live, client):
         client.call("evaluate_code", code="(remove-ns 'shop.held)")
 
 
-def test_a_file_that_is_gone_or_does_not_read_is_told(live, client):
+def test_a_deleted_or_unparsable_file_is_reported(live, client):
     path(live, "high").write_text("(ns shop.high\n(defn total [x]")
     assert of_modules(client) == [f"shop.high: no longer parses: high.{ENDING[live.kind]}"]
     path(live, "high").unlink()
@@ -288,7 +288,7 @@ def test_a_file_that_is_gone_or_does_not_read_is_told(live, client):
 USED = "shop.low was edited since its load (cost): load_file it"
 
 
-def test_code_that_uses_what_was_edited_on_disk_is_told_so_once(live, client):
+def test_code_that_uses_an_edited_definition_is_noted_once(live, client):
     assert of_modules(client) == []
     path(live, "low").write_text(LOW.replace("(* x rate)", "(+ x rate)"))
     assert USED not in client.call("evaluate_code", code="(+ 1 2)").get("notes", [])
@@ -348,7 +348,7 @@ def variants(form):
     return "", edited
 
 
-def test_every_form_that_is_removed_or_edited_is_reported_whatever_else_is_in_the_file(live, client):
+def test_every_removed_or_edited_form_is_reported_in_a_mixed_file(live, client):
     text = MIXED[live.kind]
     file = live.workspace / f"mixed.{'cljc' if live.kind == 'jvm' else 'lpy'}"
     file.write_text(text)
@@ -367,7 +367,7 @@ def test_every_form_that_is_removed_or_edited_is_reported_whatever_else_is_in_th
     client.call("evaluate_code", code="(remove-ns 'shop.mixed)")
 
 
-def test_an_edited_ns_form_is_reported_until_it_is_loaded_and_entering_the_namespace_is_no_difference(live, client):
+def test_an_edited_ns_form_is_reported_until_it_is_loaded(live, client):
     client.call("evaluate_code", code="(ns shop.low)\n(ns user)")
     assert of(client, "shop.low") == []
     path(live, "low").write_text(LOW.replace("(ns shop.low)", '(ns shop.low "Prices.")'))

@@ -1,4 +1,4 @@
-"""Whatever a client asks with whatever arguments, it is answered in order: by the tool, or by a refusal with a hint."""
+"""Whatever arguments a client sends, it gets an answer: from the tool, or as a refusal with a hint."""
 
 import json
 
@@ -91,7 +91,7 @@ ALL = [tool for tool in (*MANIFEST, *FOR_HOOKS.values()) if tool.name not in WAI
 
 
 @pytest.mark.parametrize("tool", ALL, ids=lambda tool: tool.name)
-def test_a_tool_answers_any_arguments_in_its_envelope(client, tool):
+def test_a_tool_answers_or_refuses_any_arguments(client, tool):
     @small
     @given(arguments(tool))
     def is_answered(given_arguments):
@@ -134,7 +134,7 @@ def test_any_uri_is_read_or_refused(client):
     is_answered()
 
 
-def test_any_method_and_parameters_are_answered_under_their_id(client):
+def test_any_method_and_parameters_are_answered_with_their_id(client):
     methods = ["tools/call", "tools/list", "resources/read", "resources/subscribe", "prompts/get", "initialize", "ping"]
 
     @small

@@ -1,6 +1,6 @@
-"""A real browser at both doors, of clients and of the page: whatever a web page sends, not a byte comes back.
+"""A real browser at the ports of clients and of the page: a web page can neither read nor evaluate anything.
 
-Nor is anything evaluated. The page's own script and what it may do is tested in `tests/features/page`.
+The page's own script is tested in `tests/features/page`.
 """
 
 import contextlib
@@ -207,7 +207,7 @@ def evaluated(live):
 
 
 @pytest.mark.slow
-def test_no_web_page_evaluates_or_reads_anything(live, tmp_path):
+def test_no_web_page_can_evaluate_or_read_anything(live, tmp_path):
     """From another origin: by address, by `localhost`, by a rebound name, and by the page's own name, were it known."""
     mark, profile = tmp_path / "mark", tmp_path / "profile"
     profile.mkdir()
@@ -266,7 +266,7 @@ def tried_again(report):
 
 
 @pytest.mark.slow
-def test_a_page_whose_own_name_was_rebound_to_the_server_evaluates_nothing(live, tmp_path):
+def test_a_page_rebound_to_the_server_evaluates_nothing(live, tmp_path):
     """The page's origin is the port itself: the browser lets it use any method and would let it read every answer."""
     mark, profile = tmp_path / "mark", tmp_path / "profile"
     profile.mkdir()

@@ -1,4 +1,4 @@
-"""Cancelled at any await, a call or the whole server leaves nothing behind: no task, socket, file or process."""
+"""Cancelling a call or the whole server at any await leaves no task, socket, file or process behind."""
 
 import asyncio
 import contextlib
@@ -228,7 +228,7 @@ def cancelled_after(workspace, loop, steps):
     return anyio.run(main, backend_options=loop)
 
 
-def test_a_server_cancelled_at_any_moment_of_its_start_leaves_nothing(workspace, loop):
+def test_a_server_cancelled_at_any_point_of_its_start_leaves_nothing(workspace, loop):
     before = files()
     seen = set()
     for steps in (*range(0, 60, rounds(1, 3)), *range(60, 2000, rounds(97, 194))):
@@ -241,7 +241,7 @@ def test_a_server_cancelled_at_any_moment_of_its_start_leaves_nothing(workspace,
     assert seen == {False, True}
 
 
-def test_a_server_that_is_told_to_stop_twice_at_any_moment_of_its_end_leaves_nothing(workspace, loop):
+def test_a_second_stop_signal_during_shutdown_leaves_nothing(workspace, loop):
     """The second signal comes while it winds down: that is harmless, and clients are answered all the same."""
     before = files()
     for turns in range(0, 60, rounds(4, 12)):

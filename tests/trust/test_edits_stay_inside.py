@@ -1,4 +1,4 @@
-"""Edits while somebody exchanges a folder of the workspace for a link to the outside, as fast as a process can."""
+"""Edits while a process exchanges a workspace directory for a link to the outside, as fast as it can."""
 
 import contextlib
 import itertools
@@ -118,7 +118,9 @@ def change(old, new):
     ],
     indirect=["attack"],
 )
-async def test_no_edit_lands_outside_while_a_folder_and_a_link_are_exchanged(workspace, outside, attack, rounds):
+async def test_no_edit_is_written_outside_while_a_directory_and_a_link_are_exchanged(
+    workspace, outside, attack, rounds
+):
     editor = Editor(workspace)
     there_and_back = (change(*TEXTS), change(*TEXTS[::-1]))
 
@@ -131,7 +133,7 @@ async def test_no_edit_lands_outside_while_a_folder_and_a_link_are_exchanged(wor
     assert left(outside) == ["a.clj"]
 
 
-async def test_no_new_file_or_folder_appears_outside_and_none_half_made_stays_inside(workspace, outside, attack):
+async def test_no_new_file_is_created_outside_or_left_half_written_inside(workspace, outside, attack):
     editor = Editor(workspace)
 
     async def create(number):
@@ -148,7 +150,7 @@ async def test_no_new_file_or_folder_appears_outside_and_none_half_made_stays_in
     assert made == whole
 
 
-async def test_what_is_taken_back_is_taken_back_inside(workspace, outside, attack):
+async def test_undo_writes_only_inside_the_workspace(workspace, outside, attack):
     editor = Editor(workspace)
     wanted = [change(*TEXTS), EditRequest("src/n.clj", Create("(n)\n"))]
     (outside / "n.clj").write_text("(n)\n")
@@ -166,7 +168,7 @@ async def test_what_is_taken_back_is_taken_back_inside(workspace, outside, attac
     assert left(outside) == ["a.clj", "n.clj"]
 
 
-async def test_many_files_hold_few_descriptors(workspace, monkeypatch):
+async def test_a_batch_of_many_files_uses_few_descriptors(workspace, monkeypatch):
     held = []
     real = os.fsync
 

@@ -1,6 +1,6 @@
-"""Faults that end programs: each is survived, and said in words by what is left.
+"""Faults that end programs: each is survived and reported by what remains.
 
-What is not here is shown where its part is tested; the table of faults in README.md beside it names each test.
+Faults of single parts are tested with those parts. The table of faults in `README.md` names each test.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def client_rows(client):
 # The REPL
 
 
-def test_a_repl_killed_in_mid_evaluation_ends_what_ran_and_what_waited_each_with_its_own_words(live, client):
+def test_a_killed_repl_ends_running_and_queued_evaluations_with_different_reasons(live, client):
     pid = pid_of(client)
     before = client.call("evaluate_code", code="kept = 1", replSessionKey="py")
     with live.client(name="waits") as other:
@@ -88,7 +88,7 @@ def test_a_repl_killed_in_mid_evaluation_ends_what_ran_and_what_waited_each_with
 
 
 @linux
-def test_a_repl_that_stops_answering_holds_up_nobody_else_and_can_be_replaced(live, client):
+def test_a_hung_repl_blocks_no_other_session_and_can_be_replaced(live, client):
     pid = pid_of(client)
     with stopped(pid):
         stuck = client.call("evaluate_code", code="'late'", replSessionKey="py", timeoutMs=1000)
@@ -107,7 +107,7 @@ def test_a_repl_that_stops_answering_holds_up_nobody_else_and_can_be_replaced(li
 
 
 @linux
-def test_a_repl_that_goes_on_after_a_stop_gives_its_answer_late(client):
+def test_a_repl_that_resumes_after_a_stop_delivers_its_result_late(client):
     pid = pid_of(client)
     with stopped(pid):
         stuck = client.call("evaluate_code", code="'late'", replSessionKey="py", timeoutMs=1000)
@@ -119,7 +119,7 @@ def test_a_repl_that_goes_on_after_a_stop_gives_its_answer_late(client):
 # The server
 
 
-def test_every_client_survives_a_server_that_is_killed_and_started_again(tmp_path):
+def test_every_client_survives_a_server_that_is_killed_and_restarted(tmp_path):
     killed = Live(tmp_path, "--repl", "python")
     with killed.relay() as busy, killed.relay() as queued, killed.relay() as idle:
         ready(busy, "py")
@@ -153,7 +153,7 @@ def reset(sock):
 
 
 @pytest.mark.parametrize("leave", [hang_up, reset])
-def test_a_client_gone_in_mid_call_takes_its_evaluation_with_it_and_holds_up_nobody(live, client, leave):
+def test_the_evaluation_of_a_client_that_disconnects_mid_call_is_interrupted(live, client, leave):
     gone = live.client(name="gone")
     gone.begin_call("evaluate_code", code="while True: pass", replSessionKey="py")
     evaluation = until(lambda: running_code(client).get("py"), "the loop to run")
@@ -165,7 +165,7 @@ def test_a_client_gone_in_mid_call_takes_its_evaluation_with_it_and_holds_up_nob
     until(lambda: "gone" not in client_rows(client), "the client to be forgotten")
 
 
-def test_a_client_that_is_gone_is_told_apart_from_one_that_has_said_all_it_will(live, client):
+def test_a_half_closed_client_still_gets_its_answer(live, client):
     gone, quiet = live.client(name="gone"), live.client(name="quiet")
     gone.begin_call("evaluate_code", code="while True: pass", replSessionKey="py")
     evaluation = until(lambda: running_code(client).get("py"), "the loop to run")
@@ -183,7 +183,7 @@ def test_a_client_that_is_gone_is_told_apart_from_one_that_has_said_all_it_will(
     quiet.close()
 
 
-def test_a_client_gone_while_its_call_is_queued_leaves_code_that_never_runs(live, client):
+def test_queued_code_of_a_client_that_disconnected_never_runs(live, client):
     gate = live.workspace / "gate"
     wait = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     first = client.begin_call("evaluate_code", code=wait, replSessionKey="py")
@@ -200,7 +200,7 @@ def test_a_client_gone_while_its_call_is_queued_leaves_code_that_never_runs(live
     assert client.call("evaluate_code", code="'never' in dir()", replSessionKey="py")["result"] == "False"
 
 
-def test_a_killed_relay_frees_what_its_client_held(live, client):
+def test_killing_a_relay_interrupts_the_evaluation_of_its_client(live, client):
     relay = live.relay()
     relay.begin_call("evaluate_code", code="while True: pass", replSessionKey="py")
     evaluation = until(lambda: running_code(client).get("py"), "the loop to run")
@@ -226,7 +226,7 @@ def connection_to(listener):
 
 
 @linux
-def test_a_connection_that_is_half_open_is_noticed_though_nobody_speaks(monkeypatch):
+def test_a_half_open_connection_is_detected_without_traffic(monkeypatch):
     if not posix_only.is_root():
         pytest.skip("only root can drop one end of a connection silently: run as root to include this test")
     monkeypatch.setattr(keepalive, "KEEPALIVE_IDLE_S", 1)
@@ -243,7 +243,7 @@ def test_a_connection_that_is_half_open_is_noticed_though_nobody_speaks(monkeypa
 
 
 @linux
-def test_a_client_of_the_server_is_probed_within_two_minutes(live):
+def test_idle_client_connections_are_probed_within_two_minutes(live):
     """`ss` shows the timer of each connection; the kernel's table has it as the sixth column."""
     with live.client() as client:
         here = f"0100007F:{client.socket.getsockname()[1]:04X}"
@@ -307,7 +307,7 @@ class SlowNetwork:
                 one.shutdown(socket.SHUT_RDWR)
 
 
-def test_over_a_slow_network_answers_are_whole_and_nobody_else_waits(live, client):
+def test_answers_over_a_slow_network_are_whole_and_block_nobody(live, client):
     network = SlowNetwork(live.port, piece_bytes=97, late_s=0.002)
     with (
         contextlib.closing(network),
@@ -325,7 +325,7 @@ def test_over_a_slow_network_answers_are_whole_and_nobody_else_waits(live, clien
 
 
 @linux
-def test_a_clock_set_back_disturbs_neither_order_nor_waiting(tmp_path, monkeypatch):
+def test_setting_the_clock_back_affects_neither_order_nor_timeouts(tmp_path, monkeypatch):
     library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
     if library is None:
         do_without("libfaketime is missing: install the package faketime")

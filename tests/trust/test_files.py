@@ -1,4 +1,4 @@
-"""Disks that are full or cannot be written, and workspaces that vanish: said in words, and survived."""
+"""Disks that are full or read-only, and workspaces that disappear: reported and survived."""
 
 import contextlib
 import json
@@ -75,7 +75,7 @@ def refused_start(folder, *options):
 # Full disks
 
 
-def test_a_full_disk_costs_no_evaluation_and_what_was_held_back_is_written_later(tmp_path):
+def test_a_full_disk_fails_no_evaluation_and_history_is_written_later(tmp_path):
     with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert client.call("evaluate_code", code="'before'", timeoutMs=60_000)["ok"]
         until(lambda: "'before'" in kept(live), "the history to be written")
@@ -89,7 +89,7 @@ def test_a_full_disk_costs_no_evaluation_and_what_was_held_back_is_written_later
         until(lambda: kept(live)[-2:] == [code, "'meanwhile'"], "the history to be written in the end")
 
 
-def test_a_server_killed_while_the_disk_is_full_leaves_a_history_that_is_whole(tmp_path):
+def test_a_server_killed_on_a_full_disk_leaves_a_readable_history(tmp_path):
     with small_disk(tmp_path / "state") as disk:
         live = Live(tmp_path, "--repl", "python")
         with live.client() as client:
@@ -107,7 +107,7 @@ def test_a_server_killed_while_the_disk_is_full_leaves_a_history_that_is_whole(t
             assert not any("could not be read" in entry["text"] for entry in said)
 
 
-def test_a_history_larger_than_the_disk_costs_no_evaluation(tmp_path):
+def test_a_history_larger_than_the_disk_fails_no_evaluation(tmp_path):
     with small_disk(tmp_path / "state"), serving(tmp_path, "--repl", "python") as live, live.client() as client:
         for number in range(12):
             code = f"'{number}{'x' * 60_000}'"
@@ -116,7 +116,7 @@ def test_a_history_larger_than_the_disk_costs_no_evaluation(tmp_path):
         assert client.call("evaluate_code", code="6 * 7")["result"] == "42"
 
 
-def test_a_workspace_on_a_full_disk_is_refused_in_words_and_nothing_half_is_left(tmp_path):
+def test_a_workspace_on_a_full_disk_is_refused_without_leaving_partial_files(tmp_path):
     with small_disk(tmp_path / "workspace") as disk:
         (disk / ".calva" / "mcp-server").mkdir(parents=True)
         fill(disk)
@@ -156,7 +156,7 @@ def printed(client, evaluation, count):
     return "".join(client.call("get_evaluation", **asked, **place)["text"] for place in places)
 
 
-def test_output_that_the_disk_has_no_room_for_is_kept_in_memory_and_written_when_there_is(tmp_path):
+def test_output_that_does_not_fit_on_the_disk_is_retained_in_memory(tmp_path):
     with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         filler = fill(disk)
@@ -176,7 +176,7 @@ def test_output_that_the_disk_has_no_room_for_is_kept_in_memory_and_written_when
         assert printed(client, answer["evaluationId"], len(whole)) == whole
 
 
-def test_output_that_fits_neither_the_disk_nor_memory_loses_its_beginning_and_says_why(tmp_path):
+def test_output_that_fits_neither_disk_nor_memory_loses_its_start_with_a_note(tmp_path):
     with small_disk(tmp_path / "state"), serving(tmp_path, "--repl", "python") as live, live.client() as client:
         code = "import sys\nfor n in range(640): sys.stdout.write(f'{n:07}\\n' * 8192); sys.stdout.flush()\nNone"
         answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
@@ -197,7 +197,7 @@ def test_output_that_fits_neither_the_disk_nor_memory_loses_its_beginning_and_sa
 # Folders that cannot be written
 
 
-def test_init_in_a_folder_that_cannot_be_written_tells_no_next_steps(tmp_path):
+def test_init_in_a_read_only_directory_prints_no_next_steps(tmp_path):
     with small_disk(tmp_path / "workspace") as disk, read_only(disk):
         done = forked.run(["init", "--client", "claude-code"], cwd=disk, env=environ(tmp_path))
     assert done.returncode == 1
@@ -213,7 +213,7 @@ def refused_by_relay(tmp_path, workspace):
         return relay.receive()["error"]["message"]
 
 
-def test_a_relay_says_that_a_workspace_is_read_only_and_the_disk_full(tmp_path):
+def test_a_relay_reports_a_read_only_workspace_and_a_full_disk(tmp_path):
     with small_disk(tmp_path / "workspace") as disk:
         with read_only(disk):
             said = refused_by_relay(tmp_path, disk)
@@ -226,7 +226,7 @@ def test_a_relay_says_that_a_workspace_is_read_only_and_the_disk_full(tmp_path):
         assert "make room" in done.stderr
 
 
-def test_output_for_a_folder_that_cannot_be_written_is_kept_in_memory(tmp_path):
+def test_output_for_a_read_only_directory_is_retained_in_memory(tmp_path):
     with (
         small_disk(tmp_path / "state") as disk,
         read_only(disk),
@@ -250,7 +250,7 @@ LARGER_THAN_A_PAGE = f"len('{'x' * 20_000}')"
 """Code that the history cannot append to a full disk: a shorter one fits into the last page of its file."""
 
 
-def test_a_history_that_cannot_be_written_any_more_is_an_error_until_it_can_be(tmp_path):
+def test_an_unwritable_history_is_an_error_until_it_can_be_written(tmp_path):
     with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         assert errors_of(client) == {}
@@ -264,7 +264,7 @@ def test_a_history_that_cannot_be_written_any_more_is_an_error_until_it_can_be(t
         until(lambda: not errors_of(client), "the history to be written")
 
 
-def test_a_stop_says_that_the_last_code_may_not_be_kept(tmp_path):
+def test_stopping_warns_that_the_last_code_may_be_lost(tmp_path):
     with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert client.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         fill(disk)
@@ -275,7 +275,7 @@ def test_a_stop_says_that_the_last_code_may_not_be_kept(tmp_path):
         assert "code that was evaluated last may not be kept: the history cannot be written" in done.stderr
 
 
-def test_a_history_that_cannot_be_written_is_kept_in_memory_and_that_is_said(tmp_path):
+def test_an_unwritable_history_stays_in_memory_and_is_reported(tmp_path):
     with (
         small_disk(tmp_path / "state") as disk,
         read_only(disk),
@@ -291,14 +291,14 @@ def test_a_history_that_cannot_be_written_is_kept_in_memory_and_that_is_said(tmp
         assert client.call("repl_output_log", query=query)["result"] == ["'x'"]
 
 
-def test_a_workspace_that_cannot_be_written_is_refused_in_words(tmp_path):
+def test_a_read_only_workspace_is_refused_with_an_explanation(tmp_path):
     with small_disk(tmp_path / "workspace") as disk, read_only(disk):
         said = refused_start(tmp_path, "--repl", "none")
         assert "Read-only file system" in said
         assert "a folder of yours that you can write, without links, or choose another --workspace" in said
 
 
-def test_a_relay_that_cannot_be_installed_is_said_in_words_and_the_server_serves(tmp_path):
+def test_a_relay_that_cannot_be_installed_is_reported_and_the_server_still_serves(tmp_path):
     with small_disk(tmp_path / "config") as disk, read_only(disk), serving(tmp_path, "--repl", "none") as live:
         said = live.greeting + live.process.stdout.readline()
         assert "codriver listens on" in said
@@ -309,7 +309,7 @@ def test_a_relay_that_cannot_be_installed_is_said_in_words_and_the_server_serves
 # A workspace that disappears
 
 
-def test_a_workspace_that_disappears_takes_neither_the_server_nor_its_clients_with_it(tmp_path):
+def test_the_server_and_its_clients_survive_a_deleted_workspace(tmp_path):
     live = Live(tmp_path, "--repl", "python")
     with live.client() as client:
         assert client.call("evaluate_code", code="kept = 1", timeoutMs=60_000)["ok"]

@@ -1,4 +1,4 @@
-"""What a client that is gone left running: it holds nobody up, and otherwise anyone can fetch its result."""
+"""Code left running by a client that disconnected: it blocks nobody, and anyone can fetch its result."""
 
 import pytest
 from live_server import serving, until
@@ -31,7 +31,7 @@ def left(live, code, status="running"):
         return answer["evaluationId"]
 
 
-def test_a_client_that_is_gone_holds_nobody_up(live, client):
+def test_code_of_a_disconnected_client_ends_when_another_needs_its_session(live, client):
     endless = left(live, "while True: pass")
     answer = client.call("evaluate_code", code="'free'", timeoutMs=60_000)
     assert (answer["status"], answer["result"]) == ("done", "'free'")
@@ -41,7 +41,7 @@ def test_a_client_that_is_gone_holds_nobody_up(live, client):
 
 
 @pytest.mark.parametrize("code", ["input('? ')", "breakpoint()", "import pdb\npdb.Pdb().set_trace()"])
-def test_code_that_waits_for_input_ends_with_its_client(live, client, code):
+def test_code_waiting_for_input_ends_with_its_client(live, client, code):
     reading = left(live, code, "needs-input")
     ended = client.call("get_evaluation", evaluationId=reading, waitMs=60_000)
     if ended["status"] == "needs-input":  # it answers at once when input is wanted
@@ -51,7 +51,7 @@ def test_code_that_waits_for_input_ends_with_its_client(live, client, code):
     assert any("waits for input, and the client that asked for it left" in note for note in ended["notes"])
 
 
-def test_what_holds_nobody_up_goes_on_and_anyone_can_fetch_its_result(live, client):
+def test_code_that_blocks_nobody_continues_and_anyone_can_fetch_its_result(live, client):
     mark = live.workspace / "mark"
     code = f"import os, time\nwhile not os.path.exists({str(mark)!r}): time.sleep(0.01)\n'fetched'"
     running = left(live, code)

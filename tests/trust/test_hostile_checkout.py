@@ -1,7 +1,6 @@
-"""A checkout in which every file that Codriver reads has a hostile shape: nothing reaches beyond it.
+"""A checkout in which every file that Codriver reads is hostile cannot affect anything outside it.
 
-That nothing of it runs, whatever PYTHONPATH says, at a start of relay, hook, commands, server, worker, fresh REPLs or
-kernels, is tested in `test_python_path.py`.
+`test_python_path.py` tests that nothing in it runs when relay, hooks, commands, servers, workers or kernels start.
 """
 
 import contextlib
@@ -157,7 +156,7 @@ PLACES = {"all": SETTINGS + FILES + PRESENCE, "project": FILES, "presence": PRES
 
 @pytest.mark.parametrize("names", PLACES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_command_reads_writes_or_hangs_beyond_the_workspace(checkout, tmp_path, secret, shape, names):
+def test_no_command_reads_writes_or_hangs_outside_the_workspace(checkout, tmp_path, secret, shape, names):
     checkout(shape, PLACES[names])
     for command in (*COMMANDS, HOOKS):
         said, status, memory = run(command, tmp_path)
@@ -182,7 +181,7 @@ def ask_relay(folder):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_relay_reads_nothing_of_it_and_answers_in_words(checkout, tmp_path, shape):
+def test_the_relay_reads_no_secret_and_answers_with_an_error(checkout, tmp_path, shape):
     checkout(shape, PRESENCE)
     said = ask_relay(tmp_path)
     assert json.loads(said)["id"] == 1
@@ -190,7 +189,7 @@ def test_the_relay_reads_nothing_of_it_and_answers_in_words(checkout, tmp_path, 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0", "localhost", "203.0.113.7"])
-def test_nobody_whom_a_checkout_names_hears_a_byte_or_a_signal(checkout, tmp_path, host):
+def test_addresses_and_pids_in_a_checkout_get_no_byte_and_no_signal(checkout, tmp_path, host):
     workspace = checkout("garbage", [])
     folder = workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True)
@@ -229,7 +228,7 @@ def hear(listener, heard):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_server_starts_and_serves_and_ends_in_such_a_checkout(checkout, tmp_path, shape):
+def test_a_server_starts_serves_and_stops_in_a_hostile_checkout(checkout, tmp_path, shape):
     # A folder in place of the port file is refused in words: nobody knows what it holds.
     checkout(shape, FILES if shape == "folder" else FILES + PRESENCE)
     with serving(tmp_path, "--repl", "python") as live:
@@ -251,7 +250,7 @@ def test_a_server_starts_and_serves_and_ends_in_such_a_checkout(checkout, tmp_pa
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_server_says_why_it_does_not_start_with_such_settings(checkout, tmp_path, shape):
+def test_a_server_explains_why_hostile_settings_prevent_its_start(checkout, tmp_path, shape):
     checkout(shape, ["codriver.toml"])
     said, status, memory = run(["serve", "--port", "0", "--idle-exit", "1"], tmp_path)
     assert status == 1
@@ -278,7 +277,7 @@ def claiming(jar, size):
 
 @pytest.mark.parametrize("method", ["ZIP_BZIP2", "ZIP_LZMA", "ZIP_DEFLATED"])
 @pytest.mark.parametrize("is_honest", [True, False])
-def test_a_jar_made_to_be_unpacked_takes_no_memory(checkout, tmp_path, method, is_honest):
+def test_a_zip_bomb_uses_little_memory(checkout, tmp_path, method, is_honest):
     workspace = checkout("folder", [])
     (workspace / "lib").mkdir()
     jar = jar_with(method, MOST_BYTES)
@@ -288,7 +287,7 @@ def test_a_jar_made_to_be_unpacked_takes_no_memory(checkout, tmp_path, method, i
     assert memory < MOST_BYTES
 
 
-def test_a_jar_of_a_million_entries_is_not_listed(checkout, tmp_path):
+def test_a_jar_with_a_million_entries_is_not_listed(checkout, tmp_path):
     workspace = checkout("folder", [])
     (workspace / "lib").mkdir()
     entry = b"PK\x01\x02" + b"\x14\0" * 2 + b"\0" * 20 + (1).to_bytes(2, "little") + b"\0" * 16 + b"x"
@@ -300,7 +299,7 @@ def test_a_jar_of_a_million_entries_is_not_listed(checkout, tmp_path):
     assert memory < MOST_BYTES
 
 
-def test_no_link_leads_hooks_or_words_for_agents_out_of_the_workspace(checkout, tmp_path, secret):
+def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp_path, secret):
     """Each of these files of the user would be taken for the checkout's, changed and taken out again."""
     workspace, theirs = checkout("folder", []), {}
     for name in HOOK_FILES:
@@ -319,7 +318,7 @@ def test_no_link_leads_hooks_or_words_for_agents_out_of_the_workspace(checkout, 
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
-def test_no_pipe_is_taken_for_hooks_or_words_for_agents(checkout, tmp_path):
+def test_hooks_and_instruction_files_are_not_written_to_pipes(checkout, tmp_path):
     """Whoever opened one would read what another program has for it, and put a file in its place."""
     workspace, held = checkout("folder", []), []
     for name in HOOK_FILES:
@@ -337,7 +336,7 @@ def test_no_pipe_is_taken_for_hooks_or_words_for_agents(checkout, tmp_path):
         os.close(descriptor)
 
 
-def test_no_link_leads_a_client_file_out_of_the_workspace(checkout, tmp_path, secret):
+def test_client_files_are_not_written_through_links(checkout, tmp_path, secret):
     """The fixture's links lead to no client file: this one does, and would be edited if it were followed."""
     workspace = checkout("folder", [])
     theirs = secret.parent / "mcp.json"

@@ -1,4 +1,4 @@
-"""What reads bytes from outside keeps its invariant, whatever comes: each target of the fuzzing, in small."""
+"""Code that reads bytes from outside keeps its invariant for any input: a small run of each fuzzing target."""
 
 import re
 from pathlib import Path
@@ -32,10 +32,10 @@ def test_no_bytes_break_the_invariant(name):
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*/*")), ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_what_fuzzing_found_stays_mended(path):
+def test_inputs_found_by_fuzzing_still_pass(path):
     TARGETS[path.parent.name](path.read_bytes()[:LONGEST])
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_each_target_says_its_invariant_in_one_sentence(name):
+def test_each_target_states_its_invariant_in_one_sentence(name):
     assert re.fullmatch(r"[A-Z][^.]+\.", TARGETS[name].__doc__.partition("\n")[0])

@@ -1,7 +1,6 @@
-"""What a Jupyter kernel can make the server hold, and make others wait, whatever it prints, shows or lies.
+"""How much memory a Jupyter kernel can use in the server, and how long it can delay others.
 
-Memory is bounded in sum. How long others wait is measured side by side: a ping of this server, a ping of one without a
-kernel, and so on, until the flood is over.
+Delays are compared side by side: a ping of this server with a ping of one without a kernel, until the flood ends.
 """
 
 import json
@@ -99,7 +98,7 @@ def flooded(tmp_path_factory):
 
 
 @pytest.mark.parametrize("flood", FLOODS)
-def test_a_flood_of_a_kernel_is_bounded_keeps_head_and_tail_and_holds_up_nobody(flooded, idle, flood):
+def test_a_flood_from_a_kernel_is_bounded_and_delays_nobody(flooded, idle, flood):
     with flooded.client() as client, flooded.client() as other:
         most = max(peak_mib(flooded), MOST_OF_ONE_MIB) if flood.startswith("one") else MOST_MIB
         evaluation = client.begin_call("evaluate_code", code=FLOODS[flood], timeoutMs=600_000)
@@ -137,7 +136,7 @@ def liar(tmp_path):
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_of_a_kernel_is_bounded_and_the_next_evaluation_works(liar, idle, lie):
+def test_a_false_message_from_a_kernel_is_bounded_and_the_next_evaluation_works(liar, idle, lie):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         evaluation = client.begin_call("evaluate_code", code=lie, timeoutMs=600_000)
@@ -153,13 +152,13 @@ def test_a_lie_of_a_kernel_is_bounded_and_the_next_evaluation_works(liar, idle, 
 @pytest.mark.parametrize(
     ("lie", "why"), [("deep", "more than 100 deep"), ("many elements", "more than 300,000 elements")]
 )
-def test_a_message_that_is_too_heavy_is_told_by_its_reason(liar, lie, why):
+def test_an_oversized_message_is_reported_with_its_reason(liar, lie, why):
     with liar.client() as client:
         answer = client.call("evaluate_code", code=lie, timeoutMs=60_000)
         assert why in json.dumps(answer["notes"])
 
 
-def test_documentation_without_end_is_cut(liar, idle):
+def test_endless_documentation_is_cut(liar, idle):
     with liar.client() as client, liar.client() as other:
         before = peak_mib(liar)
         asked = client.begin_call("symbol_info", symbol="x")

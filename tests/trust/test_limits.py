@@ -1,4 +1,4 @@
-"""What one peer may take: connections, time at the door, requests in flight, bytes of a line, levels of nesting."""
+"""Limits for one peer: connections, time to connect, requests in flight, line length and nesting depth."""
 
 import contextlib
 import json
@@ -52,7 +52,7 @@ def is_hung_up(sock):
 # Connections
 
 
-def test_one_client_too_many_is_told_the_number_and_the_way_out_and_the_others_stay(live, client):
+def test_a_client_beyond_the_limit_is_refused_with_the_number_and_a_hint(live, client):
     with contextlib.ExitStack() as others:
         clients = [others.enter_context(live.client(name=f"c{number}")) for number in range(5)]
         with Bare(connect(live), handshake=False) as one_more:
@@ -67,7 +67,7 @@ def test_one_client_too_many_is_told_the_number_and_the_way_out_and_the_others_s
             assert late.request("ping")["result"] == {}
 
 
-def test_a_client_too_many_behind_a_relay_is_told_by_the_id_of_its_request(live, client):
+def test_a_client_beyond_the_limit_behind_a_relay_gets_an_error_response(live, client):
     command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
     with contextlib.ExitStack() as others:
         for number in range(5):
@@ -79,7 +79,7 @@ def test_a_client_too_many_behind_a_relay_is_told_by_the_id_of_its_request(live,
         assert client.request("ping")["result"] == {}
 
 
-def test_connections_that_say_nothing_keep_no_client_out(live, client):
+def test_silent_connections_do_not_keep_clients_out(live, client):
     with contextlib.ExitStack() as open_ones:
         silent = [open_ones.enter_context(connect(live)) for _ in range(20)]
         with live.client() as late:
@@ -89,7 +89,7 @@ def test_connections_that_say_nothing_keep_no_client_out(live, client):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no limit on open files to set")
-def test_a_server_without_a_free_file_waits_and_goes_on(tmp_path, monkeypatch):
+def test_a_server_out_of_file_descriptors_waits_and_recovers(tmp_path, monkeypatch):
     # The limit is set in the server's own process, as it could not be raised again in this one.
     site = tmp_path / "site"
     site.mkdir()
@@ -128,25 +128,25 @@ async def at_the_door(monkeypatch, *, token=None, first_byte_s=0.05, first_line_
                 yield lambda: door.admit(stream), peer
 
 
-async def test_a_peer_that_says_nothing_is_not_waited_for_for_ever(monkeypatch):
+async def test_a_silent_peer_times_out(monkeypatch):
     async with at_the_door(monkeypatch, first_line_s=WAIT_S) as (admit, _):
         assert await admit() is None
 
 
 @pytest.mark.parametrize("begun", [b" ", b"\n", b"P", b"no json and no end of line"])
-async def test_a_peer_that_does_not_come_to_the_point_is_not_waited_for(monkeypatch, begun):
+async def test_a_peer_with_an_incomplete_first_line_times_out(monkeypatch, begun):
     async with at_the_door(monkeypatch, first_byte_s=WAIT_S) as (admit, peer):
         await peer.send(begun)
         assert await admit() is None
 
 
-async def test_a_peer_that_does_not_end_its_token_is_not_waited_for(monkeypatch):
+async def test_a_peer_with_an_incomplete_token_times_out(monkeypatch):
     async with at_the_door(monkeypatch, first_byte_s=WAIT_S, token="secret") as (admit, peer):
         await peer.send(b'{"jsonrpc": "2.0", "method": "codriver/token"')
         assert await admit() is None
 
 
-async def test_blanks_without_end_are_not_collected(monkeypatch):
+async def test_endless_leading_whitespace_is_not_buffered(monkeypatch):
     async with at_the_door(monkeypatch, first_byte_s=WAIT_S, first_line_s=WAIT_S) as (admit, peer):
         await peer.send(b" " * 10_000)
         assert await admit() is None
@@ -155,7 +155,7 @@ async def test_blanks_without_end_are_not_collected(monkeypatch):
 # Requests, lines, nesting
 
 
-def test_requests_beyond_the_limit_are_refused_by_number_and_nobody_else_notices(live, client):
+def test_requests_beyond_the_limit_are_refused_without_affecting_others(live, client):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)"
     with live.client() as greedy:
@@ -172,7 +172,7 @@ def test_requests_beyond_the_limit_are_refused_by_number_and_nobody_else_notices
 
 
 @pytest.mark.parametrize("line", [b'"' + b"x" * 5000 + b'"\n', b"{" + b" " * 6000])
-def test_a_line_beyond_the_limit_is_named_with_both_numbers_and_ends_the_connection(live, client, line):
+def test_a_line_beyond_the_limit_is_reported_and_ends_the_connection(live, client, line):
     with live.client() as long_winded:
         long_winded.write(line)
         message = long_winded.receive()["error"]["message"]
@@ -202,14 +202,14 @@ DEEP = 2000
     ],
     ids=range(10),
 )
-def test_what_is_nested_deeply_or_too_large_a_number_is_answered_and_the_connection_goes_on(client, line):
+def test_deep_nesting_and_huge_numbers_are_answered_and_the_connection_survives(client, line):
     client.write(line.encode() + b"\n")
     answer = client.receive()
     assert "error" in answer or "result" in answer
     assert client.request("ping")["result"] == {}
 
 
-def test_a_query_nested_deeply_is_refused_in_words(client):
+def test_a_deeply_nested_query_is_refused(client):
     answer = client.call("repl_output_log", query="[:find ?e :where " + "[" * 2000)
     assert (answer["ok"], answer["reason"]) == (False, "bad-query")
 
@@ -241,7 +241,7 @@ def token_line(token):
     return json.dumps({"jsonrpc": "2.0", "method": "codriver/token", "params": {"token": token}}).encode() + b"\n"
 
 
-def test_the_right_token_lets_in_over_ipv6_too(guarded):
+def test_the_correct_token_works_over_ipv6_too(guarded):
     file = guarded.port_file.parent / "token"
     assert file.stat().st_mode & 0o777 == 0o600
     with Bare(knock(guarded, token_line(file.read_text()))) as client:
@@ -259,12 +259,12 @@ def test_a_wrong_token_gets_no_answer(guarded, token):
     "line",
     [b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n', b"[]\n", b"1\n", b'{"method":"codriver/token"}\n', b'"' * 5000],
 )
-def test_whoever_shows_no_token_gets_no_answer(guarded, line):
+def test_a_peer_without_a_token_gets_no_answer(guarded, line):
     with knock(guarded, line) as stranger:
         assert is_hung_up(stranger)
 
 
-def test_the_relay_shows_the_token_by_itself(guarded):
+def test_the_relay_sends_the_token_by_itself(guarded):
     with guarded.relay("::1") as client:
         assert client.request("ping")["result"] == {}
 
@@ -272,7 +272,7 @@ def test_the_relay_shows_the_token_by_itself(guarded):
 # The history
 
 
-def test_health_tells_what_the_history_takes_and_that_stays_bounded(live, client):
+def test_health_reports_the_bounded_size_of_the_history(live, client):
     code = "'" + "x" * 4000 + "'; None"
     for _ in range(80):
         assert client.call("evaluate_code", code=code)["ok"]

@@ -1,4 +1,6 @@
-"""Load: many clients at once, some of them rude, and nobody waits, nothing is lost, memory stays bounded."""
+"""Load: many clients at once, some of them misbehaving. Nobody is blocked, nothing is lost, and memory stays
+bounded.
+"""
 
 import sys
 
@@ -25,7 +27,7 @@ def seen(tmp_path_factory):
     return found
 
 
-def test_every_evaluation_is_answered_right_under_load(seen):
+def test_every_evaluation_is_answered_correctly_under_load(seen):
     assert seen.clients_most == 252
     assert seen.sent > 1010
     assert seen.right == seen.sent
@@ -41,12 +43,12 @@ def test_a_hundred_thousand_lines_can_all_be_fetched(seen):
     assert seen.long_text
 
 
-def test_a_client_that_sends_and_never_reads_is_not_read_and_loses_no_answer(seen):
+def test_a_client_that_never_reads_is_throttled_and_loses_no_answer(seen):
     assert seen.flood_held_up
     assert seen.flood_answered == seen.flood_sent + 2  # the handshake's two came before
 
 
-def test_the_servers_counters_add_up(seen):
+def test_the_counters_of_the_server_add_up(seen):
     health = seen.health
     log, rows = health["log"], {row["name"]: row for row in health["clients"]}
     assert health["evaluations"]["accepted"] == seen.sent + 3  # the two before, and the one that held the queue
@@ -58,7 +60,7 @@ def test_the_servers_counters_add_up(seen):
         assert name == "watcher" or (rows[name]["openRequests"], rows[name]["queued"]) == (0, 0)
 
 
-def test_who_reads_loses_no_notification_and_who_does_not_loses_what_is_counted(seen):
+def test_only_clients_that_do_not_read_lose_notifications_which_are_counted(seen):
     dropped = {row["name"]: row["droppedNotifications"] for row in seen.health["clients"]}
     told = {name: seen.updates[name] + dropped[name] for name in dropped if name != "watcher"}
     listening = {number for name, number in told.items() if not name.startswith("evaluates")}

@@ -1,4 +1,4 @@
-"""The memory that a REPL's longest strings take, and how long others wait for them."""
+"""The memory used by the longest strings of an nREPL server, and how long they delay others."""
 
 import json
 import sys
@@ -40,7 +40,7 @@ KEYS = {"result": "value", "stdout": "out", "stderr": "err"}
 
 
 @pytest.mark.parametrize("part", KEYS)
-def test_of_a_string_that_drips_without_end_head_and_tail_are_kept_and_nobody_waits(live, idle, part):
+def test_only_head_and_tail_of_an_endless_string_are_retained(live, idle, part):
     with live.client() as client, live.client() as other:
         evaluation = client.begin_call("evaluate_code", code=part, timeoutMs=600_000)
         here, elsewhere = pings(client, other, idle)

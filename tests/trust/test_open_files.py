@@ -1,4 +1,4 @@
-"""Descriptors that a process left open are named, so that a leak under load says what it is."""
+"""Open descriptors of a process are named, so that a leak under load can be identified."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ from trust.open_files import open_files
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads a process's files from /proc")
 
 
-def test_a_socket_whose_other_end_has_closed_is_named_with_its_ports_and_state():
+def test_a_socket_closed_by_its_peer_is_named_with_ports_and_state():
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         client = socket.create_connection(listener.getsockname())
         served, (_, port) = listener.accept()

@@ -1,4 +1,4 @@
-"""Modules that a stranger's checkout is named so that Codriver itself would import them: nothing of it runs."""
+"""Modules in an untrusted checkout named like modules that Codriver imports: none of them runs."""
 
 import contextlib
 import sys
@@ -36,7 +36,7 @@ def what_ran(mark):
 @pytest.mark.parametrize(
     ("kind", "path"), [("lisp", None), *(("python", path) for path in (None, ".", "{0}/elsewhere:", "{0}/workspace"))]
 )
-def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind, path):
+def test_nothing_in_a_checkout_runs_before_code_is_evaluated(tmp_path, kind, path):
     workspace = tmp_path / "workspace"
     mark = plant(workspace)
     (workspace / "codriver.toml").write_text(f"repl = [{kind!r}]\n")
@@ -60,7 +60,7 @@ def test_nothing_of_a_checkout_runs_before_code_is_evaluated(tmp_path, kind, pat
 @pytest.mark.parametrize(
     ("dialect", "code", "prefix"), [("python", "1", "textwrap.de"), ("lisp", "1", "basilisp.string/up")]
 )
-def test_look_ups_import_nothing_of_a_checkout_after_that(tmp_path, dialect, code, prefix):
+def test_lookups_import_nothing_from_a_checkout_afterwards(tmp_path, dialect, code, prefix):
     mark = plant(tmp_path / "workspace")
     with contextlib.closing(Repl(tmp_path / "workspace", "--dialect", dialect)) as repl:
         repl.connect()
@@ -73,7 +73,7 @@ def test_look_ups_import_nothing_of_a_checkout_after_that(tmp_path, dialect, cod
         assert what_ran(mark) == ""
 
 
-def test_what_is_evaluated_finds_the_projects_modules_first(tmp_path):
+def test_evaluated_code_finds_the_projects_modules_first(tmp_path):
     mark = plant(tmp_path / "workspace")
     with contextlib.closing(Repl(tmp_path / "workspace")) as repl:
         repl.connect()
@@ -82,7 +82,7 @@ def test_what_is_evaluated_finds_the_projects_modules_first(tmp_path):
 
 
 @pytest.mark.parametrize("dialect", ["python", "lisp"])
-def test_in_a_checkout_that_nobody_accepted_it_finds_them_last_and_while_it_runs_alone(tmp_path, dialect):
+def test_in_an_untrusted_checkout_project_modules_come_last_and_only_for_evaluations(tmp_path, dialect):
     mark = plant(tmp_path / "workspace")
     with contextlib.closing(Repl(tmp_path / "workspace", "--dialect", dialect, "--unaccepted")) as repl:
         repl.connect()

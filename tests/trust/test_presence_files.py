@@ -1,4 +1,4 @@
-"""What a checkout puts in `.calva/mcp-server`, or who binds a server's port: nothing is sent, read or killed."""
+"""What a checkout puts into `.calva/mcp-server`, or who listens on a server's port: nothing is sent, read or killed."""
 
 import contextlib
 import json
@@ -116,7 +116,7 @@ def relay(workspace, *options, given=None, **variables):
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_no_command_sends_a_byte_to_a_server_that_a_checkout_names(workspace, folder, secret, stranger, command, mode):
+def test_no_command_sends_a_byte_to_a_server_named_by_a_checkout(workspace, folder, secret, stranger, command, mode):
     """Also in a private folder, as an archive can hold one: what listens does not hold the workspace's lock."""
     plant(folder, stranger.port)
     (folder / "token").symlink_to(secret)
@@ -126,7 +126,7 @@ def test_no_command_sends_a_byte_to_a_server_that_a_checkout_names(workspace, fo
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
-def test_the_relay_sends_no_byte_to_a_server_that_a_checkout_names(workspace, folder, secret, stranger, mode):
+def test_the_relay_sends_no_byte_to_a_server_named_by_a_checkout(workspace, folder, secret, stranger, mode):
     plant(folder, stranger.port)
     (folder / "token").symlink_to(secret)
     folder.chmod(mode)
@@ -135,7 +135,7 @@ def test_the_relay_sends_no_byte_to_a_server_that_a_checkout_names(workspace, fo
     assert stranger.heard == b""
 
 
-def test_no_host_that_a_checkout_names_is_even_looked_up(workspace, folder, stranger):
+def test_a_host_named_by_a_checkout_is_not_even_resolved(workspace, folder, stranger):
     """The address is one of loopback, and yet not where a server of this workspace says that it is."""
     folder.chmod(0o700)
     for host in ("codriver.invalid", "192.0.2.1", "2001:db8::1"):
@@ -157,7 +157,7 @@ def test_a_planted_pid_is_not_killed(workspace, folder, stranger):
     assert stranger.heard == b""
 
 
-def test_stop_ends_its_server_whatever_pid_its_files_name_by_now(tmp_path):
+def test_stop_ends_its_own_server_whatever_pid_is_in_the_files(tmp_path):
     with (
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as victim,
         serving(tmp_path, "--repl", "none") as live,
@@ -171,7 +171,7 @@ def test_stop_ends_its_server_whatever_pid_its_files_name_by_now(tmp_path):
             assert f"stopped pid {live.process.pid}" in done.stdout, done.stderr
 
 
-def test_what_a_checkout_put_there_stops_nobody_from_starting(tmp_path, workspace, folder, stranger):
+def test_planted_files_do_not_prevent_a_server_from_starting(tmp_path, workspace, folder, stranger):
     plant(folder, stranger.port)
     (folder / "token").write_text("x")
     with serving(tmp_path, "--repl", "none") as live:
@@ -183,7 +183,7 @@ def test_what_a_checkout_put_there_stops_nobody_from_starting(tmp_path, workspac
 
 
 @pytest.mark.parametrize("where", [".calva", ".calva/mcp-server"])
-def test_no_link_in_place_of_the_folder_is_followed(tmp_path, workspace, stranger, where):
+def test_a_link_in_place_of_the_state_directory_is_not_followed(tmp_path, workspace, stranger, where):
     outside = tmp_path / "outside"
     (outside / "mcp-server").mkdir(parents=True)
     (outside / "mcp-server").chmod(0o700)
@@ -203,7 +203,7 @@ def test_no_link_in_place_of_the_folder_is_followed(tmp_path, workspace, strange
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_link_in_place_of_a_file_is_read_or_written(tmp_path, workspace, folder, secret, name):
+def test_a_link_in_place_of_a_state_file_is_neither_read_nor_written(tmp_path, workspace, folder, secret, name):
     (folder / name).symlink_to(secret)
     live = Live(tmp_path, "--repl", "none")
     run(workspace, "eval", "--start", "1")
@@ -248,7 +248,7 @@ def limited_codriver(words, env):
 
 @pytest.mark.parametrize("shape", ["fifo", "huge", "folder", "/dev/zero", "/dev/ptmx"])
 @pytest.mark.parametrize("name", ["port", "server.json", "token", "serve.log", "lock"])
-def test_nothing_hangs_or_fills_the_memory(workspace, folder, stranger, name, shape):
+def test_special_and_huge_files_cause_no_hang_and_use_no_memory(workspace, folder, stranger, name, shape):
     """Each is bounded by the test's own limit of time, and by 1 GiB of address space."""
     plant(folder, stranger.port)
     folder.chmod(0o700)
@@ -265,7 +265,7 @@ def test_nothing_hangs_or_fills_the_memory(workspace, folder, stranger, name, sh
     assert stranger.heard == b""
 
 
-def test_a_relay_that_makes_the_folder_private_leaves_nothing_of_a_checkout_in_it(workspace, folder, stranger):
+def test_a_relay_that_makes_the_directory_private_removes_planted_files(workspace, folder, stranger):
     """Else it would count from then on, also when the start fails."""
     plant(folder, stranger.port)
     (folder / "token").write_text("A" * 43)
@@ -279,7 +279,7 @@ def test_a_relay_that_makes_the_folder_private_leaves_nothing_of_a_checkout_in_i
     assert stranger.heard == b""
 
 
-def test_a_log_that_is_a_pipe_holds_up_no_start_and_no_signal(workspace, folder):
+def test_a_log_that_is_a_pipe_blocks_neither_start_nor_signals(workspace, folder):
     posix_only.make_pipe(folder / "serve.log")
     done = run(workspace, "eval", "--start", "1")
     assert (done.returncode, "a pipe" in done.stderr) == (3, True), done.stderr
@@ -296,7 +296,7 @@ def test_a_log_that_is_a_pipe_holds_up_no_start_and_no_signal(workspace, folder)
 
 
 @pytest.mark.parametrize("text", [KEY, "x", TOKEN + "x", TOKEN[:-1] + "\n" + "x", TOKEN[:-1] + "é"])
-def test_what_does_not_look_like_a_token_is_none(tmp_path, text):
+def test_text_that_is_not_a_token_is_not_used_as_one(tmp_path, text):
     with serving(tmp_path, "--repl", "none") as live:
         (live.port_file.with_name("token")).write_text(text)
         (live.port_file.with_name("token")).chmod(0o600)
@@ -315,7 +315,7 @@ def sniffed(live):
         os.close(descriptor)
 
 
-def test_with_a_token_commands_and_relay_still_come_in(tmp_path):
+def test_commands_and_relay_connect_with_a_token(tmp_path):
     with serving(tmp_path, "--repl", "none", "--host", "0.0.0.0") as live:  # the point
         assert json.loads(live.run("status", "--json").stdout)["ok"]
         with live.relay() as client:
@@ -325,7 +325,7 @@ def test_with_a_token_commands_and_relay_still_come_in(tmp_path):
 @linux
 @as_root
 @pytest.mark.parametrize("command", [*COMMANDS, None], ids=lambda command: command[0] if command else "relay")
-def test_after_a_server_is_killed_another_user_on_its_port_is_sent_nothing(tmp_path, command):
+def test_nothing_is_sent_to_another_user_on_the_port_of_a_killed_server(tmp_path, command):
     live = Live(tmp_path, "--repl", "none", "--host", "127.0.0.1")
     port = live.port
     live.stop(posix_only.KILL)
@@ -341,7 +341,7 @@ def test_after_a_server_is_killed_another_user_on_its_port_is_sent_nothing(tmp_p
 
 
 @as_root
-def test_a_folder_of_another_user_is_refused_in_words(tmp_path, workspace, folder):
+def test_a_directory_of_another_user_is_refused(tmp_path, workspace, folder):
     posix_only.give_away(folder)
     live = Live(tmp_path, "--repl", "none")
     live.stop()
@@ -350,7 +350,7 @@ def test_a_folder_of_another_user_is_refused_in_words(tmp_path, workspace, folde
     assert "another user's" in run(workspace, "status").stdout
 
 
-def test_a_port_file_rewritten_to_another_workspaces_server_reaches_nobody(tmp_path):
+def test_a_port_file_rewritten_to_another_workspaces_server_connects_nobody(tmp_path):
     with serving(tmp_path / "a", "--repl", "none") as mine, serving(tmp_path / "b", "--repl", "none") as other:
         mine.port_file.write_text(str(other.port))
         answer = json.loads(relay(mine.workspace).stdout)
@@ -361,7 +361,7 @@ def test_a_port_file_rewritten_to_another_workspaces_server_reaches_nobody(tmp_p
             assert len(client.call("server_health")["clients"]) == 1
 
 
-def test_a_server_tells_its_workspace_and_hangs_up_on_whoever_means_another(tmp_path):
+def test_a_server_disconnects_peers_that_expect_another_workspace(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         status = live.workspace.stat()
         ours = f"{status.st_dev}:{status.st_ino}"
@@ -379,7 +379,7 @@ def test_a_server_tells_its_workspace_and_hangs_up_on_whoever_means_another(tmp_
             assert client.call("server_health")["ok"]
 
 
-def test_a_start_takes_no_module_from_the_workspace(workspace):
+def test_starting_a_server_imports_no_module_from_the_workspace(workspace):
     """`python -m` looks in the folder where it runs first."""
     (workspace / "codriver.py").write_text(f"open({str(workspace / 'run')!r}, 'w').close()\n")
     subprocess.run(
@@ -397,7 +397,7 @@ def test_a_start_takes_no_module_from_the_workspace(workspace):
 
 @linux
 @as_root
-def test_all_of_it_holds_for_a_user_who_is_not_root(request):
+def test_the_same_holds_for_a_user_other_than_root(request):
     """A server, a command and the relay of another user than the one who runs the tests."""
     home = Path(tempfile.mkdtemp(prefix="codriver-"))  # below a folder that every user can reach
     request.addfinalizer(lambda: shutil.rmtree(home))

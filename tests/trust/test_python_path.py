@@ -1,4 +1,4 @@
-"""A checkout that nobody has accepted, and a PYTHONPATH that leads into it: nothing of it runs unasked."""
+"""An untrusted checkout with a PYTHONPATH that leads into it: nothing in it runs without a request."""
 
 import ast
 import contextlib
@@ -104,7 +104,7 @@ def served(workspace, env, *options):
 
 
 @pytest.mark.parametrize("kind", ["python", "lisp"])
-def test_a_server_that_the_user_starts_runs_nothing_of_it_before_code_is_evaluated(planted, kind):
+def test_a_server_started_by_the_user_runs_nothing_before_code_is_evaluated(planted, kind):
     workspace, mark, env = planted
     with served(workspace, env, "--repl", kind) as client:
         client.call("symbol_info", symbol="sys.exit" if kind == "python" else "map")
@@ -116,7 +116,7 @@ def test_a_server_that_the_user_starts_runs_nothing_of_it_before_code_is_evaluat
             assert (path, os.path.realpath(found)) == (env["PYTHONPATH"], str(workspace))
 
 
-def test_no_kernel_is_started_that_would_run_it(planted):
+def test_no_kernel_that_would_run_it_is_started(planted):
     workspace, mark, env = planted
     (workspace / "codriver.toml").write_text("repl = ['jupyter']\n")
 
@@ -131,7 +131,7 @@ def test_no_kernel_is_started_that_would_run_it(planted):
 @pytest.mark.parametrize(
     ("planted", "word"), [*((form, "python") for form in FORMS), ("relative", "lisp")], indirect=["planted"]
 )
-def test_export_and_replay_run_the_recorded_code_and_nothing_else_of_it(planted, word):
+def test_export_and_replay_run_only_the_recorded_code(planted, word):
     workspace, mark, env = planted
     kinds = (("recording", "a.jsonl"), ("script", "a.txt"))
     exported = [["export", "--format", kind, "-o", name] for kind, name in kinds]
@@ -143,7 +143,7 @@ def test_export_and_replay_run_the_recorded_code_and_nothing_else_of_it(planted,
     untouched(mark)
 
 
-def test_a_hook_runs_nothing_of_it(planted):
+def test_hooks_run_nothing_from_the_checkout(planted):
     workspace, mark, env = planted
     hook = workspace.parent / "config" / "codriver" / "codriver_hook.py"
     told = json.dumps({"cwd": str(workspace), "tool_input": {"file_path": str(workspace / "x.py")}})
@@ -157,7 +157,7 @@ def test_a_hook_runs_nothing_of_it(planted):
             untouched(mark)
 
 
-def test_no_command_runs_anything_of_it(planted):
+def test_commands_run_nothing_from_the_checkout(planted):
     workspace, mark, env = planted
     (workspace / "x.py").write_text("1\n")
     commands = [
@@ -173,21 +173,21 @@ def test_no_command_runs_anything_of_it(planted):
 
 
 @pytest.mark.parametrize("planted", ["relative"], indirect=True)
-def test_the_demonstration_runs_nothing_of_it(planted):
+def test_the_demo_runs_nothing_from_the_checkout(planted):
     workspace, mark, env = planted
     done = command(workspace, env, "demo")
     assert done.returncode == 0, done.stderr
     untouched(mark)
 
 
-def test_a_command_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
+def test_a_command_starts_a_server_and_worker_that_run_nothing_from_the_checkout(planted):
     workspace, mark, env = planted
     done = command(workspace, env, "eval", "1 + 2", "--start")
     assert done.stdout.strip().endswith("3"), done.stderr
     assert not mark.exists(), mark.read_text()
 
 
-def test_the_relay_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
+def test_the_relay_starts_a_server_and_worker_that_run_nothing_from_the_checkout(planted):
     workspace, mark, env = planted
     entry = known_clients()["claude-code"].entry(Launch(Path(sys.executable), Path(RELAY), workspace), "codriver")
     words = command_line(entry)
@@ -205,7 +205,7 @@ def test_the_relay_starts_a_server_and_a_worker_that_run_nothing_of_it(planted):
     assert not mark.exists(), mark.read_text()
 
 
-def test_a_path_outside_stays_and_the_main_checkout_of_a_linked_tree_is_inside(tmp_path, monkeypatch):
+def test_only_path_entries_outside_all_working_trees_are_kept(tmp_path, monkeypatch):
     main, linked, outside = tmp_path / "main", tmp_path / "linked", tmp_path / "outside"
     for folder in (main / "src", outside):
         folder.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A real server killed at random moments: in the middle of batches of edits, and under ten clients at work."""
+"""A real server killed at random moments: during batches of edits, and with ten active clients."""
 
 import contextlib
 import json
@@ -65,7 +65,7 @@ def edit_until_killed(live, number, *when):
     return number
 
 
-def test_no_batch_is_half_done_whenever_its_server_is_killed(tmp_path):
+def test_a_kill_at_any_moment_leaves_no_batch_half_applied(tmp_path):
     dice, number, edits = random.Random(31), 0, 0
     (tmp_path / "workspace" / "deep").mkdir(parents=True)
     for name in NAMES:
@@ -104,7 +104,7 @@ def kill_within_a_batch(live, file):
     return watching
 
 
-def test_a_batch_that_a_kill_cut_off_in_its_middle_is_taken_back_by_the_next_server(tmp_path):
+def test_the_next_server_rolls_back_a_batch_interrupted_by_a_kill(tmp_path):
     files = [tmp_path / "workspace" / f"{number:02}.md" for number in range(IN_ONE_BATCH)]
     files[0].parent.mkdir()
     texts = ["number 0\n", "number 1\n"]
@@ -171,7 +171,7 @@ def outcome(message):
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_each_call_of_ten_clients_is_answered_once_and_none_runs_twice_whenever_the_server_is_killed(tmp_path, seed):
+def test_a_kill_never_duplicates_or_leaves_unanswered_a_call_of_ten_clients(tmp_path, seed):
     dice, counted, is_over = random.Random(seed), tmp_path / "counted", threading.Event()
     counted.touch()
     live = Live(tmp_path, "--repl", "python")

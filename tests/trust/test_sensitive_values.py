@@ -1,4 +1,4 @@
-"""Values at the sensitive paths of an application's state: in no byte that leaves the server, and in no file of it."""
+"""Values at sensitive paths of an application's state never leave the server and are in none of its files."""
 
 import json
 
@@ -90,7 +90,7 @@ def value(client, code, **arguments):
     return answer["result"]
 
 
-def test_a_value_that_evaluated_code_gives_has_a_mark_where_the_sensitive_text_was(client):
+def test_sensitive_text_in_a_result_is_replaced_by_a_mark(client):
     assert value(client, "shop.state['user']['token']") == f"'{MARK}'"
     assert f'"token": "{MARK}"}}, "count": 0}}' in value(client, "json.dumps(shop.state)")
 
@@ -109,13 +109,13 @@ def test_a_value_that_evaluated_code_gives_has_a_mark_where_the_sensitive_text_w
         "for letter in str(shop.state): print(letter, end='', flush=True)",
     ],
 )
-def test_what_became_sensitive_while_code_ran_is_shown_by_none_of_its_answers(client, code):
+def test_values_that_become_sensitive_during_code_are_in_none_of_its_answers(client, code):
     client.call("evaluate_code", code=code, detail=True)
     client.call("stacktrace", locals=True)
     client.call("repl_output_log", limit=50)
 
 
-def test_what_a_thread_prints_later_has_the_mark(client):
+def test_later_thread_output_is_redacted(client):
     code = "import threading\ndef late():\n    shop.rotate()\n    print('late', shop.state, flush=True)"
     client.call("evaluate_code", code=f"{code}\nt = threading.Thread(target=late)\nt.start(); t.join()")
     query = '[:find [?t ...] :where [?e :output/text ?t] [?e :output/category "evaluationOutput"]]'
@@ -123,13 +123,13 @@ def test_what_a_thread_prints_later_has_the_mark(client):
     assert MARK in said[0]
 
 
-def test_names_that_are_looked_up_show_no_sensitive_value(client):
+def test_looked_up_names_contain_no_sensitive_value(client):
     client.call("evaluate_code", code="card = shop.rotate()['user']['token']; state = shop.state")
     for symbol in ("card", "state", "shop.state"):
         client.call("symbol_info", symbol=symbol)
 
 
-def test_a_resource_and_a_later_look_at_an_evaluation_have_the_mark(client):
+def test_resources_and_later_requests_are_redacted(client):
     answer = client.call("evaluate_code", code="print(shop.state); shop.rotate()", detail=True)
     identity = answer["evaluationId"]
     assert MARK in client.call("get_evaluation", evaluationId=identity)["result"]
@@ -137,13 +137,13 @@ def test_a_resource_and_a_later_look_at_an_evaluation_have_the_mark(client):
     assert MARK in json.dumps(client.request("resources/read", {"uri": uri}))
 
 
-def test_a_secret_of_several_pieces_of_output_is_known_when_it_is_whole(client):
+def test_a_secret_printed_in_pieces_is_redacted_as_a_whole(client):
     code = "import sys\nfor letter in shop.state['user']['token']:\n    sys.stdout.write(letter); sys.stdout.flush()"
     answer = client.call("evaluate_code", code=code)
     assert answer["stdout"] == MARK
 
 
-def test_what_is_short_or_has_neither_letter_nor_digit_is_no_secret(client):
+def test_short_or_symbol_only_values_are_not_treated_as_secrets(client):
     client.call("evaluate_code", code="kept = shop.state; shop.state = {'user': {'token': '-' * 20}}")
     assert value(client, "'-' * 20") == repr("-" * 20)
     client.call("evaluate_code", code="shop.state = {'user': {'token': 'short'}}")
@@ -151,7 +151,7 @@ def test_what_is_short_or_has_neither_letter_nor_digit_is_no_secret(client):
     client.call("evaluate_code", code="shop.state = kept; None")
 
 
-def test_a_getter_that_fails_or_prints_stops_no_evaluation(client):
+def test_a_failing_or_printing_getter_stops_no_evaluation(client):
     code = "def get():\n    print('looked')\n    raise OSError('no state')\n"
     code += "shop.seam.frame('bad', get, sensitive=[('x',)])\n"
     code += "shop.seam.frame('self', lambda: (print(1), {})[1], sensitive=[('x',)])"
@@ -160,7 +160,7 @@ def test_a_getter_that_fails_or_prints_stops_no_evaluation(client):
     client.call("evaluate_code", code="for name in ('bad', 'self'): del shop.seam.seam.frames[name]")
 
 
-def test_a_new_life_of_the_repl_knows_nothing_of_the_one_before_and_files_hold_none(tmp_path):
+def test_sensitive_values_are_forgotten_on_restart_and_stored_in_no_file(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         (live.workspace / "shop.py").write_text(APP % str(tmp_path / "told.txt"))
         with live.client() as client:

@@ -1,4 +1,4 @@
-"""No client starves another: by order, the victim is answered while the hungry client still waits."""
+"""No client starves another: the victim is answered while the busy client still waits."""
 
 import contextlib
 import os
@@ -61,7 +61,7 @@ def still_waits(client, name):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
-def test_sixty_loads_of_a_pipe_are_refused_and_hold_up_nobody(live, victim):
+def test_sixty_loads_of_a_pipe_are_refused_and_block_nobody(live, victim):
     pipe = live.workspace / "pipe.py"
     with contextlib.suppress(FileExistsError):
         posix_only.make_pipe(pipe)
@@ -76,14 +76,14 @@ def test_sixty_loads_of_a_pipe_are_refused_and_hold_up_nobody(live, victim):
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "/dev/ptmx", "/dev/tty"])
-def test_a_device_is_not_loaded(victim, path):
+def test_a_device_cannot_be_loaded(victim, path):
     if not os.path.exists(path):  # noqa: PTH110  # a device, no file
         pytest.skip(f"this system has no {path}")
     answer = victim.call("load_file", filePath=path, replSessionKey="py")
     assert (answer["ok"], answer["reason"]) == (False, "file-unreadable")
 
 
-def test_a_file_beyond_the_limit_is_named_with_the_number(live, victim):
+def test_loading_a_file_beyond_the_limit_is_refused_with_the_number(live, victim):
     large = live.workspace / "large.py"
     with large.open("wb") as file:
         file.truncate(17 * 2**20)
@@ -95,7 +95,7 @@ def test_a_file_beyond_the_limit_is_named_with_the_number(live, victim):
 # Queries
 
 
-def test_a_query_is_answered_while_two_hundred_slow_ones_of_another_wait(live, victim):
+def test_a_query_is_answered_while_two_hundred_slow_ones_of_another_client_wait(live, victim):
     with live.client(name="hungry") as hungry:
         for _ in range(200):
             hungry.begin_call("repl_output_log", query=SLOW)
@@ -104,7 +104,7 @@ def test_a_query_is_answered_while_two_hundred_slow_ones_of_another_wait(live, v
         assert still_waits(victim, "hungry")
 
 
-def test_pings_waits_and_newcomers_go_on_beside_eight_hundred_standing_queries(live, victim):
+def test_pings_waits_and_new_clients_work_despite_eight_hundred_pending_queries(live, victim):
     with contextlib.ExitStack() as stack:
         hungry = [stack.enter_context(live.client(name="hungry")) for _ in range(4)]
         for client in hungry:
@@ -131,7 +131,7 @@ def test_a_wait_beyond_the_limit_is_refused_with_both_numbers(live, victim):
         assert victim.call("wait_for", query=NOTHING, timeoutMs=0)["status"] == "timed-out"
 
 
-def test_a_wait_whose_turn_does_not_come_says_where_to_go_on(live, victim):
+def test_a_wait_that_never_got_its_turn_says_where_to_continue(live, victim):
     with live.client(name="hungry") as hungry:
         waits = [hungry.begin_call("wait_for", query=SLOW, since=0, timeoutMs=1000) for _ in range(20)]
         told = [answer["notes"][-1] for answer in answers(hungry, waits)]
@@ -143,7 +143,7 @@ def test_a_wait_whose_turn_does_not_come_says_where_to_go_on(live, victim):
 # Texts
 
 
-def test_brackets_of_long_code_are_read_while_others_are_answered(live, victim):
+def test_brackets_of_long_code_are_checked_while_others_are_answered(live, victim):
     with live.client(name="hungry") as hungry:
         code = "(quote (a b c d e f))\n" * 30_000
         reading = hungry.begin_call("evaluate_code", code=code + "(", replSessionKey="lpy")
@@ -165,7 +165,7 @@ def test_short_code_does_not_overtake_long_code_of_the_same_client(victim):
 
 
 @pytest.mark.parametrize("isolate", [False, True], ids=["in the session of all", "in a session of its own"])
-def test_queued_code_of_one_client_delays_another_by_the_one_that_runs(live, victim, tmp_path, isolate):
+def test_another_client_waits_for_one_queued_evaluation_at_most(live, victim, tmp_path, isolate):
     gate = tmp_path / "gate"
     waits = f"import pathlib, time\nwhile not pathlib.Path({str(gate)!r}).exists(): time.sleep(0.01)"
     with live.client(name="hungry") as hungry:
@@ -183,7 +183,7 @@ def test_queued_code_of_one_client_delays_another_by_the_one_that_runs(live, vic
     assert theirs == sorted(theirs)
 
 
-def test_queued_code_of_one_client_is_bounded_in_sum_and_the_refusal_names_both_numbers(tmp_path):
+def test_the_queued_code_of_one_client_is_bounded_in_total(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as hungry, live.client() as victim:
         victim.call("evaluate_code", code="1", timeoutMs=60_000)
         code = f"'{'x' * 2**20}'; import time; time.sleep(60)"
@@ -196,7 +196,7 @@ def test_queued_code_of_one_client_is_bounded_in_sum_and_the_refusal_names_both_
         assert (mine["ok"], mine["status"]) == (True, "queued")
 
 
-def test_open_requests_of_one_client_are_bounded_in_bytes_and_the_refusal_names_the_numbers(live, victim):
+def test_the_open_requests_of_one_client_are_bounded_in_bytes(live, victim):
     with live.client(name="hungry") as hungry:
         call = {"name": "wait_for", "arguments": {"query": NOTHING, "timeoutMs": 600_000}}
         call["_meta"] = {"padding": "x" * 15 * 2**20}
@@ -208,7 +208,7 @@ def test_open_requests_of_one_client_are_bounded_in_bytes_and_the_refusal_names_
         assert open_requests(victim, "hungry") == 4
 
 
-def test_one_load_of_any_length_is_taken_by_an_idle_server(victim):
+def test_an_idle_server_accepts_a_single_load_of_any_length(victim):
     assert victim.call("evaluate_code", code=f"len('{'x' * 15 * 2**20}')", replSessionKey="py")["result"] == "15728640"
 
 
@@ -217,7 +217,7 @@ def test_one_load_of_any_length_is_taken_by_an_idle_server(victim):
     [("1 " * 200_000, "100,000 at the top level"), (f"(do {'1 ' * 2_000_000})", "1,000,000 in all")],
     ids=["side by side", "nested"],
 )
-def test_lisp_of_more_forms_than_are_read_is_refused_with_the_number(live, victim, code, most):
+def test_lisp_with_too_many_forms_is_refused_with_the_number(live, victim, code, most):
     before = memory_mib(live)
     refused = victim.call("evaluate_code", code=code, replSessionKey="lpy")
     assert refused["reason"] == "too-many-forms"
@@ -248,7 +248,7 @@ WHY = {"not in UTF-8": "it is not UTF-8", "a number that is too long": "heavy.ip
 
 
 @pytest.mark.parametrize("made", NOTEBOOKS)
-def test_heavy_notebooks_of_four_clients_hold_up_nobody_and_leave_nothing_behind(tmp_path, made):
+def test_oversized_notebooks_of_four_clients_block_nobody_and_leak_nothing(tmp_path, made):
     with serving(tmp_path, "--repl", "none") as live, live.client(name="victim") as victim:
         heavy = live.workspace / "heavy.ipynb"
         heavy.write_text(NOTEBOOKS[made](), errors="surrogateescape")
@@ -275,7 +275,7 @@ def test_heavy_notebooks_of_four_clients_hold_up_nobody_and_leave_nothing_behind
         assert memory_mib(live) - before < 250
 
 
-def test_one_wide_character_does_not_make_a_notebook_heavy(tmp_path):
+def test_one_wide_character_does_not_make_a_notebook_oversized(tmp_path):
     """Python's text of it would take 256 MiB, and its outputs once more."""
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         output = f'{{"output_type":"stream","text":"{"x" * 60 * 2**20}\U0001f600"}}'
@@ -285,7 +285,7 @@ def test_one_wide_character_does_not_make_a_notebook_heavy(tmp_path):
         assert memory_mib(live) - before < 150
 
 
-def test_a_notebook_of_many_cells_is_listed_while_others_are_answered(live, victim):
+def test_a_notebook_with_many_cells_is_listed_while_others_are_answered(live, victim):
     with live.client(name="hungry") as hungry:
         (live.workspace / "many.ipynb").write_text(f'{{"cells":[{",".join([CELL] * 20_000)}],"nbformat":4}}')
         listing = hungry.begin_call("list_cells", filePath="many.ipynb")
@@ -296,7 +296,7 @@ def test_a_notebook_of_many_cells_is_listed_while_others_are_answered(live, vict
     assert f"{20_000 - len(answer['cells'])} more" in answer["notes"][0]
 
 
-def test_cells_of_heavy_notebooks_are_not_run_and_hold_up_nobody(tmp_path):
+def test_cells_of_oversized_notebooks_are_refused_and_block_nobody(tmp_path):
     kernel = real_kernels.kernel("ipykernel")
     with serving(tmp_path, "--kernel", f"own={kernel.file}", "--repl", "none") as live, live.client() as victim:
         elements = f'{{"cells":[],"metadata":{{"a":[{"[]," * 2_500_000}1]}},"nbformat":4}}'
@@ -319,7 +319,7 @@ def test_cells_of_heavy_notebooks_are_not_run_and_hold_up_nobody(tmp_path):
 
 
 @pytest.mark.parametrize("item", [b"[],", b'{"a":1},', b"1,", b'"",'])
-def test_a_message_of_millions_of_elements_is_refused_by_its_id_and_the_connection_goes_on(live, victim, item):
+def test_a_message_with_millions_of_elements_is_refused_and_the_connection_survives(live, victim, item):
     call = b'{"jsonrpc":"2.0","id":"bomb","method":"tools/call","params":{"name":"list_sessions","arguments":{"x":['
     with live.client(name="hungry") as hungry:
         hungry.write(call + item * (12 * 2**20 // len(item)) + b"1]}}}\n")
@@ -329,19 +329,19 @@ def test_a_message_of_millions_of_elements_is_refused_by_its_id_and_the_connecti
         assert hungry.request("ping")["result"] == {}
 
 
-def test_a_long_text_of_marks_is_no_message_of_many_elements(victim):
+def test_brackets_inside_a_long_string_do_not_count_as_elements(victim):
     code = f"len({'[{}, ' * 500_000!r})"
     assert victim.call("evaluate_code", code=code, replSessionKey="py")["result"] == "2500000"
 
 
-def test_a_message_beyond_a_megabyte_comes_before_what_its_client_sent_after_it(victim):
+def test_a_message_beyond_a_megabyte_is_handled_before_later_ones(victim):
     long = victim.begin_call("evaluate_code", code=f"len('{'x' * 3_000_000}')", replSessionKey="py")
     short = victim.begin_call("evaluate_code", code="'short'", replSessionKey="py")
     lines = [answer["outputLines"]["first"] for answer in answers(victim, [long, short])]
     assert lines == sorted(lines)
 
 
-def test_begun_lines_of_many_clients_have_one_budget_and_the_longest_pays(tmp_path):
+def test_incomplete_lines_of_all_clients_share_a_budget_and_the_longest_is_dropped(tmp_path):
     mib = 2**20
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text(f"maxLineBytes = {mib}\n")
@@ -370,7 +370,7 @@ def is_open(client):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
-def test_a_server_stops_while_everything_is_asked_of_it(tmp_path):
+def test_a_server_under_full_load_still_stops(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as hungry:
         hungry.call("evaluate_code", code=repr("a" * 18 + "c"), timeoutMs=60_000)
         pipe = live.workspace / "pipe.py"

@@ -1,4 +1,4 @@
-"""Ports that files name, and another user of this machine who listens there: no byte goes to that user unasked."""
+"""Port files that lead to a port of another user of this machine: nothing is sent there without a request."""
 
 import json
 import socket
@@ -37,7 +37,7 @@ def the_session(live):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_repl_of_another_user_behind_a_port_file_is_no_repl_of_mine(tmp_path, name):
+def test_a_repl_of_another_user_behind_a_port_file_is_not_used(tmp_path, name):
     with other_user.repl() as port:
         file = write(tmp_path / "workspace", name, port)
         with serving(tmp_path) as live:
@@ -53,7 +53,7 @@ def test_the_repl_of_another_user_behind_a_port_file_is_no_repl_of_mine(tmp_path
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_another_user_behind_a_port_file_hears_nothing(tmp_path, name):
+def test_nothing_is_sent_to_another_user_behind_a_port_file(tmp_path, name):
     (port,) = other_user.free_ports(1)
     with other_user.listening(port) as heard:
         write(tmp_path / "workspace", name, port)
@@ -63,7 +63,7 @@ def test_another_user_behind_a_port_file_hears_nothing(tmp_path, name):
         assert heard() == b""
 
 
-def test_the_doctor_names_another_user_and_the_way_to_say_that_it_is_meant(tmp_path):
+def test_doctor_names_the_other_user_and_the_option_to_allow_it(tmp_path):
     with other_user.repl() as port:
         live = Live(tmp_path, "--repl", "none")
         write(live.workspace, ".nrepl-port", port)
@@ -75,14 +75,14 @@ def test_the_doctor_names_another_user_and_the_way_to_say_that_it_is_meant(tmp_p
         assert f"--nrepl 127.0.0.1:{port}" in text
 
 
-def test_a_repl_that_the_user_names_is_meant_whoever_runs_it(tmp_path):
+def test_a_repl_named_on_the_command_line_is_used_whoever_runs_it(tmp_path):
     with other_user.repl() as port:
         write(tmp_path / "workspace", ".nrepl-port", port)
         with serving(tmp_path, "--nrepl", str(port)) as live, live.client() as client:
             assert client.call("evaluate_code", **WHOSE)["result"] == str(other_user.NOBODY)
 
 
-def test_a_repl_in_the_users_own_settings_is_meant_whoever_runs_it(tmp_path):
+def test_a_repl_in_the_users_own_settings_is_used_whoever_runs_it(tmp_path):
     with other_user.repl() as port:
         own_settings(tmp_path).write_text(f"nrepl = ['{port}']\n")
         write(tmp_path / "workspace", ".nrepl-port", port)
@@ -90,7 +90,7 @@ def test_a_repl_in_the_users_own_settings_is_meant_whoever_runs_it(tmp_path):
             assert client.call("evaluate_code", **WHOSE)["result"] == str(other_user.NOBODY)
 
 
-def test_another_user_behind_the_file_of_a_kernel_hears_nothing(tmp_path):
+def test_nothing_is_sent_to_another_user_behind_a_kernel_connection_file(tmp_path):
     ports = other_user.free_ports(5)
     kernel = dict(zip(("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port"), ports, strict=True))
     notebook = tmp_path / "workspace" / "a.ipynb"
@@ -109,7 +109,7 @@ def test_another_user_behind_the_file_of_a_kernel_hears_nothing(tmp_path):
         assert heard() == b""
 
 
-def test_root_who_listens_is_told_as_the_likely_proxy_of_a_container(tmp_path):
+def test_a_root_listener_is_described_as_a_likely_container_proxy(tmp_path):
     file = write(tmp_path, ".nrepl-port", 1)
     code = (
         "from pathlib import Path\n"
@@ -124,7 +124,7 @@ def test_root_who_listens_is_told_as_the_likely_proxy_of_a_container(tmp_path):
 
 
 @pytest.mark.parametrize("dialect", ["python", "lisp"])
-def test_the_embedded_repls_hang_up_on_another_user(tmp_path, dialect):
+def test_embedded_repls_disconnect_another_user(tmp_path, dialect):
     mark = tmp_path / "ran"
     calls = {"python": f"open({str(mark)!r}, 'w')", "lisp": f'(python/open "{mark}" "w")'}
     code = calls[dialect].encode()

@@ -1,4 +1,4 @@
-"""What Codriver is made of: bounded in the package, pinned by hash for development, and no more than is said."""
+"""Dependencies: bounded in the package, pinned by hash for development."""
 
 import re
 import tomllib
@@ -28,14 +28,14 @@ def test_every_dependency_has_an_upper_bound():
         assert any(part.operator in ("<", "<=", "==") for part in requirement.specifier), str(requirement)
 
 
-def test_the_lock_has_every_dependency_in_a_version_that_the_package_allows():
+def test_the_lock_file_has_every_dependency_in_an_allowed_version():
     for requirement in requirements():
         pinned = PINNED.get(canonicalize_name(requirement.name))
         assert pinned is not None, f"{requirement.name} is not locked: renew tests/requirements.lock"
         assert requirement.specifier.contains(pinned), f"{requirement} does not allow {pinned}"
 
 
-def test_the_lock_pins_everything_by_its_hash():
+def test_the_lock_file_pins_everything_by_hash():
     left = ENTRY.sub("", LOCK)
     assert all(not line.strip() or line.lstrip().startswith("#") for line in left.splitlines()), left
     assert "://" not in LOCK

@@ -1,4 +1,4 @@
-"""A project that nobody has accepted answers at once, and is itself once its user has accepted it."""
+"""A project that is not yet trusted answers immediately, and uses its own environment once it is trusted."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def workspace(tmp_path):
     return folder
 
 
-def test_a_project_with_an_environment_answers_says_whose_python_it_is_and_is_itself_once_accepted(tmp_path, workspace):
+def test_an_untrusted_project_names_the_python_it_uses_until_it_is_trusted(tmp_path, workspace):
     with plain_client(tmp_path) as (client, run):
         first = client.call("evaluate_code", code="import json, app; app.answer", timeoutMs=WAIT_S * 1000)
         assert first["result"] == "42"
@@ -103,7 +103,7 @@ def make(folder, files, mark):
 
 
 @pytest.mark.parametrize("kind", PYTHONS)
-def test_every_fresh_python_project_answers_without_a_word_of_its_user(tmp_path, kind):
+def test_every_new_python_project_answers_without_user_action(tmp_path, kind):
     make(tmp_path / "workspace", PYTHONS[kind], tmp_path / "ran")
     with plain_client(tmp_path) as (client, _):
         first = client.call("evaluate_code", code="1+2", timeoutMs=WAIT_S * 1000)
@@ -112,7 +112,7 @@ def test_every_fresh_python_project_answers_without_a_word_of_its_user(tmp_path,
         assert not (tmp_path / "ran").exists()
 
 
-def test_a_linked_working_tree_answers_while_the_environment_of_its_main_checkout_waits(tmp_path):
+def test_a_linked_working_tree_answers_while_its_main_environment_is_untrusted(tmp_path):
     main, workspace = tmp_path / "main", tmp_path / "workspace"
     make(main, {**PYPROJECT, **APP}, tmp_path / "ran")
     git("init", str(main))
@@ -128,7 +128,7 @@ def test_a_linked_working_tree_answers_while_the_environment_of_its_main_checkou
 
 
 @pytest.mark.parametrize("kind", LISPS)
-def test_every_fresh_lisp_project_answers_in_its_language_until_its_own_repl_comes(tmp_path, kind):
+def test_every_new_lisp_project_answers_in_its_language_until_its_own_repl_exists(tmp_path, kind):
     files, dialects, needed = LISPS[kind]
     program(needed, install="apt-get install clojure leiningen")
     make(tmp_path / "workspace", {**files, **VENV, "node_modules/.bin/clojure": None}, tmp_path / "ran")
@@ -146,7 +146,7 @@ def test_every_fresh_lisp_project_answers_in_its_language_until_its_own_repl_com
         assert not list((tmp_path / "workspace").glob(".nrepl-port"))
 
 
-def test_a_lisp_that_stood_in_is_the_projects_own_once_the_workspace_is_accepted(tmp_path):
+def test_a_stand_in_lisp_is_replaced_once_the_workspace_is_trusted(tmp_path):
     workspace = tmp_path / "workspace"
     make(workspace, {"a.hy": "(+ 1 2)"}, tmp_path / "ran")
     where = '(.getcwd (__import__ "os"))'
@@ -162,7 +162,7 @@ def test_a_lisp_that_stood_in_is_the_projects_own_once_the_workspace_is_accepted
         until(lambda: not Path(outside.strip("'\"")).exists(), "the empty folder to be gone")
 
 
-def test_a_lisp_project_whose_repl_lies_in_it_says_in_one_sentence_who_can_have_it(tmp_path):
+def test_a_lisp_project_with_a_local_repl_explains_how_to_trust_it(tmp_path):
     workspace = tmp_path / "workspace"
     make(workspace, {"package.json": '{"dependencies": {"nbb": "1"}}', "node_modules/.bin/nbb": None}, tmp_path / "ran")
     with plain_client(tmp_path) as (client, _):
@@ -193,7 +193,7 @@ def accounts(client, run, workspace):
 @pytest.mark.parametrize(
     ("files", "phase"), [({**PYPROJECT, **APP, **VENV}, "connected"), (NBB, "stopped")], ids=["a stand-in", "nothing"]
 )
-def test_all_four_say_the_same_before_the_workspace_is_accepted_and_after_it(tmp_path, files, phase):
+def test_all_four_reports_agree_before_and_after_trusting_the_workspace(tmp_path, files, phase):
     workspace = tmp_path / "workspace"
     make(workspace, files, tmp_path / "ran")
     with plain_client(tmp_path) as (client, run):

@@ -1,4 +1,6 @@
-"""Of a thing in several media types the best is shown; what no text can show is named with the way to read it."""
+"""The best media type of a value is displayed as text. Types that text cannot show are named with a way to read
+them.
+"""
 
 import pytest
 
@@ -30,5 +32,5 @@ FIGURE = {"text/plain": "<Figure>", "image/png": "AA\nAA\n"}
         ({"text/plain": "<A of 3>", "text/markdown": "**b**"}, "<A of 3>"),
     ],
 )
-def test_the_best_type_is_shown(bundle, text):
+def test_the_best_media_type_is_chosen(bundle, text):
     assert text_of(bundle) == text

@@ -1,4 +1,4 @@
-"""Frames told once: the calls of the JVM, recursion, and what errors of one chain share."""
+"""Stack frames without repetition: calls on the JVM, recursion, and frames shared by a chain of errors."""
 
 from codriver.repls.contract.adapter_values import StackFrame
 from codriver.repls.contract.reports import calls, folded, function_of, read_frame, text_of, unshared_frames
@@ -8,24 +8,24 @@ def frames(*names):
     return [StackFrame(f"{name} (a.py:{number})", "a.py", number, name) for number, name in enumerate(names)]
 
 
-def test_a_call_that_repeats_is_told_once_with_how_often():
+def test_a_recursive_call_is_folded_with_its_count():
     deep = read_frame("f (a.py:3)", ())
     told = folded([*[deep] * 987, read_frame("main (a.py:9)", ())])
     assert [text_of(frame) for frame in told] == ["f (a.py:3) … 987 times", "main (a.py:9)"]
     assert folded([deep, deep]) == (deep, deep), "twice is no recursion to speak of"
 
 
-def test_functions_that_call_each_other_in_turn_are_told_once():
+def test_mutually_recursive_calls_are_folded():
     told = folded([*frames("even", "odd") * 40, *frames("main")])
     assert [text_of(frame) for frame in told] == ["even (a.py:0)", "odd (a.py:1) … 40 times, these 2", "main (a.py:0)"]
 
 
-def test_a_frame_in_a_line_is_read_with_how_often_it_came():
+def test_a_folded_frame_is_parsed_with_its_count():
     assert read_frame("f (a b.py:3) … 4 times", ()) == StackFrame("f (a b.py:3)", "a b.py", 3, "f", repeated="4 times")
     assert read_frame("no frame", ("no",)) == StackFrame("no frame", tooling=True)
 
 
-def test_one_call_of_a_function_of_clojure_is_one_frame():
+def test_one_call_of_a_clojure_function_is_one_frame():
     told = [
         ("shop$f", "invokeStatic"),
         ("shop$f", "doInvoke"),
@@ -42,12 +42,12 @@ def test_one_call_of_a_function_of_clojure_is_one_frame():
     assert calls(told) == [0, 3, 5, 6, 8, 9, 10]
 
 
-def test_functions_have_the_names_of_their_source():
+def test_functions_have_their_source_names():
     assert function_of("shop.big_orders$is_late_QMARK_", "invokeStatic") == "shop.big-orders/is-late?"
     assert function_of("java.lang.Thread", "run") == "java.lang.Thread/run"
 
 
-def test_an_error_has_the_frames_that_it_does_not_share():
+def test_an_error_keeps_only_frames_it_does_not_share():
     inner, outer = frames("a", "b", "main"), frames("c", "b", "main")
     assert unshared_frames(outer, inner) == (outer[0],)
     assert unshared_frames(inner, inner) == (inner[0],), "never none"

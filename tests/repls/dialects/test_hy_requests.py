@@ -1,4 +1,4 @@
-"""hy-nrepl and requests that come in one read, as a server that was held up finds them: each is answered."""
+"""hy-nrepl and requests that arrive in one read, as when the server was blocked: each is answered."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""Thread dumps read, and the part of them that is the user's."""
+"""Parsing thread dumps, and selecting the user's frames."""
 
 from codriver.repls.dialects.server_dialect import Thread, dump_of, read_python
 
@@ -16,19 +16,19 @@ MainThread:
 TOOLING = ("/lib/python", "clojure.lang.", "java.", "nrepl.")
 
 
-def test_the_threads_of_python_are_read_with_their_frames_whole():
+def test_python_threads_are_parsed_with_whole_frames():
     first, main = read_python(PYTHON)
     assert (first.title, len(first.frames)) == ("Thread-1 (watch):", 1)
     assert main.frames[1] == '  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
 
 
-def test_only_the_users_frames_are_own_and_the_whole_is_kept():
+def test_only_user_frames_are_selected_and_the_whole_dump_is_kept():
     dump = dump_of(read_python(PYTHON), TOOLING)
     assert dump.user == 'MainThread:\n  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
     assert dump.whole == PYTHON.rstrip()
 
 
-def test_loader_and_module_hide_no_class_of_the_jvm():
+def test_loader_and_module_names_do_not_hide_jvm_classes():
     frames = (
         "    at java.base@17.0.15/java.lang.Thread.sleep(Native Method)",
         "    at app//clojure.lang.AFn.run(AFn.java:22)",
@@ -40,10 +40,10 @@ def test_loader_and_module_hide_no_class_of_the_jvm():
     assert dump.user.splitlines() == ["a (RUNNABLE)", *frames[2:4]]
 
 
-def test_a_dump_of_nothing_is_none():
+def test_an_empty_dump_is_none():
     assert read_python("") == ()
     assert dump_of([], TOOLING) is None
 
 
-def test_a_dump_without_own_frames_says_so_by_an_empty_text():
+def test_a_dump_without_user_frames_has_empty_user_text():
     assert dump_of([Thread("a", ("    at java.lang.Thread.run(Thread.java:1)",))], TOOLING).user == ""

@@ -1,4 +1,4 @@
-"""The outputs of a notebook's cell, gathered from the messages of its execution."""
+"""The outputs of a notebook cell, collected from the messages of its execution."""
 
 import gc
 import json
@@ -31,25 +31,25 @@ def texts(found):
     return [one.get("text") or one["data"]["text/plain"] for one in found.outputs]
 
 
-def test_texts_of_one_stream_are_one_output_until_another_comes():
+def test_consecutive_texts_of_one_stream_are_one_output():
     found = run(stream("a"), stream("b"), stream("x", "stderr"), stream("c"), shown("1"), stream("d"), stream("e"))
     assert texts(found) == ["ab", "x", "c", "1", "de"]
     assert (found.execution_count, found.has_started, run().has_started) == (None, True, False)
 
 
-def test_a_clear_takes_effect_at_once_or_with_the_next_output():
+def test_clearing_takes_effect_immediately_or_with_the_next_output():
     assert texts(run(stream("a"), CLEAR, stream("b"))) == ["b"]
     assert texts(run(stream("a"), CLEAR_NEXT)) == ["a"]
     assert texts(run(stream("a"), CLEAR_NEXT, stream("b"), stream("c"))) == ["bc"]
     assert texts(run(stream("a"), CLEAR_NEXT, shown("1"))) == ["1"]
 
 
-def test_an_update_takes_the_place_of_what_its_display_showed():
+def test_an_update_replaces_the_content_of_its_display():
     found = run(shown("0 %", "bar"), stream("a"), shown("100 %", "bar", "update_display_data"), shown("x"))
     assert texts(found) == ["100 %", "a", "x"]
 
 
-def test_an_update_counts_as_what_it_replaces_does():
+def test_an_update_counts_towards_the_limit_like_the_output_it_replaces():
     update = "update_display_data"
     size = len(json.dumps({"output_type": "display_data", "data": {"text/plain": "a" * 8}, "metadata": {}}))
     limits = {"most_characters": size}
@@ -59,7 +59,7 @@ def test_an_update_counts_as_what_it_replaces_does():
     assert (texts(found), found.omitted) == (["e" * size], 0)
 
 
-def test_nothing_is_held_of_displays_that_were_left_out():
+def test_omitted_displays_are_not_stored():
     outputs = CellOutputs(most_characters=1000)
     for _ in range(50):
         outputs.receive(shown("a" * 10_000, "bar"))
@@ -70,7 +70,7 @@ def test_nothing_is_held_of_displays_that_were_left_out():
     assert texts(outputs.run()) == ["a", "a"]
 
 
-def test_outputs_beyond_the_limit_are_counted_and_not_held_and_a_clear_makes_room():
+def test_outputs_beyond_the_limit_are_counted_until_a_clear_makes_room():
     found = run(stream("a" * 8), stream("b" * 8), shown("big"), stream("c"), most_characters=10)
     assert (texts(found), found.omitted > 10) == (["a" * 8 + "bb"], True)
     found = run(stream("a" * 20), CLEAR, stream("b" * 10), most_characters=10)

@@ -1,4 +1,4 @@
-"""Files in Jupyter's runtime folder: read with care, once a change, and never believed about who listens."""
+"""Files in Jupyter's runtime directory: read carefully, once per change, and not trusted about who is listening."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def names(found):
     return [one.path.name for one in found]
 
 
-def test_kernels_and_servers_are_read_and_nothing_else(tmp_path):
+def test_only_files_of_kernels_and_servers_are_read(tmp_path):
     put(tmp_path, "kernel-1.json", KERNEL)
     put(tmp_path, "jpserver-7.json", SERVER)
     put(tmp_path, "kernel-codriver-7-jupyter.json", KERNEL)
@@ -56,7 +56,7 @@ def test_kernels_and_servers_are_read_and_nothing_else(tmp_path):
     assert "s3cret" not in repr(server)
 
 
-def test_a_folder_that_did_not_change_is_not_read_again(tmp_path):
+def test_an_unchanged_directory_is_not_read_again(tmp_path):
     put(tmp_path, "kernel-1.json", KERNEL)
     folder = RuntimeDirectory(tmp_path)
     before = folder.contents()
@@ -75,7 +75,7 @@ def test_a_file_that_is_being_written_is_read_again(tmp_path):
     assert names(folder.contents().kernels) == ["kernel-1.json"]
 
 
-def test_no_folder_is_as_good_as_an_empty_one(tmp_path):
+def test_a_missing_directory_counts_as_empty(tmp_path):
     folder = RuntimeDirectory(tmp_path / "later")
     assert folder.contents() == Contents()
     (tmp_path / "later").mkdir()
@@ -96,7 +96,7 @@ def test_no_folder_is_as_good_as_an_empty_one(tmp_path):
         (KERNEL, 0o666, "write|others|read"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told_of_with_the_reason(tmp_path, content, mode, words):
+def test_an_unusable_file_is_reported_with_its_reason(tmp_path, content, mode, words):
     path = put(tmp_path, "kernel-1.json", content, mode)
     found = RuntimeDirectory(tmp_path).contents()
     assert not found.kernels
@@ -119,7 +119,7 @@ def exposed():
 
 
 @pytest.mark.parametrize("mode", [*OPEN_MODES, 0o666], ids=oct)
-def test_a_file_that_other_users_can_reach_has_to_be_closed_to_them(exposed, mode):
+def test_a_file_reachable_by_other_users_must_be_private(exposed, mode):
     path = put(exposed, "kernel-1.json", KERNEL, mode)
     found = RuntimeDirectory(exposed).contents()
     assert not found.kernels
@@ -130,7 +130,7 @@ def test_a_file_that_other_users_can_reach_has_to_be_closed_to_them(exposed, mod
 
 @pytest.mark.parametrize("mode", OPEN_MODES, ids=oct)
 @pytest.mark.parametrize("closed", [".", ".."])
-def test_the_mode_of_a_file_does_not_matter_where_no_other_user_can_reach_it(exposed, mode, closed):
+def test_the_mode_of_a_file_in_a_private_directory_does_not_matter(exposed, mode, closed):
     runtime = exposed / "runtime"
     runtime.mkdir(mode=0o755)
     (runtime / closed).chmod(0o700)
@@ -140,7 +140,7 @@ def test_the_mode_of_a_file_does_not_matter_where_no_other_user_can_reach_it(exp
 
 @pytest.mark.skipif(os.name != "posix", reason="groups have numbers on POSIX alone")
 @pytest.mark.parametrize("is_current_group", [True, False])
-def test_a_group_of_the_users_own_is_nobody_else(exposed, is_current_group):
+def test_the_users_own_group_does_not_count_as_other_users(exposed, is_current_group):
     try:
         os.chown(exposed, -1, os.geteuid() if is_current_group else os.geteuid() + 1)
     except PermissionError:
@@ -150,7 +150,7 @@ def test_a_group_of_the_users_own_is_nobody_else(exposed, is_current_group):
     assert bool(RuntimeDirectory(exposed).contents().kernels) is is_current_group
 
 
-def test_a_private_directory_with_a_link_to_an_open_one_shelters_nothing(exposed, tmp_path):
+def test_a_private_directory_linking_to_an_open_one_protects_nothing(exposed, tmp_path):
     put(exposed, "kernel-1.json", KERNEL, 0o644)
     tmp_path.chmod(0o700)
     (tmp_path / "runtime").symlink_to(exposed)
@@ -167,7 +167,7 @@ def test_a_link_is_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["url", "root_dir", "pid"])
-def test_a_servers_file_without_its_place_is_none(missing):
+def test_a_server_file_without_required_fields_is_refused(missing):
     with pytest.raises(ValueError, match="holds no `url`"):
         read_server_file(Path("jpserver-7.json"), json.dumps({**SERVER, missing: None}).encode())
 
@@ -175,12 +175,12 @@ def test_a_servers_file_without_its_place_is_none(missing):
 @pytest.mark.parametrize(
     ("root", "concerned"), [("/w", True), ("/", True), ("/w/sub", True), ("/other", False), ("/w2", False)]
 )
-def test_a_server_concerns_the_workspace_when_its_notebooks_may_lie_there(root, concerned):
+def test_a_server_is_relevant_if_its_root_overlaps_the_workspace(root, concerned):
     server = read_server_file(Path("jpserver-7.json"), json.dumps({**SERVER, "root_dir": root}).encode())
     assert server.concerns(Path("/w")) is concerned
 
 
-def test_whether_anything_listens_is_asked_of_the_port():
+def test_a_kernel_is_alive_if_its_port_is_listening():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         kernel = read_connection_file(Path("kernel-1.json"), json.dumps({**KERNEL, "shell_port": port}).encode())
@@ -188,7 +188,7 @@ def test_whether_anything_listens_is_asked_of_the_port():
     assert not kernel.is_listened_to()
 
 
-def test_the_runtime_folder_is_the_one_that_jupyter_uses():
+def test_the_runtime_directory_is_jupyters():
     assert runtime_directory({"JUPYTER_RUNTIME_DIR": "/run"}) == Path("/run")
     assert runtime_directory({"JUPYTER_DATA_DIR": "/data"}) == Path("/data/runtime")
 
@@ -198,7 +198,7 @@ def test_the_runtime_folder_is_the_one_that_jupyter_uses():
     [("/w/a.ipynb", "a-ipynb"), ("/w/Ü b/my plot.v2.ipynb", "my-plot-v2-ipynb"), ("/w/console-1-ab", None),
      ("/w/ü.ü", None)],
 )  # fmt: skip
-def test_a_notebook_gives_its_kernel_a_key(path, key):
+def test_the_key_of_a_kernel_is_derived_from_its_notebook(path, key):
     assert key_of_notebook(path) == key
 
 
@@ -207,5 +207,5 @@ def test_a_notebook_gives_its_kernel_a_key(path, key):
     [("", "jup"), ("python3", "jup"), ("xpython-raw", "jup"), ("conda-env-x-py", "jup"), ("ir", "r"), ("deno", "deno"),
      ("bash", "bash"), ("julia-1.9", "julia-1-9")],
 )  # fmt: skip
-def test_a_kernel_without_a_notebook_is_called_after_its_language(name, key):
+def test_a_kernel_without_a_notebook_is_named_after_its_language(name, key):
     assert key_of_kernel(name) == key

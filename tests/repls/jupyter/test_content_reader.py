@@ -1,4 +1,4 @@
-"""Contents of messages: read as JSON reads them, in turns where they are long, and refused by a reason."""
+"""Parsing the contents of messages: as JSON, yielding to other tasks if they are long, and refused with a reason."""
 
 import json
 
@@ -40,7 +40,7 @@ def problem(content):
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 @pytest.mark.parametrize("text", [*ALPHABET, ALPHABET, "a" * 50 + "\\", '"' * 7 + "x", "\\" * 3 + '"', "\ud800"])
-def test_long_texts_of_any_characters_are_read_as_json_reads_them(text, ascii_only):
+def test_long_texts_are_parsed_exactly_as_json(text, ascii_only):
     long = text * (3 * CHUNK_BYTES // len(text))
     content = {"data": {"text/plain": long, "list": [1, long, {"x": None}]}, "short": text}
     if not ascii_only and text == "\ud800":
@@ -51,16 +51,16 @@ def test_long_texts_of_any_characters_are_read_as_json_reads_them(text, ascii_on
 
 
 @given(st.text(ALPHABET, max_size=40), st.integers(1, 2000), st.booleans())
-def test_texts_are_read_wherever_they_are_cut(text, count, ascii_only):
+def test_texts_are_parsed_wherever_a_chunk_ends(text, count, ascii_only):
     content = {"text": "x" * SHORT_BYTES + text * count}
     assert read(json.dumps(content, ensure_ascii=ascii_only).encode())[0] == content
 
 
-def test_a_short_content_is_read_at_once():
+def test_short_content_is_parsed_without_yielding():
     assert read(b'{"a": [1, "b"]}') == ({"a": [1, "b"]}, 0)
 
 
-def test_a_short_content_of_many_elements_is_as_deep_as_a_long_one_may_be():
+def test_short_content_has_the_same_depth_limit_as_long_content():
     flat = {"a": [["["] * 3] * 1000}
     assert read(json.dumps(flat).encode())[0] == flat
     for depth in (MAX_DEPTH - 1, MAX_DEPTH):
@@ -87,11 +87,11 @@ def test_a_short_content_of_many_elements_is_as_deep_as_a_long_one_may_be():
     ],
     ids=range(10),
 )
-def test_what_cannot_be_read_is_said(content, reason):
+def test_unreadable_content_is_refused_with_a_reason(content, reason):
     assert reason in problem(content)
 
 
-def test_marks_within_texts_are_no_elements():
+def test_brackets_inside_strings_do_not_count_as_elements():
     content = {"a": "[{}, " * MAX_ELEMENTS, "b": ["[" * 300] * 1000}
     assert read(json.dumps(content).encode())[0] == content
 
@@ -112,7 +112,7 @@ def joined_of(pieces):
 @given(
     st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 7, 999])
 )
-def test_a_text_without_its_middle_has_a_mark_there(text, ascii_only, cut, more, size):
+def test_a_text_without_its_middle_has_a_marker(text, ascii_only, cut, more, size):
     whole = "x" * 100 + text * 30 + "y" * 200
     content = json.dumps({"name": "stdout", "text": whole}, ensure_ascii=ascii_only).encode()
     head, tail = content[: 60 + cut], content[-60 - more :]
@@ -126,7 +126,7 @@ def test_a_text_without_its_middle_has_a_mark_there(text, ascii_only, cut, more,
     assert found["name"] == "stdout"
 
 
-def test_a_display_of_which_the_middle_is_missing_is_still_one():
+def test_a_display_without_its_middle_is_still_a_display():
     content = json.dumps(
         {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
     ).encode()
@@ -135,7 +135,7 @@ def test_a_display_of_which_the_middle_is_missing_is_still_one():
     assert "bytes are left out here" in found["data"]["text/plain"]
 
 
-def test_no_piece_is_read_that_is_longer_than_one(monkeypatch):
+def test_no_chunk_exceeds_the_chunk_size(monkeypatch):
     lengths = []
     loaded = messages._loaded
     monkeypatch.setattr(messages, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))

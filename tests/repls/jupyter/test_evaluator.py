@@ -1,4 +1,4 @@
-"""The evaluator over a scripted kernel: ends that do not come, code that is dropped unread, values that come late."""
+"""The evaluator with a scripted kernel: missing ends, code that is dropped, and late values."""
 
 from contextlib import asynccontextmanager
 
@@ -49,7 +49,7 @@ def run(channel, identity, *, status="ok", idle=True, **content):
         channel.state("idle", identity)
 
 
-async def test_an_end_that_does_not_come_is_a_note(monkeypatch):
+async def test_a_missing_end_adds_a_note(monkeypatch):
     monkeypatch.setattr(evaluator, "IDLE_S", 0.01)
     monkeypatch.setattr(evaluator, "REPLY_S", 0.01)
     channel, endings = ScriptedChannel(), []
@@ -62,7 +62,7 @@ async def test_an_end_that_does_not_come_is_a_note(monkeypatch):
         assert (await over(endings, 2)).notes == (evaluator.NO_REPLY,)
 
 
-async def test_messages_that_never_came_while_code_ran_are_a_note():
+async def test_messages_lost_while_code_ran_add_a_note():
     channel, endings = ScriptedChannel(), []
     channel.lost_messages = 7
     async with opened(channel) as (adapter, _):
@@ -76,7 +76,7 @@ async def test_messages_that_never_came_while_code_ran_are_a_note():
         assert (await over(endings, 2)).notes == ()
 
 
-async def test_code_that_the_kernel_dropped_unread_is_sent_again():
+async def test_code_dropped_by_the_kernel_is_sent_again():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -85,7 +85,7 @@ async def test_code_that_the_kernel_dropped_unread_is_sent_again():
         assert (await over(endings)).status == "done"
 
 
-async def test_code_that_the_kernel_drops_again_and_again_is_not_run():
+async def test_code_dropped_repeatedly_fails_as_not_run():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -96,7 +96,7 @@ async def test_code_that_the_kernel_drops_again_and_again_is_not_run():
         assert len(channel.sent) == evaluator.MOST_SENT
 
 
-async def test_forms_are_sent_one_by_one_and_a_failure_ends_the_rest():
+async def test_forms_are_sent_one_by_one_until_one_fails():
     channel, endings = ScriptedChannel(), []
     forms = (Form("1", 1, 1), Form("2", 2, 1), Form("3", 3, 1))
     async with opened(channel) as (adapter, _):
@@ -112,7 +112,7 @@ async def test_forms_are_sent_one_by_one_and_a_failure_ends_the_rest():
         assert [content["code"] for _, _, content, _ in channel.sent] == ["1", "2"]
 
 
-async def test_an_error_that_is_published_is_a_failure_also_where_the_reply_says_ok():
+async def test_a_published_error_is_a_failure_even_if_the_reply_is_ok():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -123,7 +123,7 @@ async def test_an_error_that_is_published_is_a_failure_also_where_the_reply_says
         assert (failure.type, failure.message) == ("KeyError", "1")
 
 
-async def test_a_value_that_comes_after_the_end_is_late():
+async def test_a_value_after_the_end_is_marked_late():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, events):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -135,7 +135,7 @@ async def test_a_value_that_comes_after_the_end_is_late():
         assert events == [("e", Value("1", is_late=True)), ("e", Output("out", "late"))]
 
 
-async def test_a_value_of_deno_is_waited_for_a_moment_longer():
+async def test_deno_values_are_awaited_slightly_longer():
     channel, endings = ScriptedChannel(implementation="Deno kernel"), []
     async with opened(channel) as (adapter, events):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -147,7 +147,7 @@ async def test_a_value_of_deno_is_waited_for_a_moment_longer():
         assert events == [("e", Value("1"))]
 
 
-async def test_text_and_pictures_of_r_are_values_and_displays():
+async def test_text_and_images_of_r_are_values_and_displays():
     channel, endings = ScriptedChannel(implementation="IRkernel"), []
     async with opened(channel) as (adapter, events):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -159,7 +159,7 @@ async def test_text_and_pictures_of_r_are_values_and_displays():
         assert [type(event) for _, event in events] == [Value, Display]
 
 
-async def test_what_a_server_leaves_out_is_a_note():
+async def test_output_omitted_by_the_server_adds_a_note():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -169,7 +169,7 @@ async def test_what_a_server_leaves_out_is_a_note():
         assert CUT_BY_SERVER in (await over(endings)).notes
 
 
-async def test_a_kernel_that_is_gone_leaves_the_end_unknown():
+async def test_evaluations_fail_as_disconnected_if_the_kernel_dies():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
@@ -181,7 +181,7 @@ async def test_a_kernel_that_is_gone_leaves_the_end_unknown():
         assert len(channel.sent) == 1
 
 
-async def test_messages_of_comms_and_of_what_runs_silently_are_nobodys():
+async def test_comm_messages_and_silent_code_are_ignored():
     channel = ScriptedChannel()
     async with opened(channel) as (_, events):
         channel.state("busy", "theirs", session="them")
@@ -191,14 +191,14 @@ async def test_messages_of_comms_and_of_what_runs_silently_are_nobodys():
         assert events == []
 
 
-async def test_a_kernel_says_at_its_start_what_nobody_caused():
+async def test_output_at_kernel_start_belongs_to_no_evaluation():
     channel = ScriptedChannel()
     async with opened(channel) as (_, events):
         channel.say("iopub", "stream", {"name": "stderr", "text": "warning\n"})
         assert events == [(None, Output("err", "warning\n"))]
 
 
-async def test_what_another_client_runs_is_told_with_its_end():
+async def test_code_of_another_client_is_reported_with_its_outcome():
     channel = ScriptedChannel()
     async with opened(channel) as (_, events):
         channel.state("busy", "theirs", session="them")

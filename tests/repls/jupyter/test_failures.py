@@ -1,4 +1,4 @@
-"""Failures of kernels, read from their errors, and said again as reports."""
+"""Failures of kernels, parsed from their errors and formatted as reports."""
 
 import pytest
 
@@ -47,31 +47,31 @@ def python(name, value, traceback, cell):
     return failure_of(told(name, value, traceback), language="python", cell=cell)
 
 
-def test_the_place_is_that_of_the_innermost_frame_that_is_the_users(monkeypatch):
+def test_the_position_is_in_the_innermost_user_frame(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
     failure = python("ZeroDivisionError", "division by zero", CELL, 10)
     assert (failure.file, failure.line) == ("/home/ada/ws/mod.py", 12)
     assert failure.trace[1:] == ("Shop.area (/home/ada/ws/mod.py:12)", "f (<In[10]>:4)", "<module> (<In[10]>:5)")
 
 
-def test_of_executions_side_by_side_the_place_is_in_the_code_that_ran(monkeypatch):
+def test_the_position_is_in_the_failing_cell_if_executions_overlap(monkeypatch):
     in_own_code = CELL.partition("File ~/ws")[0]
     assert python("ZeroDivisionError", "division by zero", in_own_code, 11).line == 4
 
 
-def test_an_error_while_another_is_handled_is_told_with_that_one():
+def test_an_error_during_handling_includes_the_original_error():
     failure = python("ValueError", "mine", CHAIN, 2)
     assert (failure.type, failure.message, failure.line) == ("ValueError", "mine", 4)
     (link,) = failure.chain
     assert (link.relation, link.type, link.message, link.line) == ("context", "KeyError", "'a'", 2)
 
 
-def test_a_cell_that_was_evaluated_before_is_no_place_in_this_code():
+def test_an_earlier_cell_is_not_a_position_in_the_current_code():
     failure = python("NameError", "x", "Cell In[3], line 1\n----> 1 f()\n\nCell In[2], line 9, in f()\n", 3)
     assert (failure.line, failure.trace) == (1, ("f (<In[2]>:9)", "<module> (<In[3]>:1)"))
 
 
-def test_a_syntax_errors_words_name_no_file_that_is_none():
+def test_a_syntax_error_message_omits_its_internal_file_name():
     failure = python("SyntaxError", "invalid syntax (2747763117.py, line 1)", "  Cell In[9], line 1\n    def f(:", 9)
     assert (failure.message, failure.line, failure.phase) == ("invalid syntax", 1, "read")
 
@@ -85,7 +85,7 @@ def test_a_syntax_errors_words_name_no_file_that_is_none():
         ("scheme", "", "", "", "Error", "", None),
     ],
 )
-def test_errors_of_other_languages_are_read(language, name, value, traceback, kind, message, line):
+def test_errors_of_other_languages_are_parsed(language, name, value, traceback, kind, message, line):
     failure = failure_of(told(name, value, traceback), language=language, cell=1)
     assert (failure.type, failure.message, failure.line, failure.column) == (kind, message, line, None)
 
@@ -100,12 +100,12 @@ def test_errors_of_other_languages_are_read(language, name, value, traceback, ki
         ("bash", "", "127", ""),
     ],
 )
-def test_an_answer_leaves_out_the_report_of_the_failure_that_it_tells(language, name, value, traceback):
+def test_an_answer_omits_the_traceback_of_the_reported_failure(language, name, value, traceback):
     failure = failure_of(told(name, value, traceback), language=language, cell=10)
     chain = [{"class": link.type, "message": link.message, "relation": link.relation} for link in failure.chain]
     error = {"class": failure.type, "message": failure.message, **({"chain": chain} if chain else {})}
     assert without_report(f"mine\n{report_of(failure, language=language)}", error, "/ws") == ("mine\n", [])
 
 
-def test_colours_are_taken_out_and_nothing_else():
+def test_only_ansi_sequences_are_removed():
     assert plain("\x1b[1;31mred\x1b[0m [31m \x1b]0;title\x07") == "red [31m \x1b]0;title\x07"

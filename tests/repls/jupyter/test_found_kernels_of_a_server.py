@@ -1,4 +1,4 @@
-"""Real kernels of a human that a server finds: used by their key alone, and left to their human."""
+"""Kernels started by a person and discovered by a server: used only by their key, and left running."""
 
 import json
 import socket
@@ -30,7 +30,7 @@ def found(tmp_path_factory):
             yield jupyter, session, client
 
 
-def test_a_notebooks_kernel_is_found_and_used_by_its_key_alone(found):
+def test_a_discovered_notebook_kernel_is_used_only_by_its_key(found):
     jupyter, session, client = found
     row = rows(client)["a-ipynb"]
     file = jupyter.runtime / f"kernel-{session['kernel']['id']}.json"
@@ -42,7 +42,7 @@ def test_a_notebooks_kernel_is_found_and_used_by_its_key_alone(found):
     assert (answer["sessionKey"].partition("/")[0], answer["error"]["class"]) == ("py", "NameError")
 
 
-def test_a_found_kernel_is_restarted_by_its_server_when_its_own_key_is_given_and_else_never(found):
+def test_a_discovered_kernel_is_restarted_only_by_its_own_key(found):
     _jupyter, _session, client = found
     generation = rows(client)["a-ipynb"]["generation"]
     assert client.call("restart_repl", who="ann")["sessionKey"] == "py"
@@ -54,7 +54,7 @@ def test_a_found_kernel_is_restarted_by_its_server_when_its_own_key_is_given_and
     assert after["error"]["class"] == "NameError"
 
 
-def test_files_that_lead_to_no_kernel_of_theirs_are_told_of_and_hang_nothing(found):
+def test_files_that_lead_to_no_kernel_are_reported_without_hanging(found):
     jupyter, session, client = found
     right = json.loads((jupyter.runtime / f"kernel-{session['kernel']['id']}.json").read_text())
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -71,7 +71,7 @@ def test_files_that_lead_to_no_kernel_of_theirs_are_told_of_and_hang_nothing(fou
         until(lambda: not {"b-ipynb", "c-ipynb"} & rows(client).keys(), "that they are forgotten")
 
 
-def test_a_kernel_whose_file_cannot_be_read_is_reached_through_its_server(found, tmp_path):
+def test_a_kernel_with_an_unreadable_file_is_reached_through_its_server(found, tmp_path):
     jupyter, _session, client = found
     (jupyter.folder / "sub").mkdir()
     (tmp_path / "workspace").symlink_to(jupyter.folder / "sub")
@@ -97,7 +97,7 @@ def test_a_kernel_whose_file_cannot_be_read_is_reached_through_its_server(found,
     until(lambda: [key for key in rows(client) if key.startswith("c-ipynb")] == ["c-ipynb"], "one REPL of it")
 
 
-def test_a_kernel_that_its_human_ends_is_forgotten(found):
+def test_a_kernel_shut_down_by_its_user_is_forgotten(found):
     jupyter, session, client = found
     status, _ = jupyter.call("DELETE", f"/api/sessions/{session['id']}")
     assert status == 204

@@ -32,37 +32,37 @@ def legacy(frame):
 
 
 @given(FRAMES)
-def test_a_frame_comes_out_as_it_went_in(frame):
+def test_a_frame_round_trips(frame):
     assert decode(encode(frame)) == frame
 
 
 @given(FRAMES)
-def test_a_frame_without_the_subprotocol_comes_out_as_it_went_in(frame):
+def test_a_frame_without_the_subprotocol_round_trips(frame):
     assert decode_legacy(legacy(frame)) == frame
 
 
 @given(FRAMES)
-def test_a_frame_as_text_loses_its_buffers_alone(frame):
+def test_a_text_frame_loses_only_its_buffers(frame):
     text = decode_legacy(encode_text(frame))
     assert (text.channel, text.header, text.content, text.buffers) == (frame.channel, frame.header, frame.content, ())
 
 
 @given(FRAMES, st.data())
-def test_a_frame_that_is_cut_is_refused(frame, data):
+def test_a_truncated_frame_is_refused(frame, data):
     whole = encode(frame)
     with pytest.raises(FrameError):
         decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_refused_and_breaks_nothing(data):
+def test_garbage_is_refused_without_crashing(data):
     for read in (decode, decode_legacy):
         with contextlib.suppress(FrameError):
             assert isinstance(read(data), Frame)
 
 
 @given(st.binary(max_size=80), st.integers(0, 79), st.binary(min_size=1, max_size=8))
-def test_a_damaged_frame_is_refused_or_read_and_breaks_nothing(tail, place, patch):
+def test_a_corrupted_frame_is_refused_or_parsed_without_crashing(tail, place, patch):
     whole = bytearray(encode(PLAIN) + tail)
     whole[place : place + len(patch)] = patch
     for read in (decode, decode_legacy):
@@ -85,7 +85,7 @@ def test_a_damaged_frame_is_refused_or_read_and_breaks_nothing(tail, place, patc
         (struct.pack("<7Q", 6, 56, 57, 59, 61, 63, 65) + b"s[}{}{}{}", "no JSON"),
     ],
 )
-def test_a_frame_of_another_form_is_refused_with_what_is_wrong_with_it(data, problem):
+def test_a_malformed_frame_is_refused_with_a_reason(data, problem):
     with pytest.raises(FrameError, match=problem):
         decode(data)
 
@@ -103,12 +103,12 @@ def test_a_frame_of_another_form_is_refused_with_what_is_wrong_with_it(data, pro
         ("[" * 100_000, "more than 100 deep"),
     ],
 )
-def test_a_frame_of_another_form_without_the_subprotocol_is_refused_too(data, problem):
+def test_a_malformed_frame_without_the_subprotocol_is_refused_too(data, problem):
     with pytest.raises(FrameError, match=problem):
         decode_legacy(data)
 
 
-def test_a_frame_that_is_larger_than_is_taken_is_refused_before_it_is_read(monkeypatch):
+def test_an_oversized_frame_is_refused_before_it_is_parsed(monkeypatch):
     monkeypatch.setattr(server_socket, "MAX_FRAME_BYTES", 50)
     with pytest.raises(FrameError, match="50 are the most"):
         decode(encode(PLAIN))
@@ -116,10 +116,10 @@ def test_a_frame_that_is_larger_than_is_taken_is_refused_before_it_is_read(monke
         decode_legacy(" " * 51)
 
 
-def test_a_part_that_a_kernel_left_out_is_empty():
+def test_a_missing_part_is_empty():
     assert decode_legacy(json.dumps({"channel": "iopub", "header": {}, "parent_header": None})).parent_header == {}
 
 
-def test_code_with_half_of_a_surrogate_pair_can_be_sent():
+def test_code_with_a_lone_surrogate_can_be_sent():
     frame = Frame("shell", {}, {}, {}, {"code": "'\ud800'"})
     assert decode(encode(frame)) == frame

@@ -1,4 +1,4 @@
-"""Messages that wait: of a flood the beginning and the end stay, and nothing that somebody waits for goes."""
+"""Waiting messages: the start and end of a flood are kept, and no message that somebody awaits is dropped."""
 
 from codriver.repls.jupyter.zmq_socket import MESSAGE_BYTES, Dropped, Inbox, Received
 
@@ -27,27 +27,27 @@ def taken(from_inbox):
     return found
 
 
-def test_what_there_is_room_for_stays_in_order():
+def test_messages_within_the_limit_stay_in_order():
     assert taken(inbox(*map(message, range(5)))) == [0, 1, 2, 3, 4]
 
 
-def test_of_a_flood_the_beginning_and_the_end_stay_and_the_rest_is_counted():
+def test_the_start_and_end_of_a_flood_are_kept_and_the_rest_counted():
     assert taken(inbox(*map(message, range(100)))) == [0, 1, 2, ("p", "stdout", 95_000), 98, 99]
 
 
-def test_nothing_that_somebody_waits_for_is_dropped():
+def test_awaited_messages_are_never_dropped():
     flood = [message(number, "status" if number % 10 == 5 else "display_data") for number in range(60)]
     found = taken(inbox(*flood))
     assert [number for number in found if isinstance(number, int)] == [0, 1, 2, 5, 15, 25, 35, 45, 55, 58, 59]
     assert sum(one[2] for one in found if isinstance(one, tuple)) == 49_000
 
 
-def test_what_is_dropped_is_counted_by_its_parent_and_stream():
+def test_dropped_messages_are_counted_by_parent_and_stream():
     flood = [message(number, parent="ab"[number // 10], stream="stderr") for number in range(20)]
     assert taken(inbox(*flood, message(20))) == [0, 1, 2, ("a", "stderr", 7000), ("b", "stderr", 9000), 19, 20]
 
 
-def test_there_is_no_room_where_nothing_may_be_dropped():
+def test_the_inbox_is_full_if_nothing_may_be_dropped():
     full = inbox(*(message(number, "status") for number in range(5)))
     assert full.has_space
     full.put(message(5, "status"))
@@ -56,7 +56,7 @@ def test_there_is_no_room_where_nothing_may_be_dropped():
     assert full.has_space
 
 
-def test_what_is_taken_meanwhile_makes_room():
+def test_received_messages_make_room():
     live = inbox(*map(message, range(5)))
     assert [live.receive_next().header["msg_id"] for _ in range(4)] == list("0123")
     for number in range(5, 8):
@@ -64,11 +64,11 @@ def test_what_is_taken_meanwhile_makes_room():
     assert taken(live) == [4, 5, 6, 7]
 
 
-def test_one_message_that_is_longer_than_there_is_room_for_stays():
+def test_a_single_oversized_message_is_kept():
     assert taken(inbox(message(0, size=100_000))) == [0]
 
 
-def test_the_end_of_a_flood_stays_whatever_comes_after_it():
+def test_the_end_of_a_flood_is_kept_whatever_follows():
     """A kernel under load joins its prints: the last of them may be one message, before the word that it is idle."""
     flood = [message(number, size=10_000) for number in range(5)]
     ended = inbox(*flood, message(5, "status"), message(6, "status"))

@@ -1,4 +1,4 @@
-"""One kernel over a channel: turns, replies, and the signs that it is another one than before."""
+"""One kernel over a channel: turns, replies, and signs that it was replaced by another."""
 
 from contextlib import asynccontextmanager
 from functools import partial
@@ -32,20 +32,20 @@ async def sent(channel, count):
     return channel.sent[count - 1]
 
 
-async def test_a_kernel_is_known_by_what_it_says_of_itself():
+async def test_a_kernel_is_identified_by_its_kernel_info():
     async with opened(ScriptedChannel(implementation="ipython")) as (kernel, _):
         assert (kernel.info.implementation, kernel.info.language) == ("ipython", "script")
         assert kernel.info.quirks.runs_expressions
         assert kernel.session == "kernel-1"
 
 
-async def test_a_kernel_that_says_nothing_is_none():
+async def test_a_kernel_that_does_not_answer_is_refused():
     with pytest.raises(NotAnReplError, match="no Jupyter kernel server that can be used: it answered nothing"):
         async with opened(ScriptedChannel(answers=False), connect_timeout_s=0.01):
             pass
 
 
-async def test_a_kernel_that_answers_on_control_alone_is_connected():
+async def test_a_kernel_that_answers_only_on_control_is_connected():
     channel = ScriptedChannel(answers=False)
     async with anyio.create_task_group() as tasks:
 
@@ -59,7 +59,7 @@ async def test_a_kernel_that_answers_on_control_alone_is_connected():
             assert kernel.info.implementation == "scripted"
 
 
-async def test_a_question_waits_for_what_another_client_runs():
+async def test_a_request_waits_for_the_code_of_another_client():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, foreign), anyio.create_task_group() as tasks:
         channel.state("busy", "theirs", session="them")
@@ -81,7 +81,7 @@ async def test_a_question_waits_for_what_another_client_runs():
         assert not kernel.is_busy
 
 
-async def test_an_end_that_was_dropped_does_not_hold_the_kernel_for_ever(monkeypatch):
+async def test_a_dropped_end_does_not_block_the_kernel_forever(monkeypatch):
     monkeypatch.setattr(kernel_module, "UNSURE_S", 0.01)
     channel = ScriptedChannel(answers=False)
     async with anyio.create_task_group() as tasks:
@@ -101,7 +101,7 @@ async def test_an_end_that_was_dropped_does_not_hold_the_kernel_for_ever(monkeyp
             channel.answer(identity, kind, {})
 
 
-async def test_a_question_that_gets_no_turn_is_said_and_was_not_sent():
+async def test_a_request_that_never_got_its_turn_is_refused_and_not_sent():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
         channel.state("busy", "theirs", session="them")
@@ -110,7 +110,7 @@ async def test_a_question_that_gets_no_turn_is_said_and_was_not_sent():
         assert channel.sent == []
 
 
-async def test_a_question_while_it_is_busy_goes_to_a_subshell_where_there_is_one():
+async def test_a_request_during_execution_uses_a_subshell_if_available():
     channel = ScriptedChannel(implementation="ipython")
     async with opened(channel) as (kernel, _), anyio.create_task_group() as tasks:
         channel.state("busy", "theirs", session="them")
@@ -130,7 +130,7 @@ async def test_a_question_while_it_is_busy_goes_to_a_subshell_where_there_is_one
         assert values == [{"status": "ok"}]
 
 
-async def test_an_exchange_is_over_by_its_reply_and_idle_in_any_order():
+async def test_an_exchange_ends_with_reply_and_idle_in_any_order():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
         heard = []
@@ -155,7 +155,7 @@ async def test_an_exchange_is_over_by_its_reply_and_idle_in_any_order():
     ],
     ids=["starting", "restarting", "another client", "another session"],
 )
-async def test_a_restart_by_anybody_ends_the_connection_and_what_waits(tell):
+async def test_a_restart_by_anyone_ends_the_connection_and_pending_requests(tell):
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _), anyio.create_task_group() as tasks:
 
@@ -169,7 +169,7 @@ async def test_a_restart_by_anybody_ends_the_connection_and_what_waits(tell):
         assert "restarted" in await kernel.wait_closed()
 
 
-async def test_a_start_that_is_told_late_is_no_restart():
+async def test_a_late_starting_status_is_not_a_restart():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
         channel.say("iopub", "status", {"execution_state": "starting"})
@@ -177,7 +177,7 @@ async def test_a_start_that_is_told_late_is_no_restart():
         assert kernel.cause is None
 
 
-async def test_what_a_server_adds_under_its_own_session_is_no_restart():
+async def test_messages_of_the_jupyter_server_itself_are_not_a_restart():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, foreign):
         channel.kernel_session = "the server's"
@@ -186,7 +186,7 @@ async def test_what_a_server_adds_under_its_own_session_is_no_restart():
         assert len(foreign) == 1
 
 
-async def test_the_end_of_a_channel_is_the_end_of_its_kernel():
+async def test_the_end_of_a_channel_ends_its_kernel():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
         channel.close("the kernel's process ended")

@@ -1,4 +1,6 @@
-"""Kernels that somebody else started: which are the workspace's, which are there, and how little is asked for it."""
+"""Discovering kernels started by others: which belong to the workspace, which are alive, with as few requests as
+possible.
+"""
 
 import json
 import os
@@ -144,13 +146,13 @@ def test_a_kernel_belongs_to_the_workspace_by_the_notebook_in_its_file(room):
     assert room.scanned == 0
 
 
-def test_a_notebook_that_is_reached_by_a_link_is_the_workspaces_too(room, tmp_path):
+def test_a_notebook_reached_through_a_link_belongs_to_the_workspace_too(room, tmp_path):
     (tmp_path / "link").symlink_to(room.workspace)
     room.kernel("1", jupyter_session=str(tmp_path / "link" / "a.ipynb"))
     assert room.keys() == ["a-ipynb"]
 
 
-def test_else_by_the_session_that_a_server_has_for_it(room, sessions):
+def test_without_a_notebook_in_its_file_a_kernel_is_matched_by_its_session(room, sessions):
     sessions.add("sub/a.ipynb", "1")
     sessions.add("../other/b.ipynb", "2")
     room.server(sessions.url)
@@ -163,14 +165,14 @@ def test_else_by_the_session_that_a_server_has_for_it(room, sessions):
     assert sessions.asked == [("/base/api/sessions?no_track_activity=1", "token s3cret")]
 
 
-def test_a_session_tells_the_notebook_better_than_the_file_which_has_its_title(room, sessions):
+def test_the_session_of_a_server_takes_precedence_over_the_file(room, sessions):
     sessions.add("a.ipynb", "1")
     room.server(sessions.url)
     room.kernel("1", jupyter_session=str(room.workspace / "a"))
     assert room.keys() == ["a-ipynb"]
 
 
-def test_else_by_the_folder_in_which_its_process_works(room):
+def test_without_a_session_a_kernel_is_matched_by_its_working_directory(room):
     room.kernel("1", kernel_name="ir")
     room.kernel("2")
     room.folders = {"kernel-1.json": room.workspace / "sub", "kernel-2.json": Path("/elsewhere")}
@@ -179,7 +181,7 @@ def test_else_by_the_folder_in_which_its_process_works(room):
     assert room.scanned == 1
 
 
-def test_a_session_that_is_opened_later_tells_more_than_the_folder(room, sessions):
+def test_a_session_opened_later_identifies_the_kernel(room, sessions):
     room.server(sessions.url)
     room.kernel("1")
     assert room.keys() == []
@@ -188,13 +190,13 @@ def test_a_session_that_is_opened_later_tells_more_than_the_folder(room, session
     assert room.keys() == ["a-ipynb"]
 
 
-def test_a_console_of_a_server_has_no_notebook(room):
+def test_a_console_kernel_has_no_notebook(room):
     room.kernel("1", jupyter_session=str(room.workspace / "console-1-ab12"))
     (found,) = room.search.find().kernels
     assert (found.key, found.notebook) == ("jup", None)
 
 
-def test_a_kernel_that_only_a_server_tells_of_is_known_by_its_url(room, sessions):
+def test_a_kernel_known_only_to_a_server_is_identified_by_url(room, sessions):
     sessions.add("a.ipynb", "1")
     sessions.add("a.ipynb", "2")
     room.kernel("1")
@@ -209,7 +211,7 @@ def test_a_kernel_that_only_a_server_tells_of_is_known_by_its_url(room, sessions
 # Whether it is there
 
 
-def test_a_file_at_whose_port_nobody_listens_is_no_repl_and_told_of(room, dead_port):
+def test_a_file_with_a_dead_port_is_reported(room, dead_port):
     path = room.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
     found = room.search.find()
     assert not found.kernels
@@ -218,7 +220,7 @@ def test_a_file_at_whose_port_nobody_listens_is_no_repl_and_told_of(room, dead_p
     assert sentence.startswith(f"nobody listens at the port in {path}, the file of the kernel of ")
 
 
-def test_a_young_file_is_given_the_time_that_a_kernel_needs(room, dead_port):
+def test_a_new_file_is_given_time_for_its_kernel_to_start(room, dead_port):
     room.kernel("1", port=dead_port, jupyter_session=str(room.workspace / "a.ipynb"))
     assert room.search.find() == kernel_discovery.Found()
     with socket.create_server(("127.0.0.1", dead_port)):
@@ -226,7 +228,7 @@ def test_a_young_file_is_given_the_time_that_a_kernel_needs(room, dead_port):
 
 
 @pytest.mark.parametrize(("notebook", "pause_s"), [("a.ipynb", PROBE_S), (None, STRANGE_PROBE_S)])
-def test_a_dead_one_is_not_asked_all_the_time(room, dead_port, notebook, pause_s):
+def test_a_dead_kernel_is_not_probed_constantly(room, dead_port, notebook, pause_s):
     told = {"jupyter_session": str(room.workspace / notebook)} if notebook else {}
     room.folders = {"kernel-1.json": room.workspace}
     room.kernel("1", port=dead_port, age_ns=OLD_NS, **told)
@@ -238,7 +240,7 @@ def test_a_dead_one_is_not_asked_all_the_time(room, dead_port, notebook, pause_s
         assert room.keys() != []
 
 
-def test_one_that_was_there_is_asked_again_only_when_it_is_doubted(room, listener):
+def test_a_live_kernel_is_probed_again_only_if_in_doubt(room, listener):
     path = room.kernel("1", age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
     assert room.keys() == ["a-ipynb"]
     listener.close()
@@ -249,7 +251,7 @@ def test_one_that_was_there_is_asked_again_only_when_it_is_doubted(room, listene
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_answer_holds_nothing_up_for_long(room):
+def test_an_unresponsive_server_does_not_block_discovery(room):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         room.server(f"http://127.0.0.1:{silent.getsockname()[1]}/")
         room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
@@ -258,13 +260,13 @@ def test_a_server_that_does_not_answer_holds_nothing_up_for_long(room):
     assert "is not used: nothing answers at http://127.0.0.1:" in found.errors[0][1]
 
 
-def test_a_server_of_another_folder_is_not_asked(room, sessions):
+def test_a_server_of_another_directory_is_not_queried(room, sessions):
     room.server(sessions.url, root="/elsewhere")
     room.search.find()
     assert not sessions.asked
 
 
-def test_a_server_is_asked_after_a_change_and_else_seldom(room, sessions):
+def test_a_server_is_queried_after_a_change_and_otherwise_rarely(room, sessions):
     room.server(sessions.url)
     for _ in range(5):
         room.search.find()
@@ -281,7 +283,7 @@ def server_at(url, pid=None):
     return NotebookServer(Path("/run/jpserver-1.json"), url, Path("/w"), pid or os.getpid(), "s3cret")
 
 
-def test_the_token_goes_to_no_other_machine_and_no_other_address(sessions):
+def test_the_token_is_never_sent_to_another_address(sessions):
     with pytest.raises(NotebookServerError, match="no loopback address"):
         sessions_of(server_at("http://example.org:8888/"))
     sessions.status, sessions.location = 302, "http://127.0.0.1:1/"
@@ -291,7 +293,7 @@ def test_the_token_goes_to_no_other_machine_and_no_other_address(sessions):
 
 
 @pytest.mark.parametrize("status", [401, 403])
-def test_a_refused_token_is_named_by_its_file_and_never_shown(sessions, status):
+def test_a_rejected_token_is_named_by_its_file_and_never_included(sessions, status):
     sessions.status = status
     with pytest.raises(NotebookServerError, match=r"refused the token in /run/jpserver-1\.json") as refused:
         sessions_of(server_at(sessions.url))
@@ -299,26 +301,26 @@ def test_a_refused_token_is_named_by_its_file_and_never_shown(sessions, status):
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b"[" * 50_000])
-def test_an_answer_that_is_no_list_is_told_of(answer):
+def test_an_answer_that_is_not_a_list_is_refused(answer):
     with pytest.raises(NotebookServerError, match="something else than a list"):
         read_sessions(server_at("http://localhost:1/"), answer)
 
 
-def test_what_is_no_session_is_passed_over():
+def test_malformed_sessions_are_skipped():
     strange = [None, {}, {"path": "a"}, {"path": "a", "kernel": {}}, {"path": "", "kernel": {"id": "1"}}]
     rows = [*strange, {"path": "a", "kernel": {"id": "../1"}}, {"path": "/../a.ipynb", "kernel": {"id": "1-a"}}]
     (found,) = read_sessions(server_at("http://localhost:1/"), json.dumps(rows).encode())
     assert (str(found.path), found.kernel_id, found.url) == ("/a.ipynb", "1-a", "http://localhost:1/api/kernels/1-a")
 
 
-def test_a_dead_servers_port_is_not_asked():
+def test_the_port_of_a_dead_server_is_not_queried():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     assert not is_alive(server_at("http://localhost:1/", process.pid))
     assert is_alive(server_at("http://localhost:1/"))
 
 
-def test_a_notebook_is_open_where_a_server_says_so_or_does_not_tell(sessions, tmp_path):
+def test_a_notebook_is_open_if_a_server_says_so_or_does_not_answer(sessions, tmp_path):
     root = tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), sessions.url, root, os.getpid())
     sessions.rows = [{"path": "work/a.ipynb", "kernel": {"id": "1-a"}}]
@@ -331,14 +333,14 @@ def test_a_notebook_is_open_where_a_server_says_so_or_does_not_tell(sessions, tm
     assert len(sessions.asked) == asked
 
 
-def test_a_notebook_is_open_in_an_editor_that_gives_the_server_a_longer_name(sessions, tmp_path):
+def test_a_notebook_with_a_longer_name_on_the_server_counts_as_open(sessions, tmp_path):
     root = tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), sessions.url, root, os.getpid())
     sessions.add("work/a-jvsc-0d3e2c1a-9f8b-4c7d-8e6f-5a4b3c2d1e0f.ipynb", "1-a")
     assert where_open(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
 
 
-def test_a_notebook_is_not_open_in_a_server_that_is_gone(tmp_path, dead_port):
+def test_a_notebook_is_not_open_in_a_dead_server(tmp_path, dead_port):
     url, root = f"http://127.0.0.1:{dead_port}/", tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), url, root, os.getpid())
     assert where_open(root / "a.ipynb", [server]) is None
@@ -377,7 +379,7 @@ class Discovered:
         return [effect for effect in self.effects if isinstance(effect, dispatch.Append)]
 
 
-def test_a_kernel_that_is_found_becomes_a_repl_and_is_forgotten_with_its_file(room):
+def test_a_discovered_kernel_becomes_a_repl_until_its_file_is_removed(room):
     path = room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)
     repl = discovered.look()["a-ipynb"]
@@ -390,7 +392,7 @@ def test_a_kernel_that_is_found_becomes_a_repl_and_is_forgotten_with_its_file(ro
     assert not discovered.look()
 
 
-def test_a_notebook_that_is_renamed_keeps_its_kernels_key(room, sessions):
+def test_the_kernel_of_a_renamed_notebook_keeps_its_key(room, sessions):
     sessions.add("a.ipynb", "1")
     room.server(sessions.url)
     room.kernel("1")
@@ -404,7 +406,7 @@ def test_a_notebook_that_is_renamed_keeps_its_kernels_key(room, sessions):
     assert not discovered.effects
 
 
-def test_one_that_is_connected_stays_without_its_file(room):
+def test_a_connected_kernel_stays_without_its_file(room):
     path = room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)
     repl = discovered.look()["a-ipynb"]
@@ -413,7 +415,7 @@ def test_one_that_is_connected_stays_without_its_file(room):
     assert discovered.look()
 
 
-def test_what_is_left_over_is_said_once(room, dead_port):
+def test_a_leftover_file_is_reported_once(room, dead_port):
     room.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)
     assert not discovered.look()
@@ -423,14 +425,14 @@ def test_what_is_left_over_is_said_once(room, dead_port):
 
 
 @pytest.mark.parametrize("kind", ["process", "kernel", "address"])
-def test_a_kernel_that_was_named_or_started_is_not_found_again(room, kind):
+def test_a_named_or_started_kernel_is_not_discovered_again(room, kind):
     path = room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)
     discovered.core.report(ReplFound("own", "jup", Origin(kind, "jupyter"), f"jupyter://{path}"))
     assert list(discovered.look()) == ["jup"]
 
 
-def test_a_kernel_that_is_named_by_its_servers_url_is_not_found_again(room):
+def test_a_kernel_named_by_its_url_is_not_discovered_again(room):
     room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)
     url = "https://host/base/api/kernels/1"
@@ -438,13 +440,13 @@ def test_a_kernel_that_is_named_by_its_servers_url_is_not_found_again(room):
     assert list(discovered.look()) == ["jup"]
 
 
-def test_a_kernel_that_is_named_without_its_id_is_not_found_again(room):
+def test_a_kernel_named_without_its_id_is_not_discovered_again(room):
     room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
     assert not Discovered(room, named_ids=lambda: {"1"}).look()
 
 
 @pytest.mark.parametrize("first", ["kernel", "server"])
-def test_a_kernel_that_is_known_by_its_file_and_its_server_is_one_repl(room, sessions, first):
+def test_a_kernel_known_by_file_and_server_is_one_repl(room, sessions, first):
     sessions.add("a.ipynb", "1")
     room.server(sessions.url)
     discovered = Discovered(room, ("jupyter", "jupyter+http"))
@@ -460,14 +462,14 @@ def test_a_kernel_that_is_known_by_its_file_and_its_server_is_one_repl(room, ses
         discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
 
 
-def test_what_nobody_can_connect_to_is_not_listed(room, sessions):
+def test_kernels_without_a_supported_transport_are_not_listed(room, sessions):
     sessions.add("a.ipynb", "2")
     room.server(sessions.url)
     assert not Discovered(room).look()
     assert list(Discovered(room, ("jupyter", "jupyter+http")).look()) == ["a-ipynb"]
 
 
-def test_one_that_was_given_up_is_forgotten_when_nobody_listens_and_found_when_its_file_is_new(room, listener):
+def test_an_abandoned_kernel_is_forgotten_when_dead_and_discovered_when_rewritten(room, listener):
     path = room.kernel("1", age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)
     repl = discovered.look()["a-ipynb"]
@@ -478,7 +480,7 @@ def test_one_that_was_given_up_is_forgotten_when_nobody_listens_and_found_when_i
     assert discovered.look()["a-ipynb"].phase == "connecting"
 
 
-def test_without_the_extra_it_is_listed_with_what_to_install(room, monkeypatch):
+def test_without_the_jupyter_extra_a_kernel_is_listed_with_install_advice(room, monkeypatch):
     monkeypatch.setattr(kernel_discovery, "find_spec", lambda _: None)
     room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
     discovered = Discovered(room)

@@ -49,7 +49,7 @@ def load(kernel, name, text, identity="load", **fields):
 
 
 @python_kernels
-async def test_a_python_kernel_tells_of_symbols_as_the_embedded_worker_does(adapter):
+async def test_a_python_kernel_describes_symbols_like_the_embedded_worker(adapter):
     code = "import json\ndef area(r, n=2):\n    'Of a circle.'\n    return r * n\nradius = [1, 2]"
     assert (await evaluate(adapter, Request("define", code))).status == "done"
     area = await adapter.query(Lookup("area"))
@@ -67,7 +67,7 @@ async def test_a_python_kernel_tells_of_symbols_as_the_embedded_worker_does(adap
 
 
 @python_kernels
-async def test_completions_are_the_kernels_own_and_those_of_other_modules(adapter):
+async def test_completions_include_the_kernels_own_and_other_modules(adapter):
     await evaluate(adapter, Request("define", "import json\nwidth_of_it = 1"))
     assert [one.candidate for one in await adapter.query(Complete("json.dum"))] == ["json.dump", "json.dumps"]
     assert "width_of_it" in [one.candidate for one in await adapter.query(Complete("width_of"))]
@@ -82,7 +82,7 @@ UNREADABLE = [("a b", 1, 3), ("x = 1\ny = = 2", 2, 5), ("def f(", 1, 6), ("%time
 
 
 @python_kernels
-async def test_a_python_kernel_reads_what_ipython_does_and_tells_where_it_cannot(adapter):
+async def test_a_python_kernel_parses_ipython_syntax_and_reports_error_positions(adapter):
     for code in READABLE:
         assert await adapter.check_syntax(code) is None, code
     for code, line, column in UNREADABLE:
@@ -106,7 +106,7 @@ async def test_a_file_is_loaded_under_its_path(adapter, name):
 
 
 @python_kernels
-async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
+async def test_a_file_of_an_imported_module_is_loaded_into_that_module(name):
     kernel, events = real_kernels.kernel(name), []
     async with connected(kernel, lambda _evaluation, event: events.append(event)) as adapter:
         (kernel.folder / "loaded_once.py").write_text("def sides():\n    return 3\n")
@@ -126,7 +126,7 @@ async def test_a_file_of_a_loaded_module_is_loaded_in_that_module(name):
 
 
 @python_kernels
-async def test_the_last_error_has_its_chain_and_locals_of_plain_values(adapter):
+async def test_the_last_error_has_its_chain_and_plain_locals(adapter):
     code = (
         "def inner(n, password, odd):\n    return 1 / n\n"
         "def outer():\n    try:\n        inner(0, 'hidden', object())\n"
@@ -150,7 +150,7 @@ FAILING = (
 
 
 @python_kernels
-async def test_an_error_is_told_with_the_first_plain_locals_of_its_place(name, monkeypatch):
+async def test_a_failure_includes_the_first_plain_locals_of_its_frame(name, monkeypatch):
     """Whole, of no secret's name and by no code of the user's, as the embedded Python tells them."""
     monkeypatch.setattr(python_questions, "LOCALS_S", 60)
     kernel, events = real_kernels.kernel(name), []
@@ -166,7 +166,7 @@ async def test_an_error_is_told_with_the_first_plain_locals_of_its_place(name, m
 
 
 @ipykernel
-async def test_only_an_error_in_a_function_is_asked_about(adapter, monkeypatch):
+async def test_only_an_error_in_a_function_needs_another_request(adapter, monkeypatch):
     """A value costs no message more, nor does an error of the cell itself, which has no locals."""
     sent, post = [], Kernel.post
 
@@ -200,7 +200,7 @@ get_ipython().events.register("post_execute", fail_next)
 
 
 @ipykernel
-async def test_locals_of_somebody_elses_error_are_not_told_as_ones_own(adapter, monkeypatch):
+async def test_locals_of_another_clients_error_are_not_reported(adapter, monkeypatch):
     monkeypatch.setattr(python_questions, "LOCALS_S", 60)
     await evaluate(adapter, Request("define", FAILING))
     assert (await evaluate(adapter, Request("hook", THEIRS))).status == "done"
@@ -218,7 +218,7 @@ CASES = (
 
 
 @ipykernel
-async def test_tests_run_in_the_kernel_and_may_begin_a_loop_of_their_own(name):
+async def test_tests_run_in_the_kernel_and_may_start_their_own_event_loop(name):
     kernel, events = real_kernels.kernel(name), []
     (kernel.folder / "kernel_cases.py").write_text(CASES)
     async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
@@ -262,7 +262,7 @@ SPIN = "def spin(wanted):\n    print('begun')\n    while wanted: pass\nspin(True
 
 
 @ipykernel
-async def test_a_busy_kernel_with_subshells_answers_and_shows_where_it_is(name):
+async def test_a_busy_kernel_with_subshells_answers_and_reports_its_stack(name):
     kernel, events = real_kernels.kernel(name), []
     async with (
         connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter,
@@ -280,7 +280,7 @@ async def test_a_busy_kernel_with_subshells_answers_and_shows_where_it_is(name):
 
 
 @ipykernel
-async def test_no_subshell_is_left_behind(name):
+async def test_subshells_are_deleted_after_use(name):
     kernel, events = real_kernels.kernel(name), []
     async with (
         connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter,
@@ -295,7 +295,7 @@ async def test_no_subshell_is_left_behind(name):
 
 
 @ipykernel
-async def test_a_test_run_is_interrupted_and_tells_what_passed(name):
+async def test_an_interrupted_test_run_reports_what_passed(name):
     kernel, events = real_kernels.kernel(name), []
     begun = kernel.folder / "begun"
     endless = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(600)"
@@ -315,7 +315,7 @@ async def test_a_test_run_is_interrupted_and_tells_what_passed(name):
 
 
 @ipykernel
-async def test_a_test_run_that_waits_for_its_turn_is_taken_back(name):
+async def test_a_queued_test_run_can_be_cancelled(name):
     kernel, events = real_kernels.kernel(name), []
     async with (
         connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter,
@@ -332,7 +332,7 @@ async def test_a_test_run_that_waits_for_its_turn_is_taken_back(name):
 
 
 @pytest.mark.parametrize("name", ["xpython"])
-async def test_a_busy_kernel_without_subshells_refuses_in_words(name, monkeypatch):
+async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name, monkeypatch):
     monkeypatch.setattr("codriver.repls.jupyter.kernel_questions.BUSY_S", 0.05)
     kernel, events = real_kernels.kernel(name), []
     code = "print('begun', flush=True)\nimport os, time\nwhile not os.path.exists('go.on'): time.sleep(0.01)"
@@ -357,7 +357,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("name", OTHERS)
-async def test_kernels_of_other_languages_answer_what_their_protocol_has(adapter, name):
+async def test_kernels_of_other_languages_answer_what_their_protocol_supports(adapter, name):
     prefix, candidate, fails, broken, fault = OTHERS[name]
     assert candidate in [one.candidate for one in await adapter.query(Complete(prefix))]
     assert await adapter.check_syntax(broken) == fault

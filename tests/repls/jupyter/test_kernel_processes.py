@@ -1,4 +1,4 @@
-"""Kernels are recognised by the connection file in their command lines, however it is spelled."""
+"""Kernel processes are recognized by the connection file in their command lines, however it is spelled."""
 
 import subprocess
 import sys
@@ -76,7 +76,7 @@ SPELLINGS = [
 
 
 @pytest.mark.parametrize("words", SPELLINGS, ids=" ".join)
-def test_a_kernel_is_found_by_every_spelling_of_its_connection_file(places, words):
+def test_a_kernel_is_found_by_any_spelling_of_its_connection_file(places, words):
     workspace, file = places
     spelled = [word.format(file=file, name=file.name) for word in words]
     with process(workspace, *spelled) as running:
@@ -98,14 +98,14 @@ def test_a_kernel_is_found_by_every_spelling_of_its_connection_file(places, word
     ],
     ids=" ".join,
 )
-def test_consoles_and_other_files_are_no_kernels(places, words):
+def test_consoles_and_other_files_are_not_kernels(places, words):
     workspace, file = places
     with process(workspace, *[word.format(file=file, name=file.name) for word in words]):
         assert directories_of_processes([file]) == {}
         assert find_process(str(file)) is None
 
 
-def test_a_bare_name_means_the_file_in_the_working_directory_first(places):
+def test_a_bare_name_means_a_file_in_the_working_directory_first(places):
     workspace, file = places
     (workspace / file.name).touch()
     with process(workspace, "-f", file.name):
@@ -120,14 +120,14 @@ def test_a_linked_path_means_the_same_file(places):
         assert directories_of_processes([file]) == {file: workspace}
 
 
-def test_a_viewer_of_the_file_does_not_hide_the_kernel(places):
+def test_another_process_with_the_file_does_not_hide_the_kernel(places):
     workspace, file = places
     with process("/", "-f", str(file)), process(workspace, f"--f={file}", code=LISTEN) as kernel:
         assert directories_of_processes([file]) == {file: workspace}
         assert find_process(str(file)).id == kernel.pid
 
 
-def test_a_child_with_the_kernels_command_line_and_sockets_is_not_taken_for_the_kernel(places):
+def test_a_forked_child_of_the_kernel_is_not_mistaken_for_it(places):
     workspace, file = places
     fork = "import os; made = __import__('socket').create_server(('127.0.0.1', 0)); os.fork(); "
     with process(workspace, f"--f={file}", code=fork + WAIT) as kernel:
@@ -135,12 +135,12 @@ def test_a_child_with_the_kernels_command_line_and_sockets_is_not_taken_for_the_
         assert find_process(str(file)).id == kernel.pid
 
 
-def test_of_two_processes_that_may_be_the_kernel_none_is_chosen(places):
+def test_two_candidate_processes_are_ambiguous(places):
     workspace, file = places
     with process("/", "-f", str(file)), process(workspace, "-f", str(file)):
         assert directories_of_processes([file]) == {}
 
 
-def test_the_program_itself_is_no_argument():
+def test_the_program_name_is_not_an_argument():
     assert list(paths_in_command(["kernel.json", "a"])) == ["a"]
     assert list(paths_in_command([])) == []

@@ -1,4 +1,4 @@
-"""Real kernels that a server starts by `--repl jupyter`."""
+"""Real kernels started by a server with `--repl jupyter`."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def started(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_a_kernel_that_is_started_evaluates_and_survives_a_restart(started, name):
+def test_a_started_kernel_evaluates_and_survives_a_restart(started, name):
     _live, client = started
     real_kernels.need(name)
     key = KEYS[name]
@@ -58,7 +58,7 @@ def test_a_kernel_that_is_started_evaluates_and_survives_a_restart(started, name
             assert (restarted["phase"], restarted["generation"]) == ("connected", 2)
 
 
-def test_its_connection_file_is_for_other_consoles_and_is_not_found_again(started):
+def test_other_consoles_can_use_its_connection_file_and_it_is_not_discovered_again(started):
     live, client = started
     files = sorted((live.folder / "jupyter").iterdir())
     assert files
@@ -73,7 +73,7 @@ def test_its_connection_file_is_for_other_consoles_and_is_not_found_again(starte
     assert len(rows(client)) == len(files)
 
 
-def test_no_kernel_outlives_a_server_that_is_killed(started):
+def test_kernels_end_with_a_killed_server(started):
     live, client = started
     pids = {key: row["processId"] for key, row in rows(client).items() if "processId" in row}
     assert pids
@@ -81,7 +81,7 @@ def test_no_kernel_outlives_a_server_that_is_killed(started):
     until(lambda: not any(map(is_alive, pids.values())), f"the end of {pids}")
 
 
-def test_a_kernel_is_asked_to_end_and_its_file_goes_with_the_server(tmp_path):
+def test_a_kernel_shuts_down_gracefully_and_its_file_is_removed(tmp_path):
     real_kernels.need("ipykernel")
     left = tmp_path / "left"
     code = f"import atexit, pathlib; atexit.register(pathlib.Path({str(left)!r}).touch)"
@@ -92,7 +92,7 @@ def test_a_kernel_is_asked_to_end_and_its_file_goes_with_the_server(tmp_path):
     assert not list((tmp_path / "jupyter").iterdir())
 
 
-def test_without_ipykernel_there_the_package_and_the_interpreter_are_named(tmp_path):
+def test_without_ipykernel_the_package_and_the_interpreter_are_named(tmp_path):
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "$0: No module named ipykernel_launcher" >&2; exit 1\n')
     python.chmod(0o755)

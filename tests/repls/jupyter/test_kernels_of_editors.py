@@ -1,4 +1,4 @@
-"""Real kernels that an editor or a person starts in a workspace, with their connection files spelled in many ways."""
+"""Real kernels started in a workspace by an editor or a person, with connection files spelled in many ways."""
 
 import json
 import socket
@@ -73,7 +73,7 @@ def kernels(client):
     }
 
 
-def test_every_spelling_is_found_and_evaluates(client):
+def test_every_spelling_is_discovered_and_evaluates(client):
     until(lambda: kernels(client).keys() == SPELLINGS.keys(), f"all kernels: {list(SPELLINGS)}")
     for name, key in kernels(client).items():
         code = "import sys; sys.orig_argv[-1]"
@@ -81,7 +81,7 @@ def test_every_spelling_is_found_and_evaluates(client):
         assert f"{name}.json" in answer["result"], answer
 
 
-def test_an_editors_kernel_is_interrupted_by_its_process(client):
+def test_an_editor_kernel_is_interrupted_by_a_signal(client):
     until(lambda: kernels(client).keys() == SPELLINGS.keys(), "all kernels")
     key = kernels(client)["kernel-v2-vscode"]
     code = "import subprocess; subprocess.run(['sleep', '600'])"

@@ -1,4 +1,4 @@
-"""Kernels of Jupyter Servers as users meet them: by the options and tools of a real server of ours."""
+"""Kernels on Jupyter Servers as users see them: options and tools of a real Codriver server."""
 
 import anyio
 import pytest
@@ -68,7 +68,7 @@ async def hear_from(jupyter, kernel):
         pass
 
 
-def test_one_log_has_what_runs_here_and_there(client):
+def test_one_log_contains_evaluations_of_all_kernels(client):
     assert {row["key"] for row in rows(client)} == {"py", "theirs", "made"}
     for key in ("py", "theirs", "made"):
         assert evaluate(client, key, f"print('in {key}'); 6 * 7")["result"] == "42"
@@ -77,27 +77,27 @@ def test_one_log_has_what_runs_here_and_there(client):
     assert all(f"in {key}" in str(told) for key in ("py", "theirs", "made")), told
 
 
-def test_no_answer_shows_the_token(client, live):
+def test_the_token_is_in_no_answer(client, live):
     printed = evaluate(client, "made", f"print({TOKEN[:8]!r} + {TOKEN[8:]!r})")
     assert printed["stdout"] == "<<redacted:KERNEL_TOKEN>>\n"
     shown = f"{client.call('server_health')} {rows(client)} {live.run('status').stdout} {live.run('doctor').stdout}"
     assert TOKEN not in shown
 
 
-def test_output_that_the_server_leaves_out_marks_the_answer(client):
+def test_output_omitted_by_the_jupyter_server_is_noted(client):
     answer = evaluate(client, "made", "print('x' * 5_000_000); 1")
     assert "the Jupyter Server left out" in str(answer["notes"])
     assert "IOPub data rate exceeded" in answer["stderr"]
 
 
-def test_code_in_a_kernel_of_a_server_is_interrupted(client):
+def test_code_in_a_remote_kernel_can_be_interrupted(client):
     running = evaluate(client, "made", "while True: pass", timeoutMs=1000)
     stopped = client.call("interrupt_evaluation", evaluationId=running["evaluationId"])
     assert stopped["ok"], stopped
     until(lambda: evaluate(client, "made", "1 + 1").get("result") == "2", "the kernel to be free")
 
 
-def test_a_kernel_of_a_server_is_restarted_by_its_own_name(client, jupyter):
+def test_a_remote_kernel_is_restarted_by_its_own_key(client, jupyter):
     evaluate(client, "made", "lost = 1")
     before = next(row["generation"] for row in rows(client) if row["key"] == "made")
     answer = client.call("restart_repl", replSessionKey="made", timeoutMs=60_000)
@@ -105,7 +105,7 @@ def test_a_kernel_of_a_server_is_restarted_by_its_own_name(client, jupyter):
     assert evaluate(client, "made", "lost")["status"] == "failed"
 
 
-def test_a_kernel_that_dies_is_another_generation(client):
+def test_a_dead_kernel_is_replaced_by_the_next_generation(client):
     before = next(row["generation"] for row in rows(client) if row["key"] == "theirs")
     answer = evaluate(client, "theirs", "import os; os._exit(1)")
     assert answer["status"] == "lost", answer
@@ -143,7 +143,7 @@ def test_a_dropped_connection_loses_nothing(jupyter, tmp_path, token_file):
         assert kernel in jupyter.kernels()
 
 
-def test_a_kernel_that_we_started_ends_with_our_server_and_no_other(jupyter, attached, tmp_path, token_file):
+def test_only_kernels_that_the_server_started_end_with_it(jupyter, attached, tmp_path, token_file):
     before = jupyter.kernels()
     own = tmp_path / "config" / "codriver" / "codriver.toml"
     own.parent.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_a_kernel_that_we_started_ends_with_our_server_and_no_other(jupyter, att
     assert attached in before
 
 
-def test_servers_of_this_user_need_no_token_and_their_kernels_are_there_once(tmp_path, monkeypatch):
+def test_a_local_server_needs_no_token_and_its_kernels_are_listed_once(tmp_path, monkeypatch):
     """One is found with its notebook, by the server alone; one is started; that is not found besides."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
@@ -181,7 +181,7 @@ def test_servers_of_this_user_need_no_token_and_their_kernels_are_there_once(tmp
         assert jupyter.kernels() == {identity}
 
 
-def test_a_wrong_token_is_told_where_it_is_read_from(jupyter, attached, tmp_path):
+def test_a_wrong_token_is_reported_with_its_source(jupyter, attached, tmp_path):
     own = tmp_path / "config" / "codriver" / "codriver.toml"
     own.parent.mkdir(parents=True)
     wrong = tmp_path / "wrong"
@@ -194,7 +194,7 @@ def test_a_wrong_token_is_told_where_it_is_read_from(jupyter, attached, tmp_path
         assert "4711" not in str(row)
 
 
-def test_a_url_with_a_token_and_plain_http_to_another_machine_end_the_start_in_words(tmp_path):
+def test_a_url_with_a_token_or_remote_plain_http_prevents_the_start(tmp_path):
     for place, why in (
         (f"http://box/lab?token={TOKEN}", "tokenFile or tokenEnv"),
         ("http://box/?kernel=", "not encrypted"),

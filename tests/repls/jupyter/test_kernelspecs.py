@@ -1,4 +1,4 @@
-"""Kernelspecs as Jupyter's folders hold them: found in order, read with care, and turned into commands."""
+"""Kernelspecs in Jupyter's directories: found in order, read carefully, and turned into commands."""
 
 import json
 import sys
@@ -33,7 +33,7 @@ def program(folder, name):
     return str(folder / name)
 
 
-def test_the_projects_own_folder_goes_first_and_the_systems_last(tmp_path):
+def test_the_project_directory_comes_first_and_the_system_last(tmp_path):
     environ = {"JUPYTER_PATH": "/one:/two", "JUPYTER_DATA_DIR": "/data"}
     folders = kernel_directories(str(tmp_path / ".venv/bin/python"), environ)
     assert folders == (
@@ -45,19 +45,19 @@ def test_the_projects_own_folder_goes_first_and_the_systems_last(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="XDG folders are not macOS's")
-def test_the_users_folder_is_the_platforms():
+def test_the_user_directory_depends_on_the_platform():
     assert data_directory({"HOME": "/h"}) == Path("/h/.local/share/jupyter")
     assert data_directory({"HOME": "/h", "XDG_DATA_HOME": "/x"}) == Path("/x/jupyter")
 
 
-def test_the_first_of_a_name_counts(tmp_path):
+def test_the_first_kernelspec_of_a_name_is_used(tmp_path):
     write_spec(tmp_path / "a", "ir", IR)
     write_spec(tmp_path / "b", "ir", {"argv": ["other"]})
     found = find_kernelspec("ir", [tmp_path / "none", tmp_path / "a", tmp_path / "b"])
     assert (found.directory, found.language) == (tmp_path / "a" / "ir", "R")
 
 
-def test_one_that_is_not_there_is_refused_with_those_that_are(tmp_path):
+def test_an_unknown_kernelspec_is_refused_with_those_available(tmp_path):
     write_spec(tmp_path, "ir", IR)
     write_spec(tmp_path, "bash", IR)
     with pytest.raises(KernelSpecError, match=r"no kernelspec 'deno'; there are: bash, ir"):
@@ -66,7 +66,7 @@ def test_one_that_is_not_there_is_refused_with_those_that_are(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../ir", "a/b", "", "a b"])
-def test_a_name_leads_nowhere_else(tmp_path, name):
+def test_a_kernelspec_name_cannot_leave_its_directory(tmp_path, name):
     write_spec(tmp_path, "ir", IR)
     with pytest.raises(KernelSpecError, match="there is no kernelspec"):
         find_kernelspec(name, [tmp_path / "deeper"])
@@ -86,7 +86,7 @@ def test_a_name_leads_nowhere_else(tmp_path, name):
         ("[" * 100_000, "cannot be read: it has"),
     ],
 )
-def test_one_that_is_broken_is_refused_with_its_path(tmp_path, spec, words):
+def test_a_broken_kernelspec_is_refused_with_its_path(tmp_path, spec, words):
     folder = write_spec(tmp_path, "ir", spec)
     with pytest.raises(KernelSpecError, match=words) as refused:
         find_kernelspec("ir", [tmp_path])
@@ -94,7 +94,7 @@ def test_one_that_is_broken_is_refused_with_its_path(tmp_path, spec, words):
 
 
 @pytest.mark.parametrize("word", ["python", "python3", "python3.11"])
-def test_python_is_the_projects_interpreter(tmp_path, word):
+def test_python_means_the_project_interpreter(tmp_path, word):
     write_spec(tmp_path, "py", {"argv": [word, "-m", "k", "-f", "{connection_file}"], "env": {"A": "${HOME}/x"}})
     spec = find_kernelspec("py", [tmp_path])
     command, env = command_of(spec, FILE, python="/p/bin/python", environ={"HOME": "/h"})
@@ -102,7 +102,7 @@ def test_python_is_the_projects_interpreter(tmp_path, word):
     assert env == {"A": "/h/x"}
 
 
-def test_other_programs_are_those_beside_the_interpreter_or_of_the_path(tmp_path):
+def test_other_programs_are_found_next_to_the_interpreter_or_on_path(tmp_path):
     write_spec(tmp_path, "k", {"argv": ["deno", "{resource_dir}/a", "{prefix}", "{other}"]})
     spec = find_kernelspec("k", [tmp_path])
     in_path, beside = program(tmp_path / "path", "deno"), tmp_path / "env" / "bin"
@@ -113,7 +113,7 @@ def test_other_programs_are_those_beside_the_interpreter_or_of_the_path(tmp_path
     assert command_of(spec, FILE, python=python, environ=environ)[0][0] == own
 
 
-def test_a_program_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_program_is_refused(tmp_path):
     write_spec(tmp_path, "k", {"argv": ["no-such-program"]})
     with pytest.raises(KernelSpecError, match="its program 'no-such-program' is not there"):
         command_of(find_kernelspec("k", [tmp_path]), FILE, python="/p/bin/python", environ={"PATH": "/nowhere"})

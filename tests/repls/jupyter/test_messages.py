@@ -1,11 +1,11 @@
-"""Messages of the Jupyter protocol: read from objects of any shape."""
+"""Messages of the Jupyter protocol, parsed from objects of any shape."""
 
 import pytest
 
 from codriver.repls.jupyter.messages import read_message
 
 
-def test_a_message_has_what_its_headers_say():
+def test_a_message_has_the_fields_of_its_headers():
     raw = {
         "header": {"msg_id": "m1", "msg_type": "status", "session": "kernel"},
         "parent_header": {
@@ -30,7 +30,7 @@ def test_a_message_has_what_its_headers_say():
     ],
     ids=["nothing", "null", "other types"],
 )
-def test_a_message_without_its_parts_is_empty(raw):
+def test_a_message_without_parts_is_empty(raw):
     message = read_message("shell", raw)
     assert (message.type, message.id, message.parent_id, message.state) == ("", "", "", "")
     assert dict(message.content) == {}

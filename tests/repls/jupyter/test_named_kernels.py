@@ -47,7 +47,7 @@ def test_a_url_names_a_kernel_of_a_server(text, url):
         (f"{SECRET}.json", "absolute path"),
     ],
 )
-def test_a_text_that_names_no_kernel_is_refused_and_not_shown(text, why):
+def test_text_that_names_no_kernel_is_refused_without_echoing_secrets(text, why):
     with pytest.raises(KernelNameError, match=why) as raised:
         read_location(text)
     assert SECRET not in str(raised.value)
@@ -66,7 +66,7 @@ def test_a_connection_file_is_named_by_its_path(tmp_path, monkeypatch):
         ("/tmp/a=b.json", (None, "/tmp/a=b.json")),
     ],
 )
-def test_a_key_may_stand_before_a_kernel(text, split):
+def test_a_key_can_precede_a_kernel(text, split):
     assert split_key(text) == split
 
 
@@ -78,7 +78,7 @@ def test_a_key_may_stand_before_a_kernel(text, split):
         (KernelUrl("http://h", kernel="a-1"), "jup"),
     ],
 )
-def test_a_kernel_of_a_server_is_called_after_its_notebook_or_kernelspec(url, key):
+def test_a_remote_kernel_is_named_after_its_notebook_or_kernelspec(url, key):
     assert url.key == key
 
 
@@ -93,11 +93,11 @@ def test_a_kernel_of_a_server_is_called_after_its_notebook_or_kernelspec(url, ke
         ("http://127.0.0.1.example.org", True),
     ],
 )
-def test_only_plain_http_to_another_machine_is_in_the_open(base, is_in_the_open):
+def test_only_plain_http_to_another_machine_is_unencrypted(base, is_in_the_open):
     assert KernelUrl(base).is_in_the_open == is_in_the_open
 
 
-def test_a_token_is_read_from_a_file_of_the_user_alone(tmp_path):
+def test_a_token_file_must_be_private(tmp_path):
     file = tmp_path / "token"
     file.write_text(f"{SECRET}\n")
     file.chmod(0o644)
@@ -118,13 +118,13 @@ def test_a_token_is_read_from_a_servers_own_file(tmp_path):
             TokenSource(file=str(file)).read({})
 
 
-def test_a_token_is_read_from_a_variable():
+def test_a_token_is_read_from_an_environment_variable():
     assert TokenSource(variable="HUB").read({"HUB": SECRET}) == SECRET
     assert TokenSource().read({}) is None
 
 
 @pytest.mark.parametrize("held", [f"{SECRET} and more", f"{SECRET}\r\nHost: else", "\xff" + SECRET, ""])
-def test_a_token_that_could_be_more_than_a_token_is_refused_and_not_shown(held, tmp_path):
+def test_a_malformed_token_is_refused_without_echoing_it(held, tmp_path):
     file = tmp_path / "token"
     file.write_text(held, encoding="latin-1")
     file.chmod(0o600)
@@ -134,7 +134,7 @@ def test_a_token_that_could_be_more_than_a_token_is_refused_and_not_shown(held, 
         assert SECRET not in f"{raised.value} {raised.value.hint} {raised.value.details}"
 
 
-def test_a_token_that_is_not_there_is_told_by_its_place(tmp_path):
+def test_a_missing_token_is_reported_with_its_source(tmp_path):
     with refused_as("repl-unreachable", match=f"the file {tmp_path}/token: there is no such file"):
         TokenSource(file=str(tmp_path / "token")).read({})
     with refused_as("repl-unreachable", match="the variable HUB: it is not set"):

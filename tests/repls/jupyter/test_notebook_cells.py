@@ -1,4 +1,4 @@
-"""A notebook whose cells were run here is, byte for byte, the one that Jupyter's own nbclient and nbformat write."""
+"""A notebook whose cells ran in Codriver is byte for byte the one that nbclient and nbformat write."""
 
 import json
 import subprocess
@@ -69,7 +69,7 @@ def live(tmp_path_factory):
             yield running
 
 
-def test_the_file_is_the_one_that_nbclient_writes_after_each_cell_ran_twice(live, tmp_path):
+def test_the_file_matches_what_nbclient_writes_after_running_each_cell_twice(live, tmp_path):
     expected = tmp_path / "a.ipynb"
     expected.write_text(book())
     script = [str(real_kernels.VENV / "bin" / "python"), "-c", NBCLIENT, str(expected)]
@@ -86,13 +86,13 @@ def test_the_file_is_the_one_that_nbclient_writes_after_each_cell_ran_twice(live
     assert all("written to a.ipynb" in answer["cell"] for answer in answers.values())
 
 
-def test_a_picture_is_in_the_answer_as_an_image_too(live):
+def test_an_image_is_also_in_the_answer(live):
     with live.client() as client:
         answer = client.answer(client.begin_call("run_cell", filePath="a.ipynb", cell="png"))["result"]
     assert [part["data"] for part in answer["content"] if part["type"] == "image"] == [PIXEL]
 
 
-def test_the_session_of_a_notebooks_own_kernel_is_listed_and_no_other_is_taken(live):
+def test_only_the_session_of_the_notebooks_own_kernel_is_used(live):
     with live.client() as client:
         assert client.call("list_cells", filePath="a.ipynb")["sessionKey"] == "a-ipynb"
         text = (live.workspace / "a.ipynb").read_text()
@@ -103,7 +103,7 @@ def test_the_session_of_a_notebooks_own_kernel_is_listed_and_no_other_is_taken(l
         assert client.call("run_cell", filePath="b.ipynb", cell="value", replSessionKey="a-ipynb")["ok"]
 
 
-def test_a_kernel_of_ours_that_ends_in_a_cell_leaves_the_file_and_the_next_cell_waits_for_its_successor(tmp_path):
+def test_a_kernel_that_exits_in_a_cell_leaves_the_file_and_is_awaited_by_the_next(tmp_path):
     real_kernels.need("ipykernel")
     python = str(real_kernels.VENV / "bin" / "python")
     cells = {"end": "import os; os._exit(1)", "next": "1 + 2"}
@@ -119,7 +119,7 @@ def test_a_kernel_of_ours_that_ends_in_a_cell_leaves_the_file_and_the_next_cell_
     assert json.loads(file.read_text())["cells"][1]["outputs"][0]["data"] == {"text/plain": ["3"]}
 
 
-def test_all_cells_run_in_a_new_process_of_our_own_kernel_unless_it_is_not_to_be_restarted(tmp_path):
+def test_all_cells_run_in_a_restarted_kernel_unless_restart_is_false(tmp_path):
     real_kernels.need("ipykernel")
     python = str(real_kernels.VENV / "bin" / "python")
     cells = {"fresh": "import os\n'leftover' in globals()", "count": "os.getpid()", "error": "1 / 0", "never": "2"}

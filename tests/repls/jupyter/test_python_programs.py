@@ -1,4 +1,4 @@
-"""The programs for Python kernels, in plain interpreters: the oldest that is served and a new one, without IPython."""
+"""The programs for Python kernels, in plain interpreters without IPython: the oldest supported and a new one."""
 
 import json
 import os
@@ -70,24 +70,24 @@ def folder(process):
     return process[1]
 
 
-def test_the_modules_leave_no_name_in_the_users_namespace(interpreter):
+def test_the_modules_leave_no_name_in_the_user_namespace(interpreter):
     names = interpreter.run("eval", "[name for name in globals() if 'codriver' in name or name == 'install']")
     assert names == "[]"
 
 
-def test_a_question_finds_its_way_past_names_that_the_user_redefined(interpreter):
+def test_queries_work_even_if_the_user_redefined_their_names(interpreter):
     interpreter.run("exec", "exec = eval_ = ask = 1\njson = None")
     assert interpreter.ask("lookup", name="ask", ns="")["data"]["value"] == "1"
 
 
-def test_what_a_question_fails_in_is_told_and_is_not_the_users_last_error(interpreter):
+def test_a_failing_query_is_reported_and_is_not_the_users_last_error(interpreter):
     interpreter.run("eval", "1/0")
     assert interpreter.ask("lookup", wrong=1)["failed"]["type"] == "TypeError"
     assert interpreter.ask("no such")["failed"]["type"] == "KeyError"
     assert interpreter.ask("error", characters=0)["data"]["error"]["type"] == "ZeroDivisionError"
 
 
-def test_lookup_names_and_completion_are_those_of_the_embedded_worker(interpreter):
+def test_lookup_names_and_completion_match_the_embedded_worker(interpreter):
     interpreter.run("exec", "import os.path\ndef area(r, n=2):\n    'Of a circle.'")
     told = interpreter.ask("lookup", name="area", ns="")["data"]
     assert (told["doc"], told["arglists-str"], told["ns"]) == ("Of a circle.", "(r, n=2)", "__main__")
@@ -102,7 +102,7 @@ def test_lookup_names_and_completion_are_those_of_the_embedded_worker(interprete
     assert (source["text"][:9], source["file"].rpartition("/")[2]) == ("def join(", "posixpath.py")
 
 
-def test_a_file_that_is_no_loaded_module_runs_in_the_users_namespace(interpreter, folder):
+def test_a_file_that_is_not_a_module_runs_in_the_user_namespace(interpreter, folder):
     path = str(folder / "circle.py")
     told = interpreter.run("eval", python_questions.load(path, "radius = 3\n", None, ""))
     assert told == f"<module '__main__' from {path!r}>"
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_loaded_module_runs_in_the_users_namespace(interpreter
     assert interpreter.run("eval", "radius, 'added' in globals()") == "(4, False)"
 
 
-def test_a_file_that_is_a_loaded_module_runs_in_it_and_renews_what_others_hold(interpreter, folder):
+def test_a_file_of_an_imported_module_runs_in_it_and_updates_references(interpreter, folder):
     path = folder / "shapes.py"
     path.write_text("def sides():\n    return 3\n\ndef left():\n    pass\n")
     interpreter.run("exec", "import sys; sys.path.insert(0, '')\nfrom shapes import sides")
@@ -128,7 +128,7 @@ def test_a_file_that_is_a_loaded_module_runs_in_it_and_renews_what_others_hold(i
     assert interpreter.run("eval", "sides(), hasattr(sys.modules['shapes'], 'left')") == "(3, True)"
 
 
-def test_the_last_error_has_its_place_in_the_file_and_locals_of_plain_values(interpreter, folder):
+def test_the_last_error_has_its_file_position_and_plain_locals(interpreter, folder):
     path = str(folder / "bad.py")
     text = "class Odd:\n    def __repr__(self):\n        raise SystemExit\n\n\n"
     text += "def boom(n, token, odd):\n    return 1 / n\n\n\nboom(0, 'hidden', Odd())\n"
@@ -141,12 +141,12 @@ def test_the_last_error_has_its_place_in_the_file_and_locals_of_plain_values(int
     assert found == {"error": 0, "frame": f"boom ({path}:7)", "locals": {"n": "0", "odd": "<Odd>"}}
 
 
-def test_the_place_of_a_syntax_error_is_told(interpreter):
+def test_the_position_of_a_syntax_error_is_reported(interpreter):
     assert interpreter.ask("syntax", code="x = 1\ny = = 2")["data"]["line"] == 2
     assert interpreter.ask("syntax", code="await f()")["data"] is None
 
 
-def test_tests_run_in_the_projects_folder_and_may_begin_an_event_loop(interpreter, folder):
+def test_tests_run_in_the_project_directory_and_may_start_an_event_loop(interpreter, folder):
     (folder / "project").mkdir()
     (folder / "project" / "folder_cases.py").write_text(
         "import asyncio, os, unittest\nclass T(unittest.TestCase):\n"

@@ -1,4 +1,4 @@
-"""Questions that any kernel may answer: their answers read, and who is not asked while a cell runs."""
+"""Queries that any kernel may answer: parsing their answers, and not querying while a cell runs."""
 
 from contextlib import asynccontextmanager
 
@@ -53,7 +53,7 @@ def typed(*rows):
         ("x", {"matches": None, "metadata": {"_jupyter_types_experimental": [1, {"text": 2}]}}, []),
     ],
 )
-def test_completions_are_whole_names_that_begin_as_asked(prefix, content, expected):
+def test_completions_are_whole_names_with_the_given_prefix(prefix, content, expected):
     found = Complete(prefix).read({"completions": read_completions(prefix, content)})
     assert [(one.candidate, one.type) for one in found] == [
         (one.candidate, one.type) if isinstance(one, Completion) else one for one in expected
@@ -64,7 +64,7 @@ def symbol(name, text):
     return Lookup(name).read(read_symbol(name, text))
 
 
-def test_the_words_of_ipython_on_an_object_are_read_by_their_titles():
+def test_an_ipython_description_is_parsed_by_its_titles():
     found = symbol("len", INSPECTED)
     assert (found.doc, found.arglists) == ("Return the number of items in a container.", ("(obj, /)",))
     found = symbol("mod.area", OF_A_FUNCTION)
@@ -73,21 +73,21 @@ def test_the_words_of_ipython_on_an_object_are_read_by_their_titles():
 
 
 @pytest.mark.parametrize("text", [OF_OCTAVE, "(car LIST) returns the first element of LIST"])
-def test_other_words_on_an_object_are_its_documentation(text):
+def test_any_other_description_is_the_documentation(text):
     assert symbol("it", text).doc == text.replace("\r\n", "\n").strip()
 
 
-def test_titles_that_are_printed_over_are_read_as_they_look():
+def test_overstruck_titles_are_read_as_plain_text():
     assert symbol("mean", "_\bM_\be_\ba_\bn\n\n     mean(x, ...)").doc == "Mean\n\n     mean(x, ...)"
 
 
 @pytest.mark.parametrize("text", ["\x1b[0m\n", OF_R])
-def test_no_words_are_no_symbol(text):
+def test_an_empty_description_is_no_symbol(text):
     assert symbol("it", text) is None
 
 
 @pytest.mark.parametrize(("code", "plain"), [("x = 1", True), ("%time x", False), ("!ls", False), ("a b", False)])
-def test_plain_python_is_told_from_what_only_ipython_reads(code, plain):
+def test_plain_python_is_distinguished_from_ipython_syntax(code, plain):
     assert is_plain(code) is plain
 
 
@@ -121,7 +121,7 @@ STATUSES = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("implementation", "status", "message"), STATUSES)
-async def test_code_is_refused_by_the_word_of_a_kernel_as_far_as_it_is_worth_something(implementation, status, message):
+async def test_code_is_refused_on_the_word_of_a_reliable_kernel(implementation, status, message):
     async with questions_to(implementation) as (channel, questions), anyio.create_task_group() as tasks:
         found = []
 
@@ -135,14 +135,14 @@ async def test_code_is_refused_by_the_word_of_a_kernel_as_far_as_it_is_worth_som
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("implementation", ["bash_kernel", "Octave Kernel", "SoS", "a kernel of tomorrow"])
-async def test_a_kernel_whose_word_is_worth_nothing_is_not_asked(implementation):
+async def test_an_unreliable_kernel_is_not_asked_about_syntax(implementation):
     async with questions_to(implementation) as (channel, questions):
         assert await questions.check_syntax("fi)") is None
         assert channel.sent == []
 
 
 @pytest.mark.anyio
-async def test_a_kernel_without_subshells_is_said_to_be_busy_with_others_code(monkeypatch):
+async def test_a_kernel_without_subshells_refuses_while_others_use_it(monkeypatch):
     monkeypatch.setattr("codriver.repls.jupyter.kernel_questions.BUSY_S", 0.05)
     async with questions_to("xeus-python") as (channel, questions):
         channel.state("busy", "theirs", session="another")
@@ -153,7 +153,7 @@ async def test_a_kernel_without_subshells_is_said_to_be_busy_with_others_code(mo
 
 
 @pytest.mark.anyio
-async def test_a_question_waits_for_what_is_soon_over():
+async def test_a_query_waits_for_short_executions():
     async with questions_to("xeus-python") as (channel, questions), anyio.create_task_group() as tasks:
         channel.state("busy", "theirs", session="another")
         found = []
@@ -169,7 +169,7 @@ async def test_a_question_waits_for_what_is_soon_over():
 
 
 @pytest.mark.anyio
-async def test_a_busy_kernel_with_subshells_is_asked_in_one():
+async def test_a_busy_kernel_is_queried_in_a_subshell():
     async with questions_to("ipython") as (channel, questions), anyio.create_task_group() as tasks:
         channel.state("busy", "theirs", session="another")
         tasks.start_soon(questions.complete, "x")

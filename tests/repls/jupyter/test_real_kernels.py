@@ -1,4 +1,4 @@
-"""Real kernels through the adapter: what the contract of adapters does not ask, and what only one kernel does."""
+"""Real kernels through the adapter, beyond the adapter contract: behaviour of individual kernels."""
 
 import base64
 import json
@@ -72,21 +72,21 @@ async def until(condition):
     ],
     ids=["cell", "library", "syntax", "file"],
 )
-async def test_an_error_is_told_where_it_is(code, file, line, trace):
+async def test_an_error_has_its_position(code, file, line, trace):
     async with adapter("ipykernel") as (opened, _):
         failure = (await evaluate(opened, Request("e", code))).failure
         assert (failure.file, failure.line) == (file, line)
         assert [frame.partition(" ")[0] for frame in failure.trace] == trace
 
 
-async def test_an_error_in_a_later_form_counts_its_lines_from_the_codes_first():
+async def test_an_error_in_a_later_form_has_a_line_of_the_whole_code():
     forms = (Form("1", 1, 1), Form("2\n1/0", 4, 1))
     async with adapter("ipykernel") as (opened, _):
         failure = (await evaluate(opened, Request("e", "1\n\n\n2\n1/0", forms=forms))).failure
         assert (failure.form, failure.line) == (2, 5)
 
 
-async def test_an_errors_causes_are_told():
+async def test_an_error_includes_its_causes():
     code = "try:\n    1/0\nexcept Exception as error:\n    raise ValueError('mine') from error"
     async with adapter("ipykernel") as (opened, _):
         failure = (await evaluate(opened, Request("e", code))).failure
@@ -95,7 +95,7 @@ async def test_an_errors_causes_are_told():
         assert (cause.relation, cause.type, cause.message) == ("cause", "ZeroDivisionError", "division by zero")
 
 
-async def test_what_a_magic_runs_fails_also_where_the_reply_says_ok(tmp_path):
+async def test_a_failing_magic_is_a_failure_even_if_the_reply_is_ok(tmp_path):
     path = tmp_path / "bad.py"
     path.write_text("x = 1\n1/0\n")
     async with adapter("ipykernel") as (opened, _):
@@ -103,7 +103,7 @@ async def test_what_a_magic_runs_fails_also_where_the_reply_says_ok(tmp_path):
         assert (ending.status, ending.failure.file, ending.failure.line) == ("failed", str(path), 2)
 
 
-async def test_stderr_and_the_output_of_child_processes_are_told():
+async def test_stderr_and_output_of_child_processes_are_captured():
     code = "import os, sys\nprint('err', file=sys.stderr)\nos.system('echo child')"
     async with adapter("ipykernel") as (opened, events):
         await evaluate(opened, Request("e", code))
@@ -111,14 +111,14 @@ async def test_stderr_and_the_output_of_child_processes_are_told():
         await until(lambda: "child\n" in printed(events))
 
 
-async def test_what_help_shows_on_a_pager_is_output():
+async def test_pager_text_is_output():
     async with adapter("ipykernel") as (opened, events):
         await evaluate(opened, Request("e", "len?"))
         assert "number of items" in printed(events)
         assert "\x1b" not in printed(events)
 
 
-async def test_a_display_and_a_value_have_all_their_media_types():
+async def test_displays_and_values_have_all_their_media_types():
     code = (
         "from IPython.display import HTML, Image, display\n"
         "shown = display(HTML('<b>one</b>'), display_id=True)\n"
@@ -140,7 +140,7 @@ async def test_a_display_and_a_value_have_all_their_media_types():
 @pytest.mark.parametrize(
     "code", ["import time; time.sleep(60)", "while True: pass", "import os; os.system('sleep 60')"]
 )
-async def test_an_interrupt_ends_whatever_python_waits_for(code):
+async def test_an_interrupt_ends_any_wait_in_python(code):
     async with adapter("ipykernel") as (opened, events), anyio.create_task_group() as tasks:
         endings = []
 
@@ -158,7 +158,7 @@ async def test_an_interrupt_ends_whatever_python_waits_for(code):
 
 
 @pytest.mark.parametrize("code", ["input('name? ')", "import getpass; getpass.getpass('name? ')"])
-async def test_input_is_asked_for_with_its_prompt_and_an_interrupt_frees_it(code):
+async def test_an_input_request_has_its_prompt_and_can_be_interrupted(code):
     async with adapter("ipykernel") as (opened, events), anyio.create_task_group() as tasks:
         endings = []
 
@@ -173,7 +173,7 @@ async def test_input_is_asked_for_with_its_prompt_and_an_interrupt_frees_it(code
         assert endings[0].status == "interrupted"
 
 
-async def test_lines_that_come_before_they_are_asked_for_are_kept_and_nothing_is_the_end_of_input():
+async def test_early_input_lines_are_queued_and_an_empty_one_is_end_of_input():
     code = "import sys\nfirst = input()\nsecond = input()\n(first, second)"
     async with adapter("ipykernel") as (opened, events), anyio.create_task_group() as tasks:
         tasks.start_soon(evaluate, opened, Request("e", code))
@@ -193,7 +193,7 @@ async def test_lines_that_come_before_they_are_asked_for_are_kept_and_nothing_is
         assert endings[0].failure.type == "EOFError"
 
 
-async def test_a_flood_of_prints_comes_whole():
+async def test_a_flood_of_prints_is_complete():
     code = "for i in range(5_000): print(f'{i:9}', flush=True)"
     async with adapter("ipykernel") as (opened, events):
         ending = await evaluate(opened, Request("e", code))
@@ -207,13 +207,13 @@ async def test_a_flood_of_prints_comes_whole():
             assert ending.notes == ()
 
 
-async def test_ten_megabytes_of_a_value_come_whole():
+async def test_a_value_of_ten_megabytes_is_complete():
     async with adapter("ipykernel") as (opened, events):
         await evaluate(opened, Request("e", "'x' * 10_000_000"))
         assert len(of(Value, events)[0].text) == 10_000_002
 
 
-async def test_a_kernel_that_ends_itself_is_a_lost_connection():
+async def test_a_kernel_that_exits_is_a_lost_connection():
     with real_kernels.fresh("ipykernel") as kernel:
         async with connected(kernel) as (opened, _):
             with anyio.fail_after(30), pytest.raises(ReplDisconnectedError, match="process ended"):
@@ -221,7 +221,7 @@ async def test_a_kernel_that_ends_itself_is_a_lost_connection():
             assert "process ended" in await opened.wait_closed()
 
 
-async def test_a_notebook_cells_outputs_are_kept_as_a_notebook_has_them():
+async def test_the_outputs_of_a_cell_are_stored_as_in_a_notebook():
     code = "import sys\nprint('a'); print('b')\nprint('c', file=sys.stderr)\n1 + 1"
     async with adapter("ipykernel") as (opened, _):
         await evaluate(opened, Request("e", code, cell="cell-7"))
@@ -238,7 +238,7 @@ async def test_a_notebook_cells_outputs_are_kept_as_a_notebook_has_them():
 
 
 @pytest.mark.parametrize("name", ["ipykernel", "xpython", "deno", "ir", "bash"])
-async def test_what_another_client_evaluates_is_told_under_an_id_of_its_own(name):
+async def test_code_of_another_client_is_reported_under_its_own_id(name):
     others = {"deno": "console.log('hi'); 1 + 2", "ir": "cat('hi\\n'); 1 + 2", "bash": "echo hi"}
     code = others.get(name, "print('hi'); 1 + 2")
     kernel = real_kernels.kernel(name)
@@ -253,7 +253,7 @@ async def test_what_another_client_evaluates_is_told_under_an_id_of_its_own(name
         assert (await opened.interrupt()).outcome == "idle" if "interrupt" in opened.profile.capabilities else True
 
 
-async def test_a_failing_cell_of_another_client_is_told_and_does_not_abort_ours():
+async def test_a_failing_cell_of_another_client_does_not_abort_our_own():
     kernel = real_kernels.kernel("ipykernel")
     async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
         identity = human.execute("import time; time.sleep(0.5); 1/0")
@@ -265,7 +265,7 @@ async def test_a_failing_cell_of_another_client_is_told_and_does_not_abort_ours(
         assert (other.status, other.failure.type, other.failure.line) == ("failed", "ZeroDivisionError", 1)
 
 
-async def test_ours_waits_for_another_clients_cell_and_an_interrupt_takes_it_back_alone():
+async def test_our_code_waits_for_another_clients_cell_and_can_be_interrupted_alone():
     kernel = real_kernels.kernel("ipykernel")
     async with (
         connected(kernel) as (opened, events),
@@ -292,7 +292,7 @@ async def test_ours_waits_for_another_clients_cell_and_an_interrupt_takes_it_bac
         assert (await evaluate(opened, Request("f", "never_sent"))).failure.type == "NameError"
 
 
-async def test_a_question_for_input_of_another_client_is_not_ours():
+async def test_an_input_request_of_another_client_is_ignored():
     kernel = real_kernels.kernel("ipykernel")
     async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
         identity = human.execute("input('theirs? ')", allow_stdin=True)
@@ -304,7 +304,7 @@ async def test_a_question_for_input_of_another_client_is_not_ours():
         assert of(Value, events, identity)[0].text == "'theirs'"
 
 
-async def test_what_runs_silently_is_nobodys_evaluation():
+async def test_silent_code_is_not_an_evaluation():
     kernel = real_kernels.kernel("ipykernel")
     async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
         human.execute("1 + 1", silent=True)
@@ -312,7 +312,7 @@ async def test_what_runs_silently_is_nobodys_evaluation():
         assert not [event for _, event in events if isinstance(event, OthersCode)]
 
 
-async def test_a_restart_by_another_client_ends_the_connection_and_what_waits():
+async def test_a_restart_by_another_client_ends_the_connection_and_pending_code():
     with real_kernels.fresh("ipykernel") as kernel:
         async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
             await evaluate(opened, Request("e", "mine = 1"))
@@ -327,7 +327,7 @@ async def test_a_restart_by_another_client_ends_the_connection_and_what_waits():
             assert (await evaluate(opened, Request("e", "mine"))).failure.type == "NameError"
 
 
-async def test_a_busy_kernel_is_connected_to_by_its_control_socket():
+async def test_a_busy_kernel_is_connected_through_its_control_socket():
     kernel = real_kernels.kernel("ipykernel")
     async with real_kernels.human(kernel) as human:
         human.execute("print('begun', flush=True)\nimport time; time.sleep(600)")
@@ -342,21 +342,21 @@ async def test_a_busy_kernel_is_connected_to_by_its_control_socket():
 # Other languages
 
 
-async def test_what_an_interrupt_would_not_stop_or_kill_is_not_interrupted():
+async def test_a_kernel_that_an_interrupt_would_kill_is_not_interrupted():
     async with adapter("xpython") as (opened, _):
         with pytest.raises(CapabilityMissingError) as refused:
             await opened.interrupt()
         assert "only a restart" in refused.value.hint
 
 
-async def test_a_value_that_comes_after_the_end_is_in_the_result():
+async def test_a_value_after_the_end_is_in_the_result():
     async with adapter("deno") as (opened, events):
         for number in range(200):
             await evaluate(opened, Request("e", f"{number}"))
         assert [(value.text, value.is_late) for value in of(Value, events)] == [(str(n), False) for n in range(200)]
 
 
-async def test_an_interrupt_by_message_leaves_deno_alive():
+async def test_an_interrupt_message_keeps_deno_alive():
     async with adapter("deno") as (opened, events), anyio.create_task_group() as tasks:
         endings = []
 
@@ -374,7 +374,7 @@ async def test_an_interrupt_by_message_leaves_deno_alive():
 # A SIGINT that reaches bash between its `echo` and the start of the next program interrupts neither. A subshell is in
 # the foreground before it prints, so that the interrupt ends it whenever it comes.
 @pytest.mark.parametrize("code", ["(echo begun; exec sleep 60)", "echo begun; read x"])
-async def test_an_interrupt_of_a_shell_is_an_interrupt(code):
+async def test_a_shell_command_can_be_interrupted(code):
     async with adapter("bash") as (opened, events), anyio.create_task_group() as tasks:
         endings = []
 
@@ -392,7 +392,7 @@ async def test_an_interrupt_of_a_shell_is_an_interrupt(code):
         assert ended <= {"done", "failed"}
 
 
-async def test_a_plot_is_shown_and_a_value_is_a_value_in_r():
+async def test_in_r_a_plot_is_a_display_and_a_value_is_a_value():
     async with adapter("ir") as (opened, events):
         await evaluate(opened, Request("e", "x <- c(1, 2); x"))
         (value,) = of(Value, events)
@@ -402,7 +402,7 @@ async def test_a_plot_is_shown_and_a_value_is_a_value_in_r():
         assert base64.b64decode(plot.bundle["image/png"]).startswith(b"\x89PNG")
 
 
-async def test_a_kernel_without_a_heartbeat_while_it_is_busy_lives():
+async def test_a_busy_kernel_without_heartbeat_counts_as_alive():
     async with adapter("ir") as (opened, events):
         with anyio.fail_after(60):
             await evaluate(opened, Request("e", "Sys.sleep(11); 1"))
@@ -427,7 +427,7 @@ anyio.run(main, backend_options={"use_uvloop": True})
 """
 
 
-async def test_a_kernel_that_dies_behind_a_tunnel_is_missed(monkeypatch):
+async def test_a_kernel_that_dies_behind_a_tunnel_is_detected(monkeypatch):
     """Its sockets stay open, so that only its heartbeat tells; while it is busy, not that alone."""
     monkeypatch.setattr(zmq_channel, "_is_loopback", lambda _: False)
     monkeypatch.setattr(zmq_channel, "BEAT_S", 2.0)
@@ -464,7 +464,7 @@ async def test_a_kernel_that_dies_behind_a_tunnel_is_missed(monkeypatch):
             tasks.cancel_scope.cancel()
 
 
-async def test_a_kernel_answers_on_the_other_event_loop_too():
+async def test_a_kernel_works_on_uvloop_too():
     """The tests run on asyncio's own loop; a server runs on uvloop where that is installed."""
     file = str(real_kernels.kernel("ipykernel").file)
     support = str(Path(real_kernels.__file__).parent)

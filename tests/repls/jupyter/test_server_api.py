@@ -37,7 +37,7 @@ def shown(error):
 
 
 @pytest.mark.slow
-async def test_a_kernel_is_started_listed_interrupted_restarted_and_deleted(server):
+async def test_a_kernel_can_be_started_listed_interrupted_restarted_and_deleted(server):
     calls = api(server.base)
     started = await calls.start("python3", {"KERNEL_SIZE": "small"})
     assert started.spec == "python3"
@@ -54,7 +54,7 @@ async def test_a_kernel_is_started_listed_interrupted_restarted_and_deleted(serv
 
 
 @pytest.mark.slow
-async def test_the_sessions_of_a_server_name_notebooks_and_their_kernels(server):
+async def test_sessions_of_a_server_name_notebooks_and_their_kernels(server):
     wanted = {"path": "work/a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": "python3"}}
     opened = server.call("POST", "/api/sessions", wanted)[1]
     (session,) = await api(server.base).sessions()
@@ -64,7 +64,7 @@ async def test_the_sessions_of_a_server_name_notebooks_and_their_kernels(server)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("token", ["wrong-4711-wrong", None])
-async def test_a_token_that_is_wrong_or_missing_is_told_by_its_place(server, token):
+async def test_a_wrong_or_missing_token_is_reported_with_its_source(server, token):
     calls = api(server.base, token) if token else ServerApi(server.base, TokenSource(), {})
     for call in (calls.kernels, calls.sessions, lambda: calls.kernel(str(uuid4())), lambda: calls.start("ir", {})):
         with pytest.raises(TokenRefusedError, match="token") as raised:
@@ -74,13 +74,13 @@ async def test_a_token_that_is_wrong_or_missing_is_told_by_its_place(server, tok
 
 
 @pytest.mark.slow
-async def test_a_kernelspec_that_is_not_there_is_refused_as_the_server_says(server):
+async def test_an_unknown_kernelspec_is_refused_as_the_server_does(server):
     with pytest.raises(ServerAnswerError, match="refuses: HTTP 50"):
         await api(server.base).start("cobol", {})
 
 
 @pytest.mark.slow
-async def test_a_kernel_gateway_that_does_not_list_says_so(tmp_path):
+async def test_a_kernel_gateway_that_cannot_list_says_so(tmp_path):
     with kernel_gateway(tmp_path) as gateway:
         calls = api(gateway.base)
         for listing in (calls.kernels, calls.sessions):
@@ -92,7 +92,7 @@ async def test_a_kernel_gateway_that_does_not_list_says_so(tmp_path):
         await calls.delete(started.id)
 
 
-async def test_a_token_that_cannot_be_read_is_told_before_anything_is_sent():
+async def test_an_unreadable_token_is_reported_before_anything_is_sent():
     with refused_as("repl-unreachable", match="the variable T: it is not set"):
         await ServerApi("http://127.0.0.1:9", SOURCE, {}).kernels()
 
@@ -120,7 +120,7 @@ def answering(answer):
             thread.join(10)
 
 
-async def test_a_redirect_is_not_followed_as_it_would_take_the_token_elsewhere():
+async def test_a_redirect_is_not_followed_with_the_token():
     with answering(b"") as (elsewhere, told):
         moved = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}/login\r\nContent-Length: 0\r\n\r\n".encode()
         with answering(moved) as (base, asked), pytest.raises(ServerAnswerError) as refused:
@@ -143,13 +143,13 @@ async def test_a_redirect_is_not_followed_as_it_would_take_the_token_elsewhere()
         (b'HTTP/1.1 500 F\r\nContent-Length: 23\r\n\r\n{"message":"\\u001b[2J"}', r"HTTP 500 \(\\x1b\[2J\)"),
     ],
 )
-async def test_what_is_no_jupyter_server_is_refused_in_words(answer, why):
+async def test_a_server_that_is_not_jupyter_is_refused_with_an_explanation(answer, why):
     with answering(answer) as (base, _), pytest.raises((ReplUnreachableError, ServerAnswerError), match=why) as raised:
         await api(base).kernels()
     assert TOKEN not in shown(raised.value)
 
 
-async def test_lists_that_hold_nonsense_are_read_as_far_as_they_make_sense():
+async def test_malformed_list_entries_are_skipped():
     body = b'[3, null, {"id": 7, "connections": "x"}, {"id": "a-1", "name": "ir"}]'
     with answering(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)) as (base, _):
         assert [(one.id, one.spec, one.connections) for one in await api(base).kernels()] == [
@@ -160,13 +160,13 @@ async def test_lists_that_hold_nonsense_are_read_as_far_as_they_make_sense():
         assert (await api(base).kernel("a-1")).id == ""
 
 
-async def test_an_answer_that_is_too_long_is_not_held(monkeypatch):
+async def test_an_oversized_answer_is_not_buffered(monkeypatch):
     monkeypatch.setattr(server_api, "HttpExchange", partial(HttpExchange, max_bytes=1000))
     with answering(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 5000) as (base, _), pytest.raises(ReplUnreachableError):
         await api(base).kernels()
 
 
-async def test_a_server_that_drips_is_left_after_its_time():
+async def test_a_server_that_answers_byte_by_byte_times_out():
     over = threading.Event()
 
     def drip(connection):
@@ -182,7 +182,7 @@ async def test_a_server_that_drips_is_left_after_its_time():
         over.set()
 
 
-async def test_nothing_that_listens_is_said_in_words():
+async def test_an_unreachable_server_is_explained():
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(ReplUnreachableError, match="nothing listens there"):
@@ -205,7 +205,7 @@ def certificate(tmp_path):
     return path
 
 
-async def test_a_certificate_that_the_system_does_not_trust_ends_a_call_before_the_token_is_shown(certificate):
+async def test_an_untrusted_certificate_ends_a_call_before_the_token_is_sent(certificate):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     told = []

@@ -119,7 +119,7 @@ async def tried(proxy, before):
             await anyio.sleep(0.01)
 
 
-async def test_code_runs_in_a_kernel_of_a_server_and_everything_is_told_once(server, shared):
+async def test_code_runs_in_a_remote_kernel_and_each_output_arrives_once(server, shared):
     async with opened(api(server.base), shared) as (channel, heard):
         request = run(channel, "print('out'); 1+2")
         assert (await heard.reply(request))["status"] == "ok"
@@ -127,7 +127,7 @@ async def test_code_runs_in_a_kernel_of_a_server_and_everything_is_told_once(ser
         assert channel.address == f"{server.base}/api/kernels/{shared}"
 
 
-async def test_a_question_in_a_subshell_is_answered_while_the_kernel_is_busy(server, shared):
+async def test_a_subshell_request_is_answered_while_the_kernel_is_busy(server, shared):
     async with opened(api(server.base), shared) as (channel, heard):
         made = channel.post("control", "create_subshell_request", {})
         await heard.until(lambda: heard.of(made, "create_subshell_reply"))
@@ -142,9 +142,7 @@ async def test_a_question_in_a_subshell_is_answered_while_the_kernel_is_busy(ser
         assert heard.value(busy) == "'x'"
 
 
-async def test_what_a_kernel_says_while_the_connection_is_cut_comes_after_it_and_code_runs_once(
-    server, proxied, shared
-):
+async def test_output_during_a_dropped_connection_arrives_later_and_code_runs_once(server, proxied, shared):
     proxy, base = proxied
     async with opened(api(base), shared) as (channel, heard):
         request = run(channel, counted("told"))
@@ -166,7 +164,7 @@ async def test_what_a_kernel_says_while_the_connection_is_cut_comes_after_it_and
         assert not heard.printed(request, "stderr")
 
 
-async def test_what_is_lost_as_another_client_is_connected_ends_the_channel_in_words(server, proxied, shared):
+async def test_losing_messages_to_another_client_ends_the_channel_with_an_explanation(server, proxied, shared):
     proxy, base = proxied
     async with opened(api(server.base), shared) as (other, other_heard):
         async with opened(api(base), shared) as (channel, heard):
@@ -188,9 +186,7 @@ async def test_what_is_lost_as_another_client_is_connected_ends_the_channel_in_w
         assert other_heard.value(again) == "1"
 
 
-async def test_code_that_still_runs_when_we_are_back_is_told_to_its_end_with_what_may_be_missing(
-    server, proxied, shared
-):
+async def test_code_still_running_after_a_reconnect_is_followed_to_its_end(server, proxied, shared):
     proxy, base = proxied
     async with opened(api(server.base), shared), opened(api(base), shared) as (channel, heard):
         request = run(channel, "print(1, flush=True); input(); 42")
@@ -202,7 +198,7 @@ async def test_code_that_still_runs_when_we_are_back_is_told_to_its_end_with_wha
         assert heard.value(request) == "42"
 
 
-async def test_a_half_open_connection_is_taken_over_by_the_next(proxied, shared):
+async def test_a_half_open_connection_is_replaced_by_the_next(proxied, shared):
     proxy, base = proxied
     async with opened(api(base), shared) as (channel, heard):
         request = run(channel, counted("held"))
@@ -212,7 +208,7 @@ async def test_a_half_open_connection_is_taken_over_by_the_next(proxied, shared)
         assert heard.value(request) == "1"
 
 
-async def test_a_stalled_way_is_noticed_and_left_and_hangs_nothing(proxied, shared, monkeypatch):
+async def test_a_stalled_connection_is_detected_and_replaced(proxied, shared, monkeypatch):
     monkeypatch.setattr(server_socket, "PING_S", 0.1)
     monkeypatch.setattr(server_socket, "PONG_S", 5.0)
     proxy, base = proxied
@@ -229,7 +225,7 @@ async def test_a_stalled_way_is_noticed_and_left_and_hangs_nothing(proxied, shar
         assert heard.value(request) == "7"
 
 
-async def test_a_way_that_stays_closed_is_given_up_after_a_while(proxied, shared, monkeypatch):
+async def test_reconnecting_is_abandoned_after_a_while(proxied, shared, monkeypatch):
     monkeypatch.setattr(server_channel, "AWAY_S", 0.3)
     proxy, base = proxied
     async with opened(api(base), shared) as (channel, _):
@@ -239,7 +235,7 @@ async def test_a_way_that_stays_closed_is_given_up_after_a_while(proxied, shared
             assert "there was no way back" in await channel.wait_closed()
 
 
-async def test_output_that_the_server_leaves_out_is_marked_as_cut(server, shared):
+async def test_output_omitted_by_the_server_is_marked_as_cut(server, shared):
     async with opened(api(server.base), shared) as (channel, heard):
         request = run(channel, "print('x' * 5_000_000)")
         await heard.reply(request)
@@ -248,7 +244,7 @@ async def test_output_that_the_server_leaves_out_is_marked_as_cut(server, shared
         assert "the Jupyter Server left out output here (iopub_data_rate_limit=1000000.0 (bytes/sec))\n" in said
 
 
-async def test_code_is_interrupted_by_the_server(server, shared):
+async def test_code_is_interrupted_through_the_server(server, shared):
     async with opened(api(server.base), shared) as (channel, heard):
         request = run(channel, "print(1, flush=True)\nwhile True: pass")
         await heard.until(lambda: heard.printed(request))
@@ -257,7 +253,7 @@ async def test_code_is_interrupted_by_the_server(server, shared):
 
 
 @pytest.mark.parametrize("is_by_us", [True, False])
-async def test_a_restart_by_us_or_of_a_kernel_that_died_ends_the_connection(server, shared, is_by_us):
+async def test_a_restart_or_death_of_the_kernel_ends_the_connection(server, shared, is_by_us):
     def carrier(on_message):
         return open_server_channel(api(server.base), shared, on_message)
 
@@ -272,7 +268,7 @@ async def test_a_restart_by_us_or_of_a_kernel_that_died_ends_the_connection(serv
             assert found.info.implementation == "ipython"
 
 
-async def test_a_kernel_that_is_deleted_ends_the_channel(server, kernel):
+async def test_deleting_a_kernel_ends_the_channel(server, kernel):
     async with opened(api(server.base), kernel) as (channel, _):
         server.call("DELETE", f"/api/kernels/{kernel}")
         with anyio.fail_after(60):
@@ -282,7 +278,7 @@ async def test_a_kernel_that_is_deleted_ends_the_channel(server, kernel):
             pass
 
 
-async def test_the_channel_leaves_the_kernel_and_what_is_defined_in_it(server, shared):
+async def test_closing_the_channel_keeps_the_kernel_and_its_definitions(server, shared):
     for code in ("kept = 11", "kept"):
         async with opened(api(server.base), shared) as (channel, heard):
             request = run(channel, code)
@@ -290,7 +286,7 @@ async def test_the_channel_leaves_the_kernel_and_what_is_defined_in_it(server, s
     assert heard.value(request) == "11"
 
 
-async def test_a_wrong_token_is_told_by_its_place_and_no_log_has_the_right_one(server, shared, caplog):
+async def test_a_wrong_token_is_reported_with_its_source_and_none_is_logged(server, shared, caplog):
     with caplog.at_level(logging.DEBUG):
         with pytest.raises(TokenRefusedError) as raised:
             async with opened(api(server.base, "wrong-4711-wrong"), shared):
@@ -302,7 +298,7 @@ async def test_a_wrong_token_is_told_by_its_place_and_no_log_has_the_right_one(s
     assert TOKEN not in caplog.text
 
 
-async def test_a_gateway_and_a_server_without_the_subprotocol_are_spoken_to_alike(tmp_path):
+async def test_a_gateway_and_a_server_without_the_subprotocol_work_alike(tmp_path):
     with kernel_gateway(tmp_path, "--ZMQChannelsWebsocketConnection.kernel_ws_protocol=") as gateway:
         calls = api(gateway.base)
         started = await calls.start("python3", {"KERNEL_COLOUR": "green", "OTHER": "red"})
@@ -320,7 +316,7 @@ async def test_a_gateway_and_a_server_without_the_subprotocol_are_spoken_to_alik
         await calls.delete(started.id)
 
 
-async def test_what_is_no_jupyter_server_is_said_in_words():
+async def test_a_listener_that_is_not_jupyter_is_refused_with_an_explanation():
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     port = listener.extra(anyio.abc.SocketAttribute.local_port)
 

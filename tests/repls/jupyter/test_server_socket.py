@@ -1,4 +1,4 @@
-"""One WebSocket to a Jupyter Server: what it is given up for."""
+"""One WebSocket to a Jupyter Server, and when it is closed."""
 
 import json
 import struct
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 PINGS = 200_000
 
 
-async def test_a_server_that_pings_without_end_is_given_up_before_its_pings_are_answered():
+async def test_a_server_that_pings_endlessly_is_dropped():
     answered = []
 
     async def flood(connection):
@@ -38,7 +38,7 @@ async def test_a_server_that_pings_without_end_is_given_up_before_its_pings_are_
     assert len(answered) < PINGS // 20
 
 
-async def test_a_redirect_is_not_followed_as_it_would_take_the_token_elsewhere(tmp_path):
+async def test_a_redirect_is_not_followed_with_the_token(tmp_path):
     heard, token = [], tmp_path / "token"
     token.write_text("a-token-of-the-user")
     token.chmod(0o600)
@@ -61,7 +61,7 @@ async def test_a_redirect_is_not_followed_as_it_would_take_the_token_elsewhere(t
     assert heard == ["token a-token-of-the-user"]
 
 
-async def test_a_message_that_is_longer_than_is_read_is_named_as_the_cause(monkeypatch):
+async def test_an_oversized_message_is_named_as_the_cause(monkeypatch):
     monkeypatch.setattr(server_socket, "MAX_FRAME_BYTES", 1000)
 
     async def send(connection):
@@ -77,7 +77,7 @@ async def test_a_message_that_is_longer_than_is_read_is_named_as_the_cause(monke
         await opened.close()
 
 
-async def test_a_content_that_is_too_heavy_says_why_and_the_next_one_is_read():
+async def test_an_oversized_content_is_refused_and_the_next_message_is_read():
     heavy = b'{"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}"
     long = {"text": "x" * 100_000}
 
@@ -97,7 +97,7 @@ async def test_a_content_that_is_too_heavy_says_why_and_the_next_one_is_read():
         await opened.close()
 
 
-async def test_pings_now_and_then_are_answered():
+async def test_occasional_pings_are_answered():
     async def ping(connection):
         for _ in range(MOST_PINGS // 2):
             await (await connection.ping())

@@ -1,6 +1,6 @@
-"""Two agents and a human in one kernel: nothing is lost, and everything is whose it is.
+"""Two agents and a person in one kernel: nothing is lost, and everything is attributed correctly.
 
-For as many seconds as `CODRIVER_TESTS_SHARED_KERNEL_S` says, and otherwise long enough to meet each other.
+`CODRIVER_TESTS_SHARED_KERNEL_S` sets the duration. The default is just long enough for them to interfere.
 """
 
 import json
@@ -162,7 +162,7 @@ class LiveBesideNotebook(Live):
         return super().start(*words)
 
 
-def test_two_agents_and_a_human_lose_nothing_and_all_is_attributed(tmp_path):
+def test_two_agents_and_a_person_lose_nothing_and_all_is_attributed(tmp_path):
     own_settings(tmp_path).write_text("logMaxEntities = 1000000\nlogMaxBytes = 268435456\n")
     with real_kernels.fresh("ipykernel") as kernel:
         live = LiveBesideNotebook(tmp_path, kernel)

@@ -1,4 +1,4 @@
-"""Messages as kernels sign them: gathered within bounds, and dropped where the key is another one."""
+"""Messages as kernels sign them: assembled within limits, and dropped if the key differs."""
 
 import json
 
@@ -30,13 +30,13 @@ def parts(content, signer=SIGNER, header=HEADER):
 
 @pytest.mark.parametrize("before", [[], [b"topic"], [b"id", b""]])
 @pytest.mark.parametrize("after", [[], [b"buffer", b""]])
-def test_a_signed_message_is_read_whatever_stands_around_it(before, after):
+def test_a_signed_message_is_read_whatever_surrounds_it(before, after):
     found = take(Assembler(SIGNER), [*before, *parts({"text": "x" * 100}), *after])
     assert (found.header, found.parent, found.type) == (HEADER, PARENT, "stream")
     assert json.loads(b"".join(found.head)) == {"text": "x" * 100}
 
 
-def test_what_is_signed_with_another_key_is_counted():
+def test_messages_signed_with_another_key_are_counted():
     assembler = Assembler(SIGNER)
     assert take(assembler, parts({}, Signer(b"other", "hmac-sha256"))) is None
     assert take(assembler, [b"garbage"]) is None
@@ -45,7 +45,7 @@ def test_what_is_signed_with_another_key_is_counted():
     assert take(assembler, parts({})) is not None
 
 
-def test_what_comes_a_second_time_is_not_read():
+def test_a_replayed_message_is_dropped():
     assembler, message = Assembler(SIGNER), parts({})
     assert take(assembler, message) is not None
     assert take(assembler, message) is None
@@ -55,7 +55,7 @@ def test_without_a_key_nothing_is_signed():
     assert take(Assembler(Signer(b"", "hmac-sha256")), parts({}, Signer(b"", ""))) is not None
 
 
-def test_of_a_long_content_head_and_tail_are_held_and_it_is_signed_as_a_whole(monkeypatch):
+def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(monkeypatch):
     for name, value in {"WHOLE_BYTES": 50, "MOST_HEAD": 20, "MOST_TAIL": 10}.items():
         monkeypatch.setattr(zmq_socket, name, value)
     content = json.dumps({"text": "x" * 100}).encode()
@@ -64,13 +64,13 @@ def test_of_a_long_content_head_and_tail_are_held_and_it_is_signed_as_a_whole(mo
     assert found.left_out == len(content) - 30
 
 
-def test_a_header_that_is_longer_than_any_is_none():
+def test_an_oversized_header_is_refused():
     assembler = Assembler(SIGNER)
     assert take(assembler, parts({}, header={**HEADER, "x": "y" * MOST_HEADER}), size=10_000) is None
     assert assembler.unsigned == 1
 
 
-def test_parts_without_end_are_not_held():
+def test_endless_parts_are_not_buffered():
     assembler = Assembler(SIGNER)
     for _ in range(100_000):
         assembler.receive_next(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
@@ -98,7 +98,7 @@ def series(numbers):
     return [f"session_7_{number}" for number in numbers]
 
 
-def test_messages_that_never_came_are_counted_by_their_numbers_when_the_kernel_is_idle():
+def test_lost_messages_are_counted_when_the_kernel_becomes_idle():
     numbers = numbered(Numbers(), *series(range(10)), *series(range(500, 510)))
     assert numbers.lost == 0
     assert idle(numbers, *series([510])).lost == 490
@@ -106,12 +106,12 @@ def test_messages_that_never_came_are_counted_by_their_numbers_when_the_kernel_i
     assert idle(numbers, *series([600])).lost == 490
 
 
-def test_messages_in_another_order_and_replies_to_others_are_not_lost():
+def test_reordered_messages_and_replies_to_others_do_not_count_as_lost():
     numbers = numbered(Numbers(), *series([0, *range(300, 400), *range(1, 300)]))
     assert idle(numbers, *series([400])).lost == 0
     assert idle(numbers, *series([400 + MOST_OF_OTHERS])).lost == 0
 
 
-def test_messages_without_numbers_are_never_lost():
+def test_messages_without_numbers_never_count_as_lost():
     numbers = numbered(Numbers(), "7b1c-0", "_", "a_b", "a_" + "9" * 5000, "17")
     assert idle(numbers, "ffff").lost == 0

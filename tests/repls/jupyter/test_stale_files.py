@@ -1,4 +1,4 @@
-"""Connection files that lead to no kernel: each is told for what it is, and none is waited for."""
+"""Connection files that lead to no kernel: each is reported for what it is, and none is waited for."""
 
 import json
 import os
@@ -31,31 +31,31 @@ async def refusal(path, kind):
     return str(refused.value)
 
 
-async def test_a_file_that_is_gone_is_said(tmp_path):
+async def test_a_missing_file_is_reported(tmp_path):
     assert "no such connection file" in await refusal(tmp_path / "kernel-1.json", ReplUnreachableError)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"ip": "127.0.0.1"}', '{"shell_port": "1"}'])
-async def test_a_file_that_is_none_is_said(tmp_path, text):
+async def test_a_malformed_file_is_reported(tmp_path, text):
     path = tmp_path / "kernel-1.json"
     path.write_text(text)
     assert "connection file" in await refusal(path, ReplUnreachableError)
 
 
-async def test_a_file_that_anybody_may_write_is_not_believed(tmp_path):
+async def test_a_world_writable_file_is_not_trusted(tmp_path):
     path = written(tmp_path, 1)
     path.chmod(0o666)
     assert "cannot be read" in await refusal(path, ReplUnreachableError)
 
 
-async def test_a_dead_port_is_said(tmp_path):
+async def test_a_dead_port_is_reported(tmp_path):
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
     assert "nothing listens there" in await refusal(written(tmp_path, port), ReplUnreachableError)
 
 
 @pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "another"])
-async def test_a_port_that_is_somebody_elses_by_now_is_said(tmp_path, greeting):
+async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting):
     async def answer(stream):
         async with stream:
             await stream.send(greeting)
@@ -68,7 +68,7 @@ async def test_a_port_that_is_somebody_elses_by_now_is_said(tmp_path, greeting):
         tasks.cancel_scope.cancel()
 
 
-async def test_a_key_that_is_not_the_kernels_is_said(tmp_path):
+async def test_a_key_of_another_kernel_is_reported(tmp_path):
     information = json.loads(real_kernels.kernel("ipykernel").file.read_text())
     path = written(tmp_path, 0, **information | {"key": os.urandom(8).hex()})
     assert "not that of the kernel that listens there" in await refusal(path, NotAnReplError)

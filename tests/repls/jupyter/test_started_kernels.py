@@ -1,4 +1,4 @@
-"""Kernels that a server starts: the command, its environment, and the file by which others find them."""
+"""Kernels started by a server: the command, its environment, and the file by which others find them."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def file_for(environ, words):
     return str(Path(environ["JUPYTER_RUNTIME_DIR"]) / f"kernel-codriver-{os.getpid()}-{words}.json")
 
 
-def test_jupyter_is_ipython_in_the_projects_interpreter_without_a_kernelspec(place):
+def test_jupyter_means_ipython_in_the_project_interpreter(place):
     workspace, environ = place
     made = recipe("jupyter", workspace, environ)
     python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter")
@@ -54,7 +54,7 @@ def test_jupyter_is_ipython_in_the_projects_interpreter_without_a_kernelspec(pla
     assert f"{python} has no ipykernel: run `pip install ipykernel` in that environment" in remedy
 
 
-def test_a_spec_of_the_projects_environment_goes_first(place, tmp_path):
+def test_a_kernelspec_of_the_project_environment_comes_first(place, tmp_path):
     workspace, environ = place
     own = workspace / ".venv/share/jupyter/kernels"
     write_spec(own, "xpython", {"argv": ["python3.11", "-m", "xpython_launcher", "-f", "{connection_file}"]})
@@ -66,7 +66,7 @@ def test_a_spec_of_the_projects_environment_goes_first(place, tmp_path):
     assert "pip install xeus-python" in made.remedies[0][1]
 
 
-def test_the_environment_has_no_word_of_another_kernel(place, tmp_path):
+def test_variables_of_another_kernel_are_removed_from_the_environment(place, tmp_path):
     workspace, environ = place
     strange = {"JPY_PARENT_PID": "1", "JPY_SESSION_NAME": "a.ipynb", "PYTHONDONTWRITEBYTECODE": "1"}
     made = recipe("jupyter", workspace, {**environ, **strange})
@@ -79,14 +79,14 @@ def test_the_environment_has_no_word_of_another_kernel(place, tmp_path):
 
 
 @pytest.mark.parametrize("words", ["jupyter:none", "jupyter:../k", "jupyter:"])
-def test_a_spec_that_is_not_there_is_refused_at_once(place, words):
+def test_an_unknown_kernelspec_is_refused_immediately(place, words):
     workspace, environ = place
     with pytest.raises(RecipeError, match=rf"`--repl {words}` cannot work here: there is no kernelspec"):
         check_word(words, workspace, environ)
 
 
 @pytest.mark.parametrize("words", ["jupyter", "jupyter:k"])
-def test_no_kernel_is_started_in_a_workspace_that_nobody_accepted(place, tmp_path, words):
+def test_no_kernel_is_started_in_an_untrusted_workspace(place, tmp_path, words):
     workspace, environ = place
     write_spec(tmp_path / "kernels", "k", {"argv": [sys.executable]})
     environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
@@ -104,12 +104,12 @@ def test_no_kernel_is_started_in_a_workspace_that_nobody_accepted(place, tmp_pat
         ("jupyter:deno", "deno", "unknown"),
     ],
 )
-def test_the_word_gives_the_key(words, key, dialect):
+def test_the_repl_option_determines_the_key(words, key, dialect):
     found = _configured_command(words)
     assert (found.key, found.dialect, found.keyed, found.origin.text) == (key, dialect, True, words)
 
 
-def test_other_words_with_a_colon_are_command_lines():
+def test_other_options_with_a_colon_are_command_lines():
     assert kinds.kind_of("python:3") is None
     assert kinds.kind_of("jupyter:ir") is kinds.kind_of(" jupyter ")
 
@@ -117,7 +117,7 @@ def test_other_words_with_a_colon_are_command_lines():
 # The connection file
 
 
-def test_a_file_is_private_whole_and_the_same_after_a_restart(tmp_path):
+def test_a_connection_file_is_private_complete_and_stable_across_restarts(tmp_path):
     kernels, file = StartedKernels(), tmp_path / "runtime" / f"kernel-codriver-{os.getpid()}-jupyter.json"
     kernels.prepare(file)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -132,7 +132,7 @@ def test_a_file_is_private_whole_and_the_same_after_a_restart(tmp_path):
     assert not file.exists()
 
 
-def test_a_file_that_led_to_no_kernel_is_written_anew(tmp_path):
+def test_a_file_that_led_to_no_kernel_is_rewritten(tmp_path):
     kernels, file = StartedKernels(), tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json"
     kernels.prepare(file)
     key = json.loads(file.read_text())["key"]
@@ -141,7 +141,7 @@ def test_a_file_that_led_to_no_kernel_is_written_anew(tmp_path):
     assert json.loads(file.read_text())["key"] != key
 
 
-def test_what_another_process_left_under_the_name_is_not_believed(tmp_path):
+def test_a_file_left_by_another_process_is_not_trusted(tmp_path):
     file, victim = tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json", tmp_path / "victim"
     victim.write_text("mine")
     file.symlink_to(victim)
@@ -150,7 +150,7 @@ def test_what_another_process_left_under_the_name_is_not_believed(tmp_path):
     assert not file.is_symlink()
 
 
-def test_what_killed_servers_left_is_removed_and_that_of_others_is_not(tmp_path):
+def test_only_files_of_killed_servers_are_removed(tmp_path):
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         pass
     names = {

@@ -1,4 +1,4 @@
-"""Without the extra `codriver[jupyter]`: nothing of it is imported, and a kernel says what to install."""
+"""Without the extra `codriver[jupyter]`: none of it is imported, and a kernel says what to install."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ def run(code):
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_nothing_of_it_is_imported_before_a_kernel_is_connected():
+def test_no_jupyter_library_is_imported_before_a_kernel_is_connected():
     code = f"import sys, codriver.app.serve, codriver.commands.cli; sys.exit(str({set(LIBRARIES)} & {{*sys.modules}}))"
     assert run(code).stderr.strip() == "set()"
 

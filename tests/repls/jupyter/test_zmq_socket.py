@@ -1,4 +1,4 @@
-"""Sockets of ours: what a kernel publishes is taken at once, and waits as it came while nobody has time for it."""
+"""Codriver's ZeroMQ sockets: published messages are received immediately and wait until somebody has time for them."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ async def has_received(socket, size):
             await anyio.sleep(0.01)
 
 
-async def test_a_flood_of_small_messages_is_taken_whole_before_anybody_has_time_for_it():
+async def test_a_flood_of_small_messages_is_received_before_anyone_reads_it():
     count = 10_000
     published = b"".join(print_of(number, 10) for number in range(count))
     async with subscribed(published) as socket:
@@ -60,7 +60,7 @@ async def test_a_flood_of_small_messages_is_taken_whole_before_anybody_has_time_
         assert socket.is_read
 
 
-async def test_of_more_than_may_wait_the_middle_is_dropped_and_counted():
+async def test_the_middle_of_an_excessive_backlog_is_dropped_and_counted():
     size, count = 2**20, 64
     published = b"".join(print_of(number, size) for number in range(count))
     async with subscribed(published) as socket:
@@ -73,7 +73,7 @@ async def test_of_more_than_may_wait_the_middle_is_dropped_and_counted():
         assert gap.size // size == count - (len(taken) - 1)
 
 
-async def test_others_get_their_turns_while_what_was_published_is_taken_apart():
+async def test_other_tasks_get_their_turns_while_a_backlog_is_parsed():
     """A lot of it waits in pieces of 64 KiB, each of which takes less than one turn."""
     published = print_of(0, PUBLISHED_BACKLOG_BYTES)
     async with subscribed(published, is_read=False) as socket:

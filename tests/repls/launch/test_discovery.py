@@ -1,4 +1,4 @@
-"""Discovery of REPLs by their port files, over real files in a workspace."""
+"""Discovery of REPLs by port files, with real files in a workspace."""
 
 import os
 import shutil
@@ -82,7 +82,7 @@ def write(file, port, *, at):
     os.utime(file, (at, at))
 
 
-async def test_a_repl_started_again_on_the_same_port_is_connected_to_at_once(tmp_path):
+async def test_a_repl_restarted_on_the_same_port_is_reconnected_immediately(tmp_path):
     file = tmp_path / ".nrepl-port"
     write(file, 7001, at=1000)
     async with finding(tmp_path) as shell:
@@ -95,7 +95,7 @@ async def test_a_repl_started_again_on_the_same_port_is_connected_to_at_once(tmp
         assert shell.core.state.repls[f"file:{file}"].phase == "connecting"
 
 
-async def test_a_file_that_may_be_that_of_a_starting_repl_is_reported_as_unread_until_the_repl_has_started(tmp_path):
+async def test_a_possible_port_file_of_a_starting_repl_is_unread_until_it_started(tmp_path):
     write(tmp_path / ".nrepl-port", 7001, at=1000)
     shell = Shell()
     shell.do(ReplFound("process:python", "py", Origin("process", "python")))
@@ -114,7 +114,7 @@ async def test_a_file_that_may_be_that_of_a_starting_repl_is_reported_as_unread_
         tasks.cancel_scope.cancel()
 
 
-async def test_a_file_that_stays_as_it_is_hurries_nothing(tmp_path):
+async def test_an_unchanged_file_does_not_shorten_the_retry(tmp_path):
     file = tmp_path / ".nrepl-port"
     write(file, 7001, at=1000)
     async with finding(tmp_path) as shell:
@@ -128,7 +128,7 @@ async def test_a_file_that_stays_as_it_is_hurries_nothing(tmp_path):
         assert len(shell.connections()) == 1
 
 
-async def test_a_rewritten_file_leaves_a_connected_repl_alone(tmp_path):
+async def test_a_rewritten_file_does_not_affect_a_connected_repl(tmp_path):
     file = tmp_path / ".nrepl-port"
     write(file, 7001, at=1000)
     async with finding(tmp_path) as shell:
@@ -142,7 +142,7 @@ async def test_a_rewritten_file_leaves_a_connected_repl_alone(tmp_path):
         assert len(shell.connections()) == 1
 
 
-async def test_a_port_file_that_lies_is_said_once(tmp_path):
+async def test_an_invalid_port_file_is_reported_once(tmp_path):
     file = tmp_path / ".nrepl-port"
     file.write_text("not a port")
     async with finding(tmp_path) as shell:
@@ -169,7 +169,7 @@ def worker(port):
 
 
 @pytest.mark.parametrize("removes_its_file", [True, False])
-def test_a_restarted_repl_has_its_key_and_the_next_generation(tmp_path, removes_its_file):
+def test_a_restarted_repl_keeps_its_key_in_the_next_generation(tmp_path, removes_its_file):
     port = closed_port()
     with serving(tmp_path, "--repl", "none") as live, live.client(name="opencode") as client:
         file = live.workspace / ".nrepl-port"
