@@ -1,4 +1,7 @@
-"""Actions: all events and requests that change the state: the server's life cycle, clients, REPLs, evaluations."""
+"""The actions: every event and request that can change the state.
+
+They cover the life cycle of the server, its clients, its REPLs and their evaluations.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Action:
-    """An event that happened, or a request to change something."""
+    """Base class of events that happened and of requests for a change."""
 
 
 @dataclass(frozen=True)
 class Start(Action):
-    """Begin to start. Harmless unless stopped."""
+    """A request to start the server. Ignored unless the server is stopped."""
 
     session_id: str
     process_id: int
@@ -29,7 +32,10 @@ class Start(Action):
 
 @dataclass(frozen=True)
 class Listening(Action):
-    """The listener is open on `port`; `requested_port` is the port that the settings ask for."""
+    """Dispatched when the listener is open.
+
+    `requested_port` is the port from the settings, which may differ from `port`.
+    """
 
     host: Later[str] = from_result(1)
     port: Later[int] = from_result(2)
@@ -38,56 +44,65 @@ class Listening(Action):
 
 @dataclass(frozen=True)
 class Searching(Action):
-    """The first search for REPLs started, or ended with all that it found in the state."""
+    """Dispatched when the first search for REPLs starts, and when it ends.
+
+    By then the state has every REPL it found.
+    """
 
     is_under_way: bool
 
 
 @dataclass(frozen=True)
 class PortFilesSeen(Action):
-    """All port files were read; with `has_unread`, some not yet, whose REPLs may still be starting."""
+    """Dispatched after a scan of the port files.
+
+    `has_unread` is true if some were skipped for now because the REPLs that write them may still be starting.
+    """
 
     has_unread: bool
 
 
 @dataclass(frozen=True)
 class Stop(Action):
-    """Begin to stop, for `reason`. Harmless unless starting or started."""
+    """A request to stop the server, with the reason to report. Ignored unless the server is starting or started."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Stopped(Action):
-    """The server has closed everything."""
+    """Dispatched when the server has closed everything."""
 
 
 @dataclass(frozen=True)
 class ClientConnected(Action):
-    """A connection was let in."""
+    """Dispatched when a connection has been admitted."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class ClientGone(Action):
-    """A connection was closed; everything that belonged to it is released."""
+    """Dispatched when a connection is closed. Its sessions and streams end with it."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class GraceOver(Action):
-    """The grace period of a client that left has passed: its remaining evaluations may no longer block others."""
+    """Dispatched when the grace period after a client's disconnect has passed.
+
+    From then on, the client's remaining evaluations end as soon as they block another caller.
+    """
 
     client: str
 
 
 @dataclass(frozen=True)
 class CallerNamed(Action):
-    """A caller gave its name, which is valid until it gives another.
+    """Dispatched when a caller gives its name, which stays valid until it gives another.
 
-    `formerly` is the previous name, given or generated.
+    `formerly` is its previous name, which it gave or Codriver generated.
     """
 
     conversation: str
@@ -95,14 +110,14 @@ class CallerNamed(Action):
     client: Later[str] = from_context("client")
     who: Later[str] = from_context("who")
     client_name: str = ""
-    """The client's name, by which the same conversation is recognised over another connection."""
+    """The name of the MCP client, used to recognize the same conversation over another connection."""
 
 
 @dataclass(frozen=True)
 class EvaluationsReported(Action):
-    """The caller received the status of other callers' evaluations, and of a session of its own.
+    """Dispatched when an answer has reported the status of other callers' evaluations to a caller.
 
-    `session` is the session's key and `seen` its status; None for an answer about no session.
+    If the answer was also about a session, `session` is its key and `seen` the status that the answer gave.
     """
 
     client: Later[str] = from_context("client")
@@ -113,17 +128,17 @@ class EvaluationsReported(Action):
 
 @dataclass(frozen=True)
 class ResourcesChanged(Action):
-    """The list of resources (skills) has changed."""
+    """Dispatched when the list of resources (skills) has changed."""
 
 
 @dataclass(frozen=True)
 class ToolsChanged(Action):
-    """The list of tools has changed, for another reason than the abilities of the REPLs."""
+    """Dispatched when the list of tools has changed for a reason other than the capabilities of REPLs."""
 
 
 @dataclass(frozen=True)
 class LanguagesSeen(Action):
-    """The files of the workspace were scanned; these are their languages."""
+    """Dispatched after a scan of the workspace's files, with the languages that were found."""
 
     languages: frozenset[str]
     repl: str = ""
@@ -131,24 +146,24 @@ class LanguagesSeen(Action):
     needs_trust: bool = False
     """Whether the user has to accept the workspace before the REPL is started."""
     is_accepted: bool = True
-    """Whether the user has accepted the workspace, so that programs of it may run by themselves."""
+    """Whether the user has accepted the workspace, so that its programs may be started without asking."""
 
 
 @dataclass(frozen=True)
 class WorkspaceAccepted(Action):
-    """The user accepted the workspace while the server runs."""
+    """Dispatched when the user accepts the workspace while the server is running."""
 
 
 @dataclass(frozen=True)
 class ProgramsSeen(Action):
-    """These programs of the workspace listen on a port now."""
+    """Dispatched with all programs of the workspace that currently listen on a port."""
 
     programs: tuple[ListeningProgram, ...]
 
 
 @dataclass(frozen=True)
 class ReplFound(Action):
-    """A REPL to connect to or to start. Harmless for an `id` that is known and not given up."""
+    """A request to connect to a REPL or to start it. Ignored if the `id` is known, unless that REPL was given up."""
 
     id: str
     key: str
@@ -157,19 +172,22 @@ class ReplFound(Action):
     keyed: bool = True
     dialect: str = "unknown"
     rewritten: bool = False
-    """Whether the port file was written again: an unreachable REPL may listen now, also at the same port."""
+    """Whether the port file was written again.
+
+    If so, an unreachable REPL may be listening by now, even at the same port.
+    """
     notebook: str | None = None
-    """The notebook of a kernel."""
+    """The path of the notebook that uses the kernel, if any."""
     error: str | None = None
-    """The reason why no connection is tried: the REPL is listed as stopped, with this note."""
+    """Why no connection is attempted. The REPL is then listed as stopped, with this text as its note."""
     aliases: tuple[str, ...] = ()
-    """Other names of its main session."""
+    """Other names of the REPL's main session."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
 class ReplForgotten(Action):
-    """A REPL that is not connected is gone for good, by default with its port file: drop the REPL."""
+    """A request to drop a REPL that is not connected and will not return, usually because its port file was deleted."""
 
     id: str
     cause: str = "its port file is gone"
@@ -177,7 +195,7 @@ class ReplForgotten(Action):
 
 @dataclass(frozen=True)
 class ReplProgress(Action):
-    """Progress of a REPL that is starting, for a person who waits for it."""
+    """Dispatched with a progress message for people who wait for a REPL to start."""
 
     id: str
     note: str
@@ -185,10 +203,10 @@ class ReplProgress(Action):
 
 @dataclass(frozen=True)
 class ReplStarted(Action):
-    """The process runs and listens at `address`; connecting is next.
+    """Dispatched when the REPL's process listens at `address`. Codriver connects next.
 
-    `caution` is included in the first answer to each caller, `remark` in one answer of the workspace. `awaits_trust`:
-    an accepted workspace would get another process.
+    `caution` is added to the first answer to each caller, and `remark` to one answer in the workspace. `awaits_trust`
+    is true if accepting the workspace would start a different process.
     """
 
     id: str
@@ -200,7 +218,7 @@ class ReplStarted(Action):
 
 @dataclass(frozen=True)
 class ReplConnected(Action):
-    """The connection is established, with this profile; `key` is the REPL's key if it had none."""
+    """Dispatched when a connection to a REPL is ready. `key` becomes the REPL's key if it has none yet."""
 
     id: str
     profile: Profile
@@ -211,24 +229,24 @@ class ReplConnected(Action):
 
 @dataclass(frozen=True)
 class SeamSeen(Action):
-    """The application in the REPL shows itself by its seam, which has this session id."""
+    """Dispatched when the application in the REPL turns out to have a seam, with the seam's session id."""
 
     id: str
     seam: str
     provider: str | None = None
-    """The provider, for a seam that is queried by evaluation."""
+    """The provider, if the seam is queried by evaluating code."""
 
 
 @dataclass(frozen=True)
 class AppStreamStarted(Action):
-    """The application's seam pushes the events that a client requested."""
+    """Dispatched when the application's seam has accepted a client's subscription to events."""
 
     stream: AppStream
 
 
 @dataclass(frozen=True)
 class AppStreamRenewed(Action):
-    """The renewal of a stream: whether the application still has the stream."""
+    """Dispatched after a stream's lease was renewed. `is_active` is false if the application has ended the stream."""
 
     stream: AppStream
     is_active: Later[bool] = from_result()
@@ -236,36 +254,36 @@ class AppStreamRenewed(Action):
 
 @dataclass(frozen=True)
 class AppStreamStopped(Action):
-    """A client ended a stream."""
+    """Dispatched when a client has ended its stream."""
 
     stream: AppStream
 
 
 @dataclass(frozen=True)
 class ReplLost(Action):
-    """The connection, or an attempt to connect, ended. `final`: another attempt is useless."""
+    """Dispatched when a connection is lost or cannot be established. `final` is true if retrying is pointless."""
 
     id: str
     cause: str
     final: bool = False
     is_unreachable: bool = False
-    """Whether no one listens at the REPL's address."""
+    """Whether nothing listens at the REPL's address."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
 class RetryDue(Action):
-    """The pause after a failure has finished."""
+    """Dispatched when the pause before another attempt to connect has passed."""
 
     id: str
     failures: int
-    """The number of the failure; a later failure makes this retry stale."""
+    """The number of consecutive failures when the pause began. If there are more by now, this retry is ignored."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
 class RestartRepl(Action):
-    """End the process and start it again. `why` enters the note."""
+    """A request to end the REPL's process and start it again. `why` is included in the REPL's note."""
 
     id: str
     why: str
@@ -273,7 +291,7 @@ class RestartRepl(Action):
 
 @dataclass(frozen=True)
 class SessionOpened(Action):
-    """A session was opened for the caller; it closes with the caller's client."""
+    """Dispatched when a session was opened for a caller. It is closed when the caller's client disconnects."""
 
     id: str
     name: str
@@ -283,7 +301,7 @@ class SessionOpened(Action):
 
 @dataclass(frozen=True)
 class LaneRequested(Action):
-    """A connection evaluates in a lane, which is created if it does not exist."""
+    """A request for a connection's lane in a REPL, which is created if it does not exist."""
 
     id: str
     lane: Lane
@@ -292,7 +310,7 @@ class LaneRequested(Action):
 
 @dataclass(frozen=True)
 class SessionClosed(Action):
-    """A session that was left is closed in the REPL."""
+    """Dispatched when a session that its client left has been closed in the REPL."""
 
     id: str
     name: str
@@ -300,13 +318,13 @@ class SessionClosed(Action):
 
 @dataclass(frozen=True)
 class Evaluate(Action):
-    """Accept an evaluation, to be run when its queue is free. `head` is the beginning of its code, for display."""
+    """A request to evaluate code as soon as its queue is free. `head` is the beginning of the code, for display."""
 
     repl: str
     request: Request
     head: str = ""
     lane: Lane | None = None
-    """The caller's lane, if the request is not for the caller's session. It is used if the REPL supports lanes."""
+    """The caller's lane, unless the caller named a session. Ignored by REPLs without lanes."""
     who: Later[str] = from_context("who")
     client: Later[str | None] = from_context("client")
     now: Later[int] = from_context("now")
@@ -314,9 +332,9 @@ class Evaluate(Action):
 
 @dataclass(frozen=True)
 class StartJob(Action):
-    """Accept a job, to start when its queue is free: a test run in a new process, or code in a failed one.
+    """A request to run a job as soon as its queue is free.
 
-    `head` is its command, for display.
+    A job is a test run in a new process, or code in the frames of a failed run. `head` is the command, for display.
     """
 
     request: Request
@@ -328,7 +346,10 @@ class StartJob(Action):
 
 @dataclass(frozen=True)
 class OthersEvaluation(Action):
-    """Another program already evaluates in a REPL, bypassing this server. `evaluation` is the id that it gets."""
+    """Dispatched when a REPL starts to run code that did not pass through this server, such as a cell run in an editor.
+
+    `evaluation` is the id to give it.
+    """
 
     repl: str
     evaluation: str
@@ -338,21 +359,21 @@ class OthersEvaluation(Action):
 
 @dataclass(frozen=True)
 class InputRequested(Action):
-    """The evaluation waits for input."""
+    """Dispatched when an evaluation waits for input."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
 class InputGiven(Action):
-    """Input was sent; the evaluation continues."""
+    """Dispatched when input has been sent to an evaluation, which then continues."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
 class EvaluationFinished(Action):
-    """The evaluation has finished."""
+    """Dispatched when an evaluation has finished, with its outcome."""
 
     evaluation: str
     status: Literal["done", "failed", "interrupted", "lost"]
@@ -362,20 +383,26 @@ class EvaluationFinished(Action):
     summary: str | None = None
     """One line for the log."""
     data: str | None = None
-    """The facts that the line reports, as a JSON object."""
+    """The facts behind `summary`, as a JSON object."""
     now: Later[int] = from_context("now")
 
 
 @dataclass(frozen=True)
 class RunningReported(Action):
-    """The caller was answered that the evaluation runs, or waits for input. Harmless for one that has finished."""
+    """Dispatched when an answer has told the caller that its evaluation is running or waits for input.
+
+    Ignored if the evaluation has finished.
+    """
 
     evaluation: str
 
 
 @dataclass(frozen=True)
 class StopRequested(Action):
-    """A running evaluation was requested to stop. `why` says by whom, and is included in the answer about its end."""
+    """Dispatched when a running evaluation has been asked to stop.
+
+    `why` names the requester and the reason, and is included in the answer about the evaluation's end.
+    """
 
     evaluation: str
     why: str
@@ -383,7 +410,7 @@ class StopRequested(Action):
 
 @dataclass(frozen=True)
 class CancelQueued(Action):
-    """Remove an evaluation from its queue; it never runs. Harmless for one that is not queued."""
+    """A request to remove an evaluation from its queue before it runs. Ignored if it has started or finished."""
 
     evaluation: str
     why: str
@@ -392,22 +419,22 @@ class CancelQueued(Action):
 
 @dataclass(frozen=True)
 class AddServerLine(Action):
-    """Add a line of the server's own to the output log."""
+    """A request to write one of the server's messages to the output log."""
 
     text: str
     error: bool = False
     repl: str | None = None
     who: str | None = None
-    """The `who` of the caller whose act the line reports."""
+    """The `who` of the caller whose action the line reports."""
     kind: str | None = None
-    """What the line reports, such as `edit`."""
+    """The kind of event that the line reports, such as `edit`."""
     data: str | None = None
     """The facts that the text reports, as a JSON object."""
 
 
 @dataclass(frozen=True)
 class LatchError(Action):
-    """Remember an error until the server stops; the same `code` again is counted."""
+    """A request to remember an error until the server stops. Repeating a `code` increments its count."""
 
     code: str
     text: str
@@ -416,10 +443,10 @@ class LatchError(Action):
 
 @dataclass(frozen=True)
 class WithdrawError(Action):
-    """Forget the latched error with this `code`, as it has finished; harmless for an unknown code."""
+    """A request to forget the latched error with this `code` because it is resolved. Ignored if there is none."""
 
     code: str
 
 
 ACTIONS: Final = tuple(Action.__subclasses__())
-"""Every action of the core; a server needs a handler for each."""
+"""Every action of the core. A server must have a handler for each."""

@@ -1,7 +1,7 @@
-"""Streams of the events of applications, from start to end.
+"""Subscriptions to the events of applications, from start to end.
 
-A stream is renewed for as long as its client and the connection to its REPL last. The application ends a stream that no
-one renews (see the lease in `codriver_seam.streams`).
+A stream is renewed for as long as its client and the connection to its REPL last. The application ends a stream whose
+lease is not renewed (see `codriver_seam.streams`).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     )
 
 CALLS: Final = "calls"
-"""The topic of a capture, which ends after a number of events."""
+"""The topic of call traces. Unlike the others, such a stream ends by itself after a number of events."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
-"""By topic: the op type of its events, if that differs from the topic."""
+"""The op type of a topic's events, for topics where the two differ."""
 
 
 def add_stream(state: State, action: AppStreamStarted) -> Outcome:
-    """Add a stream and renew it from now on. A stream whose client has left in the meantime is ended."""
+    """Add a stream and schedule its renewal, or end it if its client has disconnected in the meantime."""
     stream = action.stream
     if stream.client not in state.clients:
         return Outcome(state, (EndAppStream(stream=stream),))
@@ -48,19 +48,19 @@ def add_stream(state: State, action: AppStreamStarted) -> Outcome:
 
 
 def renew_or_forget_stream(state: State, action: AppStreamRenewed) -> Outcome:
-    """Renew a stream again later, or forget it if the application ended it."""
+    """Schedule the next renewal of a stream, or forget the stream if the application has ended it."""
     stream = action.stream
     if stream not in state.app_streams:
         return Outcome(state)
     if action.is_active:
         return Outcome(state, (_renewal(stream),))
-    # A capture ends by itself.
+    # A stream of call traces ends by itself.
     why = "it has told enough, or the application ended it" if stream.topic == CALLS else "the application ended it"
     return _end_streams(state, [stream], why)
 
 
 def ending_streams(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[State, Repl, Any], Outcome]:
-    """Wrap the handler of the end of a REPL's connection, so that it ends the REPL's streams."""
+    """Wrap a handler so that a REPL's streams end when the handler leaves the REPL disconnected."""
 
     def handled(state: State, repl: Repl, action: ReplLost | RestartRepl) -> Outcome:
         outcome = handle(state, repl, action)
@@ -75,7 +75,7 @@ def ending_streams(handle: Callable[[State, Repl, Any], Outcome]) -> Callable[[S
 
 
 def forget_stream(state: State, action: AppStreamStopped) -> Outcome:
-    """Forget a stream."""
+    """Remove a stream that its client has already ended in the application."""
     return Outcome(_without(state, [action.stream]))
 
 
@@ -86,13 +86,13 @@ def end_streams_of(state: State, client: str) -> Outcome:
 
 
 def active_app_streams(state: State) -> list[AppStream]:
-    """Return the streams whose REPL is connected."""
+    """Return the streams whose REPL is still connected by the connection that they were opened over."""
     standing = {(repl.id, repl.generation) for repl in state.repls.values() if repl.phase == "connected"}
     return [stream for stream in state.app_streams if (stream.repl, stream.generation) in standing]
 
 
 def _end_streams(state: State, streams: list[AppStream], why: str) -> Outcome:
-    """End streams without a request. The callers that wait for their events are notified."""
+    """Remove streams that ended without a request, and notify the callers that wait for their events."""
     return Outcome(_without(state, streams), tuple(ReportAppStreamEnd(stream=stream, why=why) for stream in streams))
 
 

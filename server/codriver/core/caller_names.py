@@ -1,7 +1,7 @@
-"""The names of callers: the `who` given last in a conversation, and what belongs to it.
+"""The names of callers: the `who` that each conversation gave last, and the records that follow a caller to its name.
 
-A given `who` is the caller's until another is given. Evaluations from the same connection before any name was given
-belong to that caller too. Sub-agents with names of their own stay separate.
+A name stays valid until the caller gives another. Evaluations that arrived over the same connection before the first
+name was given belong to that caller too. Sub-agents that use names of their own remain separate callers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def name_caller(state: State, action: CallerNamed) -> Outcome:
-    """Give a caller its name. It retains the lane and the answers that it had without a name."""
+    """Record a caller's name. The caller keeps the lane and the reported evaluations that it had while unnamed."""
     client = state.clients.get(action.client)
     if client is None:
         return Outcome(state)
@@ -49,7 +49,7 @@ def name_caller(state: State, action: CallerNamed) -> Outcome:
 
 
 def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
-    """Give a caller's name the lanes that the caller had without a name, unless it has lanes already."""
+    """Transfer the lanes that a caller had while unnamed to its name, unless the name has a lane already."""
     for repl in state.repls.values():
         lanes = [one for one in repl.sessions.values() if one.lane is not None and one.client == action.client]
         mine = [one for one in lanes if one.lane and one.lane.conversation == action.conversation]
@@ -63,9 +63,9 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
 
 
 def name_of(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
-    """Return the name that was given last in this conversation, if any.
+    """Return the name given last in this conversation, or None.
 
-    With `client_name`, a name that such a client gave over another connection counts too.
+    With `client_name`, a name that a client so called gave over an earlier connection counts too.
     """
     known = state.clients.get(client)
     name = known.names.get(conversation) if known is not None else None
@@ -79,7 +79,10 @@ def _key_of(client_name: str, conversation: str) -> str:
 
 
 def is_by_caller(state: State, client: str | None, who: str, by: tuple[str | None, str]) -> bool:
-    """Return whether an act `by` a client and a `who` is one of the caller `who` of `client`."""
+    """Return whether the pair `by` of a client and a `who` denotes the caller `who` of `client`.
+
+    A caller is also recognized by the `who` that was generated for it before it gave a name.
+    """
     other, name = by
     if other != client:
         return False
@@ -88,7 +91,7 @@ def is_by_caller(state: State, client: str | None, who: str, by: tuple[str | Non
 
 
 def is_first_evaluation(state: State, evaluation: Evaluation) -> bool:
-    """Return whether this is its caller's first evaluation in the REPL since the REPL was connected."""
+    """Return whether its caller has evaluated nothing else in this connection of the REPL before."""
     return not any(
         (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
         and is_by_caller(state, evaluation.client, evaluation.who, (other.client, other.who))

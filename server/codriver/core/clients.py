@@ -1,4 +1,4 @@
-"""Connected MCP clients: connecting, disconnecting, and notifications of changed lists."""
+"""Handlers for clients that connect and disconnect, and for changes to the lists that clients cache."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 
 def add_client(state: State, action: ClientConnected) -> Outcome:
-    """Add a client."""
+    """Add a client, which need not be informed about evaluations that are older than its connection."""
     client = Client(action.client, since=state.evaluated)
     return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
 
 
 def remove_client(state: State, action: ClientGone) -> Outcome:
-    """Remove a client; its own sessions and streams end with it."""
+    """Remove a client and end the sessions and streams that it owns."""
     without = replace(state, clients=without_item(state.clients, action.client))
     left = end_streams_of(without, action.client)
     outcome = end_client_sessions(left.state, action.client)
@@ -43,15 +43,15 @@ def remove_client(state: State, action: ClientGone) -> Outcome:
 
 
 def end_client_grace(state: State, action: GraceOver) -> Outcome:
-    """End the grace period of a client that left: its evaluations may no longer block others."""
+    """Turn the remaining evaluations of a disconnected client into orphans, which may not block other callers."""
     return end_grace(state, action.client)
 
 
 def notify_resources_changed(state: State, _action: ResourcesChanged) -> Outcome:
-    """Notify the clients that the list of resources changed."""
+    """Notify clients that they should list resources again."""
     return Outcome(state, effects=(NotifyClients(changed="resources"),))
 
 
 def notify_tools_changed(state: State, _action: ToolsChanged) -> Outcome:
-    """Notify the clients that the list of tools changed."""
+    """Notify clients that they should list tools again."""
     return Outcome(state, effects=(NotifyClients(changed="tools"),))

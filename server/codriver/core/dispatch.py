@@ -1,15 +1,15 @@
-"""The dispatch: actions in, a new state and effects out. This module defines every kind of effect.
+"""The dispatcher, which turns actions into a new state and effects, and the definitions of all effects.
 
-An *action* is a frozen dataclass for an event or a request; its handler is a pure function. An *effect* is a frozen
-dataclass for an act outside; the shell performs it and reports back only by dispatching. Handlers and performers are
-found by class. One dispatch runs in this order:
+An *action* is a frozen dataclass that describes an event or a request; its handler is a pure function. An *effect* is a
+frozen dataclass that describes something to do outside the core. The shell performs it and reports back only by
+dispatching more actions. Handlers and performers are looked up by class. One dispatch runs in this order:
 
-1. the handlers, in the order of the actions, each seeing the state that the previous one returned;
-2. the new state is set;
-3. the follow-up actions are dispatched, each handler's in turn;
+1. the handlers run in the order of their actions, each on the state that the previous one returned;
+2. the new state is stored;
+3. the follow-up actions are dispatched in the same way;
 4. the effects are performed.
 
-Values that actions and effects only refer to are resolved first: see `codriver.core.records`.
+References in actions and effects are resolved first: see `codriver.core.records`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Effect:
-    """An effect on the outside. `then`: the actions to dispatch with its result, if it gives one."""
+    """Base class of instructions to the shell. `then` has the actions to dispatch with the result, if there is one."""
 
     then: tuple[Action, ...] = ()
 
 
 @dataclass(frozen=True)
 class Listen(Effect):
-    """Open the listener. Continuation: (host, actual port)."""
+    """An instruction to open the listener. Its result is the host and the actual port."""
 
     host: Later[str] = from_settings("host")
     port: Later[int] = from_settings("mcp_socket_server_port")
@@ -48,21 +48,21 @@ class Listen(Effect):
 
 @dataclass(frozen=True)
 class Announce(Effect):
-    """Write the port file and its companion, now that the server can be reached."""
+    """An instruction to write the port file and the server's record, now that the server can be reached."""
 
     lifecycle: Later[Lifecycle] = from_state("lifecycle")
 
 
 @dataclass(frozen=True)
 class WindDown(Effect):
-    """Refuse new calls, interrupt running code, answer the open calls, close everything."""
+    """An instruction to shut down: refuse new calls, interrupt running code, answer pending calls, close everything."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True)
 class Remember(Effect):
-    """Store a document beyond this run, under its kind and its name."""
+    """An instruction to store a document under its kind and name, so that it outlives this server."""
 
     kind: str
     name: str
@@ -74,35 +74,35 @@ class Remember(Effect):
 
 @dataclass(frozen=True)
 class NotifyClients(Effect):
-    """Notify every initialized client that a list changed."""
+    """An instruction to notify every initialized client that a list has changed."""
 
     changed: Literal["tools", "resources"] = "tools"
 
 
 @dataclass(frozen=True)
 class ConnectRepl(Effect):
-    """Reach the REPL at its address."""
+    """An instruction to connect to a REPL at its address."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class StartRepl(Effect):
-    """Start the REPL's process, then reach it."""
+    """An instruction to start a REPL's process and then connect to it."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class EndRepl(Effect):
-    """Close the connection, and end the process if Codriver started it."""
+    """An instruction to close a REPL's connection, and to end its process if Codriver started it."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class RetryRepl(Effect):
-    """Dispatch the continuation after `delay_s`."""
+    """An instruction to dispatch `then` after `delay_s`."""
 
     id: str
     delay_s: float
@@ -110,7 +110,7 @@ class RetryRepl(Effect):
 
 @dataclass(frozen=True)
 class RunEvaluation(Effect):
-    """Send the code to the REPL and report its end. Code that runs longer than `max_run_ms` is interrupted."""
+    """An instruction to send code to a REPL, to report how it ends, and to interrupt it after `max_run_ms`."""
 
     repl: str
     request: Request
@@ -121,7 +121,7 @@ class RunEvaluation(Effect):
 
 @dataclass(frozen=True)
 class RunJob(Effect):
-    """Start the process of a test run and report its end. One that runs longer than `max_run_ms` is interrupted."""
+    """An instruction to start a test run's process, to report how it ends, and to interrupt it after `max_run_ms`."""
 
     request: Request
     max_run_ms: Later[int] = from_settings("max_run_ms")
@@ -129,7 +129,7 @@ class RunJob(Effect):
 
 @dataclass(frozen=True)
 class CloseSession(Effect):
-    """End an isolated session in the REPL."""
+    """An instruction to close an isolated session in the REPL."""
 
     id: str
     name: str
@@ -137,7 +137,7 @@ class CloseSession(Effect):
 
 @dataclass(frozen=True)
 class StopEvaluation(Effect):
-    """Interrupt an evaluation that no one wants any more, if its REPL can."""
+    """An instruction to interrupt an evaluation whose result nobody needs any more, if its REPL supports interrupts."""
 
     evaluation: str
     why: str
@@ -145,28 +145,31 @@ class StopEvaluation(Effect):
 
 @dataclass(frozen=True)
 class AwaitGrace(Effect):
-    """Dispatch the continuation after `grace_ms`."""
+    """An instruction to dispatch `then` after `grace_ms`."""
 
     grace_ms: Later[int] = from_settings("gone_client_grace_ms")
 
 
 @dataclass(frozen=True)
 class RenewAppStream(Effect):
-    """Notify the application, before its lease expires, that a stream is still watched. Continuation: true if so."""
+    """An instruction to renew a stream before its lease expires.
+
+    Its result is false if the application has ended it.
+    """
 
     stream: AppStream
 
 
 @dataclass(frozen=True)
 class EndAppStream(Effect):
-    """End a stream in the application."""
+    """An instruction to end a stream in the application."""
 
     stream: AppStream
 
 
 @dataclass(frozen=True)
 class ReportAppStreamEnd(Effect):
-    """Notify the callers that wait for events of a stream that it has ended, and why."""
+    """An instruction to notify the callers that wait for a stream's events that it has ended, and why."""
 
     stream: AppStream
     why: str
@@ -174,14 +177,14 @@ class ReportAppStreamEnd(Effect):
 
 @dataclass(frozen=True)
 class WakeWaiters(Effect):
-    """Wake the callers that wait for the evaluation: it has finished, or its status changed."""
+    """An instruction to wake the callers that wait for an evaluation, because it has finished or its status changed."""
 
     evaluation: str
 
 
 @dataclass(frozen=True)
 class Append(Effect):
-    """Append to the output log."""
+    """An instruction to append an entry to the output log."""
 
     category: Literal["evaluatedCode", "otherOutput", "otherErrorOutput"]
     text: str
@@ -198,7 +201,7 @@ class Append(Effect):
 
 @dataclass(frozen=True)
 class LogMessage(Effect):
-    """Send a message to the clients that subscribed to the server's own messages."""
+    """An instruction to send a message to the clients that subscribed to the server's log."""
 
     level: Literal["info", "warning"]
     text: str
@@ -207,27 +210,27 @@ class LogMessage(Effect):
 
 
 EFFECTS: Final = tuple(Effect.__subclasses__())
-"""Every effect of the core; a server needs a performer for each."""
+"""Every effect of the core. A server must have a performer for each."""
 
 
 R = TypeVar("R", bound="DataclassInstance")
 
 Context = Mapping[str, object]
-"""Facts about who dispatches, such as the requesting client. The core adds the time, as `now`."""
+"""Facts about the origin of a dispatch, such as the requesting client. The core adds the current time as `now`."""
 
 NOBODY: Final[Context] = MappingProxyType({})
-"""The context of an event without a caller."""
+"""The context of events that no caller caused."""
 
 
 class UnhandledError(CodriverError):
-    """Actions or effects without a function that serves them. A programming error."""
+    """Raised when no function is registered for an action or effect, which is a programming error."""
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
         super().__init__(f"nobody handles the {kind} {', '.join(names)}: name a function for it where the core is made")
 
 
 class UnresolvedError(CodriverError):
-    """A value is named where no value of that name is known. A programming error."""
+    """Raised when a reference in an action or effect names an unknown value, which is a programming error."""
 
     def __init__(self, later: Later[Any]) -> None:
         super().__init__(f"cannot fill in {later}: nothing of that name is known here")
@@ -235,7 +238,7 @@ class UnresolvedError(CodriverError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The state after an action, the effects outside, and the follow-up actions."""
+    """The result of a handler: the new state, the effects to perform, and follow-up actions to dispatch before them."""
 
     state: State
     effects: tuple[Effect, ...] = ()
@@ -247,7 +250,7 @@ Performer = Callable[[Any], object]
 
 
 class Core:
-    """Owns the state of one server. Not reentrant from other threads: call it on the event loop."""
+    """The owner of one server's state. Not thread-safe: call it on the event loop only."""
 
     def __init__(
         self,
@@ -258,17 +261,16 @@ class Core:
         handlers: Mapping[type[Action], Handler],
         performers: Callable[[Core], Mapping[type[Effect], Performer]],
     ) -> None:
-        """Take the functions for actions and effects, by class. `now` gives epoch milliseconds.
+        """Set up the core with its functions for actions and effects, by class. `now` returns epoch milliseconds.
 
-        `performers` is given this core, as a performer reports back to it; it must not dispatch yet.
+        `performers` receives this core so that performers can report back to it. It must not dispatch yet.
 
-        Raises:
-            UnhandledError: an action or effect of the core has no function.
+        Raises: UnhandledError: an action or effect of the core has no function.
         """
         self.state = state
-        """The state now; only a dispatch sets it."""
+        """The current state. Only a dispatch replaces it."""
         self.settings = settings
-        """The settings now, for values that name one."""
+        """The current settings, for references to settings."""
         self.now = now
         self._handlers = handlers
         self._performers = performers(self)
@@ -276,22 +278,20 @@ class Core:
         _check_all("effect", EFFECTS, self._performers)
 
     def report(self, *actions: Action) -> None:
-        """Dispatch events that have no caller."""
+        """Dispatch events that no caller caused."""
         self.dispatch(NOBODY, actions)
 
     def dispatch(self, context: Context, actions: Sequence[Action]) -> None:
-        """Run `actions` in the order the module's docstring gives.
+        """Dispatch actions in the order described in the module's docstring.
 
-        Raises:
-            UnhandledError: an action or effect of this class has no function.
-            UnresolvedError: a named value cannot be filled in.
-                After either, the state is as the last complete step left it: `actions` stand if a follow-up failed,
-                and so their effects are performed.
+        Raises: UnhandledError: an action or effect of this class has no function. UnresolvedError: a reference cannot
+        be resolved. After either error, the state is that of the last complete step. If a follow-up failed, the changes
+        made by `actions` remain, and their effects are performed.
         """
         self._dispatch({"now": self.now(), **context}, actions)
 
     def resume(self, effect: Effect, result: object) -> None:
-        """Dispatch an effect's continuation, its result filled in."""
+        """Dispatch the actions that follow an effect, with its result filled in."""
         if effect.then:
             self.report(*(fill(action, {"result": result}) for action in effect.then))
 
@@ -324,11 +324,14 @@ class Core:
 
 
 NOT_YET: Final = object()
-"""A marker for a result that is not available yet: fields that refer to the result are left unchanged."""
+"""A marker for a result that is not available yet. References to it are left unresolved."""
 
 
 def fill(record: R, sources: Mapping[str, object]) -> R:
-    """Return the action or effect with its named values filled in from `sources`; itself if it names none."""
+    """Return the record with its references resolved from `sources`, or the record itself if it has none.
+
+    Raises: UnresolvedError: a source does not have the value.
+    """
     changes: dict[str, object] = {}
     for name in later_fields(type(record)):
         later = record.__dict__[name]
@@ -344,12 +347,12 @@ def fill(record: R, sources: Mapping[str, object]) -> R:
 
 @cache
 def later_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
-    """Return the names of the fields in which a class may name a value."""
+    """Return the names of the class's fields that may contain references."""
     return tuple(one.name for one in fields(kind) if type(one.default) is Later)
 
 
 def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:
-    """Return the effect with all values filled in, except those that its continuation takes from its result."""
+    """Resolve all references of an effect except those in `then` to its own result."""
     then = tuple(fill(action, {**sources, "result": NOT_YET}) for action in effect.then)
     return fill(replace(effect, then=then), sources)
 

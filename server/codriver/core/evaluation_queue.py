@@ -1,12 +1,12 @@
-"""The queues of evaluations: accepted, run one at a time in each queue, finished.
+"""The queues of evaluations, which run one at a time in each queue.
 
-Within a queue (`core.state.queue_of`) the evaluations of one client run in the order of their arrival, and clients take
-turns. An evaluation accepted while its REPL is starting waits for it.
+Within a queue (`core.state.queue_of`), the evaluations of one client run in the order in which they arrived, and
+clients take turns. An evaluation that is accepted while its REPL is starting waits for the REPL.
 
-A turn is one evaluation, however long it takes. Its position in the order is a number that each evaluation gets on
-arrival. When one evaluation of a client finishes while more of them wait, the first of these goes after all that have
-arrived until then. So no one waits longer than for the running evaluation and one of each waiting client, and no client
-can starve the others. A client is a connection: callers that share one also share its turns, whatever their names.
+A turn is one evaluation, however long it runs. Each evaluation gets a position in the order of turns when it arrives.
+When an evaluation finishes, the same client's next one moves behind everything that has arrived so far. So a client
+waits at most for the running evaluation and for one evaluation of each other waiting client, and cannot starve the
+others. A client is a connection: callers that share one also share its turns, whatever their names.
 """
 
 from __future__ import annotations
@@ -50,14 +50,18 @@ if TYPE_CHECKING:
 
 
 MAX_FINISHED = 1000
-"""Maximum number of finished evaluations whose results can still be requested."""
+"""Maximum number of finished evaluations that are retained so that callers can still fetch their results."""
 TRIMMED_AT_ONCE = 250
-"""The surplus at which the oldest are dropped. Each change copies the mapping, which takes 3 µs, so it stays small."""
+"""How far the maximum may be exceeded before the oldest are dropped together.
+
+Every change copies the mapping, which takes 3 µs at this size.
+"""
 HEAD_CHARACTERS = 200
+"""Maximum length of the beginning of the code that is displayed for an evaluation."""
 
 
 def next_id(state: State) -> str:
-    """Return the id of the next evaluation. It begins with the server's own id, so it is unique across restarts."""
+    """Return the id of the next evaluation. It starts with the server's own id, so ids stay unique across restarts."""
     return id_of(state, state.evaluated + 1)
 
 
@@ -67,7 +71,7 @@ def id_of(state: State, number: int) -> str:
 
 
 def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
-    """Return a handler for actions about one evaluation, which gets it; actions about a finished one do nothing."""
+    """Wrap a handler so that it receives the evaluation of its action, and is skipped if that has finished."""
 
     def handled(state: State, action: Any) -> Outcome:
         evaluation = state.evaluations.get(action.evaluation)
@@ -77,14 +81,17 @@ def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handle
 
 
 def endings(state: State, repl: str, cause: str, *, restarted: bool = False) -> tuple[Action, ...]:
-    """Return the actions that end all of a REPL's evaluations because its connection is gone."""
+    """Return the actions that end all unfinished evaluations of a REPL because its connection is gone."""
     return tuple(
         _ending(evaluation, cause, restarted=restarted) for evaluation in state.unfinished() if evaluation.repl == repl
     )
 
 
 def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
-    """Return the end of an evaluation: code that ran may have done its work, queued code was never sent."""
+    """Return the action that ends an evaluation.
+
+    Code that was running may have taken effect; queued code was never sent.
+    """
     if evaluation.is_others:
         return _lost(evaluation, f"{cause}; how far it came is not known here")
     if evaluation.status == "queued":
@@ -99,7 +106,7 @@ def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> 
 
 
 def fill_queues(state: State, repl: str, now: int) -> Outcome:
-    """Start the next evaluation of each free queue of a connected REPL."""
+    """Start the next evaluation in each free queue of a connected REPL."""
     if not state.live:
         return Outcome(state)
     effects: list[Effect] = []
@@ -112,15 +119,15 @@ def fill_queues(state: State, repl: str, now: int) -> Outcome:
 
 
 def accept(state: State, action: Evaluate) -> Outcome:
-    """Run the evaluation now if its queue is free, else queue it."""
+    """Run the evaluation immediately if its queue is free, and queue it otherwise."""
     repl = state.repls[action.repl]
-    # A session that ended in this very moment: the REPL refuses the evaluation, which ends it.
+    # If the session has just been closed, the REPL rejects the evaluation, which ends it.
     name = action.request.session
     session = repl.sessions.get(name) or Session(name, is_leaving=True)
     state = recent_repls.with_recent_repl(state, action.client, action.who, repl.id)
     evaluation = _accepted(state, action, repl, session)
     if state.lifecycle.phase in ("stopping", "stopped"):
-        # A connected client calls on until its connection is closed, which happens last.
+        # Connections are closed last, so connected clients can still call.
         why = "the server stops, so this code was never sent"
         state = _put_new(state, evaluation, repl, session, action.now)
         return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
@@ -132,10 +139,10 @@ def accept(state: State, action: Evaluate) -> Outcome:
 
 
 def accept_job(state: State, action: StartJob) -> Outcome:
-    """Start a job now if its queue is free, else queue it.
+    """Start a job immediately if its queue is free, and queue it otherwise.
 
-    Test runs have one queue, and code in the frames of a failed run another: they do not wait for each other. A run in
-    the background waits for none.
+    Test runs share one queue, and code in the frames of a failed run uses another, so neither blocks the other. Test
+    runs in the background wait for nothing.
     """
     client = state.clients.get(action.client or "")
     job = Evaluation(
@@ -164,7 +171,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
 
 
 def _run_job(job: Evaluation, request: Request) -> tuple[Effect, ...]:
-    """Return the effects that start a job. The log gets the code of one that evaluates, and the end of a test run."""
+    """Return the effects that start a job. Code is logged now; a test run is logged when it ends."""
     run = RunJob(request=request)
     if request.kind in DESCRIBED_KINDS:
         return (run,)
@@ -174,7 +181,7 @@ def _run_job(job: Evaluation, request: Request) -> tuple[Effect, ...]:
 
 
 def _next_job(state: State, now: int) -> Outcome:
-    """Start the next job of each queue."""
+    """Start the next job in each free queue."""
     effects: list[Effect] = []
     for job in next_in(state, TEST_JOBS):
         if job.request is not None:
@@ -209,7 +216,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
 
 
 def note_others(state: State, action: OthersEvaluation) -> Outcome:
-    """Record an evaluation that bypasses this server. It occupies the queue like any other, and its code is logged."""
+    """Record an evaluation that did not pass through this server. It occupies its queue, and its code is logged."""
     repl = state.repls.get(action.repl)
     if repl is None:
         return Outcome(state)
@@ -264,7 +271,7 @@ def _with_new(state: State, evaluation: Evaluation) -> State:
 
 
 def _trimmed(state: State) -> Mapping[str, Evaluation]:
-    """Return the evaluations to retain: the unfinished ones, and the newest of the others."""
+    """Return the evaluations to retain: all unfinished ones, and the newest of the finished ones."""
     excess = len(state.evaluations) - MAX_FINISHED
     if excess < TRIMMED_AT_ONCE:
         return state.evaluations
@@ -277,9 +284,10 @@ def _running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
 
 
 def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, ...]:
-    """Return the effects that run the evaluation. The log gets its description, then its code, before its output.
+    """Return the effects that run an evaluation and log its description and code before any output.
 
-    The code is sent first: the log is written while the REPL works, and the REPL's answer is read in a later turn.
+    The code is sent first. The log is written while the REPL works, and the REPL's answer is only read in a later turn
+    of the event loop.
     """
     session = repl.sessions.get(evaluation.session)
     code = Append(
@@ -295,7 +303,7 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
         request = replace(request, who=evaluation.who)
     run = RunEvaluation(repl=repl.id, request=request)
     if request.kind in DESCRIBED_KINDS:
-        return (run,)  # the log is notified of its end
+        return (run,)  # test runs are logged when they end
     if not request.description:
         return (run, code)
     described = replace(code, category="otherOutput", text=request.description, ns=None, file=None)
@@ -309,7 +317,7 @@ def _with_facts(described: Append, request: Request) -> Append:
 
 
 def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
-    """Return the checkpoint that a description sets, if any: a name for this moment, which outlives the server."""
+    """Return the effect that stores a checkpoint if the description sets one. Checkpoints outlive the server."""
     name = checkpoint_name(description)
     if not name:
         return ()
@@ -319,24 +327,27 @@ def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[E
 
 
 def note_reported(state: State, evaluation: Evaluation, _action: RunningReported) -> Outcome:
-    """Remember that the caller knows that the evaluation runs: later calls of the caller wait for no one else."""
+    """Record that the caller knows that its evaluation is running, so that its other calls need not wait for it."""
     return Outcome(with_evaluation(state, replace(evaluation, is_answered=True)))
 
 
 def request_stop(state: State, evaluation: Evaluation, action: StopRequested) -> Outcome:
-    """Remember who requested the end of the evaluation, for the answer about its end."""
+    """Record who requested the evaluation's end and why, for the answer about it."""
     return Outcome(with_evaluation(state, replace(evaluation, stop_requested=action.why)))
 
 
 def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
-    """End an evaluation that has not started; the evaluation never runs."""
+    """End an evaluation that is still queued, so that it never runs."""
     if evaluation.status != "queued":
         return Outcome(state)
     return end(state, evaluation, EvaluationFinished(evaluation.id, "interrupted", notes=(action.why,), now=action.now))
 
 
 def want_input(state: State, evaluation: Evaluation, _action: InputRequested) -> Outcome:
-    """Wait for input, or end the evaluation if no one will think of giving any."""
+    """Mark the evaluation as waiting for input and wake the callers queued behind it.
+
+    If no connected client could send any input, the evaluation is stopped instead.
+    """
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     finished = orphans.end_unwanted(waiting.state)
     queue = queue_of(state, evaluation)
@@ -346,14 +357,14 @@ def want_input(state: State, evaluation: Evaluation, _action: InputRequested) ->
 
 
 def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Outcome:
-    """Let the evaluation continue after its input."""
+    """Mark an evaluation as running again after it received input."""
     if evaluation.status != "needs-input":
         return Outcome(state)
     return _set_status(state, replace(evaluation, status="running"))
 
 
 def end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Outcome:
-    """End the evaluation, wake its waiting callers, and run the next in its queue."""
+    """Record the end of an evaluation, wake the callers that wait for it, and run the next in its queue."""
     state = _with_end(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
     if evaluation.is_job:
@@ -366,7 +377,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Out
     end_effects = _end_effects(state.evaluations[evaluation.id], action, repl.session_key(evaluation.session))
     session = repl.sessions.get(evaluation.session)
     if session is not None:
-        # Code that names its namespace is evaluated there and leaves the session in its own.
+        # Code that names a namespace does not change the namespace of its session.
         is_in_other_namespace = evaluation.request is not None and evaluation.request.namespace is not None
         namespace = session.namespace if is_in_other_namespace else action.session_namespace or session.namespace
         session = replace(session, namespace=namespace, last_activity=action.now, is_used=True)
@@ -381,7 +392,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Out
 
 
 def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key: str) -> tuple[Effect, ...]:
-    """Return the log entry about an end that nothing else in the log shows."""
+    """Return the log entry for the end of a test run, or of an evaluation that was interrupted or lost."""
     of = f"evaluation {evaluation.id} of {evaluation.who}"
     is_wrong, cause = action.status != "done", ""
     if evaluation.kind == "run-tests":
@@ -420,7 +431,7 @@ def _with_end(state: State, evaluation: Evaluation, action: EvaluationFinished) 
 
 
 def _stopped_by(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str, ...]:
-    """Return the note about who ended an evaluation and why, or nothing for code that finished by itself."""
+    """Return the note that says who stopped an evaluation and why, if anyone did."""
     if evaluation.stop_requested is None or action.status not in ("interrupted", "failed"):
         return ()
     how = "it was interrupted" if action.status == "interrupted" else "it failed after an interrupt"
@@ -432,7 +443,7 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 
 
 def next_in(state: State, repl: str) -> list[Evaluation]:
-    """Return the evaluations of a REPL that are to run now: from each free queue, the one whose turn has come."""
+    """Return the evaluations of a REPL that should start now: for each free queue, the one with the lowest turn."""
     unfinished = [one for one in state.unfinished() if one.repl == repl]
     busy = {queue_of(state, one) for one in unfinished if one.status in OCCUPYING}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
@@ -448,10 +459,10 @@ def next_in(state: State, repl: str) -> list[Evaluation]:
 
 
 def pass_on(state: State, evaluation: Evaluation) -> State:
-    """Return the state after the end of an evaluation, whose position goes to its client's next in the same queue.
+    """Return the state after an evaluation has finished and its turn has passed to its client's next one in the queue.
 
-    An evaluation that ran gives up the last position; one that was cancelled gives up its own, which brings no turn
-    forward.
+    If the evaluation ran, the next one moves to the end of the order. If it was cancelled, the next one takes its
+    position, unless its own is later already.
     """
     if not state.live:
         return state

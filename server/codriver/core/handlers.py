@@ -1,7 +1,8 @@
-"""The table of handlers by class of action, and the handlers of the server's own life cycle.
+"""The table of handlers by class of action, and the handlers for the server's own life cycle.
 
-The server's phase goes stopped → starting → started → stopping → stopped. An action that does not fit the phase changes
-nothing. The server's messages about itself are lines in the log, and errors that are latched until they are resolved.
+The server's phases are stopped → starting → started → stopping → stopped. An action that does not fit the current phase
+changes nothing. The server reports about itself by lines in the log, and by errors that are remembered until they are
+resolved.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def start(state: State, action: Start) -> Outcome:
-    """Open the listener first: until then no one is notified of the server."""
+    """Open the listener. Clients can find the server only after that succeeds."""
     if state.lifecycle.phase != "stopped":
         return Outcome(state)
     lifecycle = Lifecycle(
@@ -59,7 +60,7 @@ def start(state: State, action: Start) -> Outcome:
 
 
 def listening(state: State, action: Listening) -> Outcome:
-    """Announce the server, with a note if its port is not the one requested."""
+    """Publish the server's address, with a note if it had to use a port other than the configured one."""
     if state.lifecycle.phase != "starting":
         return Outcome(state)
     note = None
@@ -70,7 +71,7 @@ def listening(state: State, action: Listening) -> Outcome:
 
 
 def stop(state: State, action: Stop) -> Outcome:
-    """Begin to stop the server. Further calls change nothing."""
+    """Start to shut down. Repeated requests are ignored."""
     if state.lifecycle.phase not in ("starting", "started"):
         return Outcome(state)
     lifecycle = replace(state.lifecycle, phase="stopping")
@@ -78,7 +79,7 @@ def stop(state: State, action: Stop) -> Outcome:
 
 
 def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
-    """Remember the languages that the workspace's files are written in, and the REPL that they call for."""
+    """Store the languages of the workspace's files and the REPL that fits them."""
     return Outcome(
         replace(
             state,
@@ -91,34 +92,34 @@ def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
 
 
 def workspace_accepted(state: State, _action: WorkspaceAccepted) -> Outcome:
-    """Remember that the user has accepted the workspace."""
+    """Record that the user has accepted the workspace."""
     return Outcome(replace(state, repl_needs_trust=False, is_accepted=True))
 
 
 def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
-    """Remember the programs of the workspace that listen on a port."""
+    """Store the programs of the workspace that listen on a port."""
     return Outcome(replace(state, programs=action.programs))
 
 
 def port_files_seen(state: State, action: PortFilesSeen) -> Outcome:
-    """Remember whether port files wait to be read until REPLs that are starting have written theirs."""
+    """Record whether some port files still have to be read."""
     return Outcome(replace(state, lifecycle=replace(state.lifecycle, has_unread_port_files=action.has_unread)))
 
 
 def searching(state: State, action: Searching) -> Outcome:
-    """Remember whether the first search for REPLs is under way."""
+    """Record whether the first search for REPLs is running."""
     return Outcome(replace(state, lifecycle=replace(state.lifecycle, is_searching=action.is_under_way)))
 
 
 def stopped(state: State, _action: Stopped) -> Outcome:
-    """Return the end: all is closed."""
+    """Complete the shutdown."""
     if state.lifecycle.phase != "stopping":
         return Outcome(state)
     return Outcome(replace(state, lifecycle=replace(state.lifecycle, phase="stopped")))
 
 
 def add_server_line(state: State, action: AddServerLine) -> Outcome:
-    """Append a line to the output log, and send it to the clients that subscribed to such messages."""
+    """Append a line to the output log and send it to the clients that subscribed to log messages."""
     appended = Append(
         category="otherErrorOutput" if action.error else "otherOutput",
         text=action.text,
@@ -132,7 +133,7 @@ def add_server_line(state: State, action: AddServerLine) -> Outcome:
 
 
 def latch_error(state: State, action: LatchError) -> Outcome:
-    """Remember an error; a known one is counted, under its newest text."""
+    """Remember an error. If its code is known already, increase the count and store the latest text."""
     known = state.latches.get(action.code)
     latch = Latch(action.code, action.text, action.now)
     if known is not None:
@@ -141,7 +142,7 @@ def latch_error(state: State, action: LatchError) -> Outcome:
 
 
 def withdraw_error(state: State, action: WithdrawError) -> Outcome:
-    """Forget an error that is resolved."""
+    """Forget an error that has been resolved."""
     if action.code not in state.latches:
         return Outcome(state)
     return Outcome(replace(state, latches=without_item(state.latches, action.code)))

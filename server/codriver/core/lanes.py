@@ -1,9 +1,9 @@
-"""Lanes: the session that each client gets in a REPL without requesting one.
+"""Lanes: the session that each client gets in a REPL without asking for one.
 
-A lane has its own namespace, `*1`, `*e` and queue, while definitions are shared. Lanes exist in REPLs that isolate
-sessions and run them concurrently. A lane is created at the client's first evaluation in that REPL, and a client that
-returns under the same names gets its lane back. A lane closes when its client is gone, the grace period has passed, and
-nothing runs in it. The number of lanes per REPL is limited. Later clients use the shared session.
+A lane has its own namespace, `*1`, `*e` and queue, while definitions are shared. Only REPLs that isolate sessions and
+run them concurrently have lanes. A lane is created at the client's first evaluation in the REPL. A client that
+reconnects under the same names gets its lane back. A lane is closed when its client has disconnected, the grace period
+has passed and nothing runs in it. If a REPL has its maximum number of lanes, further clients use the shared session.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 
 MAX_LANES: Final = 64
-"""Maximum number of lanes of one REPL. Each lane is a thread of the REPL."""
+"""Maximum number of lanes per REPL. Each lane costs a thread in the REPL."""
 
 
 def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Session | None:
-    """Return the session of a lane for the connection `client`: its own, else an abandoned one, else None."""
+    """Return the session of a lane that belongs to the connection `client`, or else an abandoned one, or else None."""
     left = None
     for session in repl.sessions.values():
         if session.lane != lane:
@@ -48,12 +48,12 @@ def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Sessi
 
 
 def claim_lane(state: State, repl: Repl, action: LaneRequested) -> Outcome:
-    """Give the connection its lane: an existing one, with its evaluations, or a new one if the limit allows."""
+    """Assign a lane to the connection: an abandoned one, with its evaluations, or a new one if the limit allows."""
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 
 
 def move_waiting_to_lanes(state: State, repl_id: str) -> State:
-    """Move the evaluations that waited for a REPL, which is now connected, to the lanes of their callers."""
+    """Move evaluations that were queued before the REPL connected to the lanes of their callers."""
     if not state.repls[repl_id].gives_lanes:
         return state
     for one in state.unfinished():
@@ -82,7 +82,7 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
 
 
 def _with_lane_transferred(state: State, repl: Repl, session: Session, client: str | None) -> State:
-    """Hand the evaluations in a session that one client left to the next client."""
+    """Transfer the evaluations in an abandoned lane to the client that reclaims it."""
     for one in state.unfinished_in(repl.id, session.name):
         if one.client == session.client:
             evaluation = replace(one, client=client, is_orphan=False)
@@ -91,5 +91,5 @@ def _with_lane_transferred(state: State, repl: Repl, session: Session, client: s
 
 
 def _is_ending(state: State, repl: Repl, session: Session) -> bool:
-    """Return whether a session is being closed in the REPL now, and not only after its last evaluation."""
+    """Return whether the session is being closed in the REPL at this moment."""
     return session.is_leaving and not state.unfinished_in(repl.id, session.name)

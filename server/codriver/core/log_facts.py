@@ -1,4 +1,4 @@
-"""The facts behind the log entries that the core writes: a kind, and data as a JSON object."""
+"""The kinds and the JSON data of the log entries that the core writes."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 from typing import Final
 
 PURPOSE: Final = "purpose"
-"""The caller's description of an evaluation is the text."""
+"""The kind of an entry whose text is the caller's description of an evaluation."""
 LOAD: Final = "load"
-"""An evaluation loads a file, or some of its forms: `file`."""
+"""The kind of an entry for a load of a file, or of some of its forms. Its data has `file`."""
 CONNECTED: Final = "repl-connected"
-"""A REPL was connected: `repl`, `dialect` and `generation`."""
+"""The kind of an entry for a new REPL connection. Its data has `repl`, `dialect` and `generation`."""
 ENDED: Final = "ended"
-"""An evaluation was interrupted or lost: `status` and `cause`."""
+"""The kind of an entry for an evaluation that was interrupted or lost. Its data has `status` and `cause`."""
 
 
 def data_of(**facts: object) -> str:
-    """Return facts as the data of a log entry."""
+    """Encode facts as the JSON data of a log entry."""
     return json.dumps(facts, ensure_ascii=False)

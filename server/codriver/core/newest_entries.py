@@ -1,4 +1,4 @@
-"""Mappings that retain only their newest entries."""
+"""Immutable mappings that retain only their newest entries."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 MAX_ENTRIES: Final = 64
-"""Maximum number of entries: of the callers of one connection, and of the conversations of one server."""
+"""Maximum number of entries, used for the callers of one connection and the conversations of one server."""
 
 
 def with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
-    """Return the mapping with this entry as its newest, without its oldest entries beyond `MAX_ENTRIES`."""
+    """Return the mapping with this entry added as its newest, without the oldest entries beyond `MAX_ENTRIES`."""
     others = [(name, one) for name, one in mapping.items() if name != key][-(MAX_ENTRIES - 1) :]
     return MappingProxyType(dict([*others, (key, value)]))

@@ -1,10 +1,10 @@
-"""Orphans: evaluations whose client is gone, and whose grace period has passed.
+"""Orphans: evaluations whose client has disconnected and whose grace period has passed.
 
-In a shared session and in a lane, an orphan runs on as long as it blocks no one, and anyone can fetch its result. It is
-ended when it waits for input, which no one will give, when it runs in the background, and when a connected caller waits
-for its session.
+In a shared session or a lane, an orphan keeps running as long as it blocks nobody, and anyone can fetch its result. It
+is stopped when it waits for input, which nobody will send, when it runs in the background, and when a connected caller
+waits for its session.
 
-A session that the client requested ends with the client, after the evaluations that still run in it.
+A session that a client opened explicitly ends with that client: queued code is dropped and running code is stopped.
 """
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ from codriver.core.state import (
 from codriver.core.values import OCCUPYING, Evaluation
 
 SESSION_OF_CLIENT = "its client left, and the session was its own"
+"""Reason for ending an evaluation in a session that its client had opened for itself."""
 LEFT_BACKGROUND = "its client left, and it ran in the background"
+"""Reason for ending an evaluation that ran in the background."""
 UNANSWERABLE = "it waits for input, and the client that asked for it left"
+"""Reason for ending an evaluation that waits for input."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +49,14 @@ class _Unwanted:
 
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
-    """Return the effect that starts the grace period of a client that just left, if it left anything running."""
+    """Return the effect that starts a disconnected client's grace period, if it left evaluations or lanes behind."""
     if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)
 
 
 def end_grace(state: State, client: str) -> Outcome:
-    """End the grace period of a client: its evaluations become orphans, and unwanted ones end."""
+    """Turn the evaluations of a disconnected client into orphans, close its idle lanes, and stop unwanted orphans."""
     for one in state.unfinished():
         if one.client == client:
             orphan = replace(one, is_orphan=True)
@@ -67,7 +70,7 @@ def end_grace(state: State, client: str) -> Outcome:
 
 
 def end_unwanted(state: State) -> Outcome:
-    """Request the end of every orphan that waits for input or blocks someone."""
+    """Stop every orphan that waits for input, runs in the background, or blocks a connected caller."""
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted(state):
@@ -105,9 +108,9 @@ def _unwanted(state: State) -> list[_Unwanted]:
 
 
 def end_client_sessions(state: State, client: str) -> Outcome:
-    """End the sessions of a client: they accept nothing new, queued code is dropped, and running code is stopped.
+    """Close the sessions that a client opened explicitly: drop their queued code and stop their running code.
 
-    In shared sessions the client's code continues, as an orphan.
+    The client's code in shared sessions continues until the grace period has passed.
     """
     effects: list[Effect] = []
     follow_ups: list[Action] = []
@@ -130,12 +133,12 @@ def end_client_sessions(state: State, client: str) -> Outcome:
 
 
 def close_after_last(state: State, repl: str, name: str) -> tuple[Effect, ...]:
-    """Return the effects on a leaving session: it is closed once everything in it has finished."""
+    """Return the effect that closes a session, or nothing while evaluations in it are unfinished."""
     return () if state.unfinished_in(repl, name) else (CloseSession(id=repl, name=name),)
 
 
 def forget_session(state: State, repl: str, name: str) -> State:
-    """Remove a session that a client left and that is closed now."""
+    """Remove a session that its client left, after the REPL has closed it."""
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
         return state
@@ -143,6 +146,6 @@ def forget_session(state: State, repl: str, name: str) -> State:
 
 
 def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
-    """Return the lanes of a client, each with the id of its REPL."""
+    """Return the lanes of a client as pairs of REPL id and session."""
     found = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
     return [(repl, session) for repl, session in found if session.client == client and session.lane is not None]

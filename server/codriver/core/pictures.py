@@ -1,8 +1,9 @@
-"""Images in text: `data:` URLs are found, described by facts from their header, or replaced by a mark.
+"""Images within text: finds `data:` URLs and replaces them by marks that describe the image.
 
-A mark gives the kind, width and height in pixels, size and digest: `<<image/png 640x480, 22 KB, sha256:…>>`. Marks can
-be parsed again. Dimensions are read from headers alone, without a library. Source: PNG 5.6 "IHDR"; GIF89a 18 "Logical
-Screen Descriptor"; ITU-T T.81 B.2.2 "Frame header"; RFC 9649 "WebP Image Format"; RFC 2397.
+A mark gives the media type, the width and height in pixels, the size and a digest: `<<image/png 640x480, 22 KB,
+sha256:…>>`. Marks can be parsed back. Dimensions are read from the file headers alone, without a library. Source: PNG
+5.6 "IHDR"; GIF89a 18 "Logical Screen Descriptor"; ITU-T T.81 B.2.2 "Frame header"; RFC 9649 "WebP Image Format"; RFC
+2397.
 """
 
 from __future__ import annotations
@@ -18,27 +19,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DATA: Final = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
-"""An image in a string: its kind and its base64."""
+"""Pattern of an image's `data:` URL. Its groups are the media type and the base64 data."""
 CUT: Final = r"(?:\n\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.\n[A-Za-z0-9+/]*={0,2})?"
-"""The mark where the log left out the middle of a string, and the rest of the base64 after it."""
+"""Pattern of the line by which the log replaces the middle of a long string, with any base64 that follows."""
 _CUT_DATA: Final = re.compile(DATA.pattern + f"({CUT})")
 MARK: Final = re.compile(
     r"<<(image/[a-z0-9.+-]+)(?: (\d+)x(\d+))?, (\d+) KB(?:, sha256:([0-9a-f]{16})|, not kept whole)>>"
 )
+"""Pattern of a mark. Its groups are the media type, width, height, kilobytes and digest."""
 SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
-"""By subtype: the file suffix, if it differs from the subtype."""
+"""File suffixes of the subtypes whose suffix differs from their name."""
 _DIGEST: Final = 16
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
-"""Markers among those of JPEG's frames that begin no frame: tables, extensions, arithmetic coding."""
+"""JPEG markers in the range of frame headers that are none: Huffman tables, extensions and arithmetic coding."""
 _LONGEST_HEADER: Final = 2**20
-"""Number of bytes of a JPEG that are searched for its frame: profiles and thumbnails come before it."""
+"""Maximum number of bytes that are searched for a JPEG's frame header, which follows profiles and thumbnails."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFacts:
-    """The facts of an image. `size` is width and height in pixels, None if the header does not give it.
+    """The properties of an image. `size` is its width and height in pixels, or None if the header lacks them.
 
-    `digest` is the beginning of its SHA-256, or blank if the image was not stored whole.
+    `digest` is the beginning of its SHA-256, or empty if the image was not stored completely.
     """
 
     kind: str
@@ -48,31 +50,31 @@ class ImageFacts:
 
     @property
     def description(self) -> str:
-        """Return kind, pixels and size as text for people."""
+        """Return the media type, dimensions and size for display."""
         pixels = f" {self.size[0]}x{self.size[1]}" if self.size else ""
         return f"{self.kind}{pixels}, {self.kilobytes} KB"
 
     @property
     def mark(self) -> str:
-        """Return the mark that is in the image's place."""
+        """Return the mark that replaces the image in text."""
         return f"<<{self.description}, {f'sha256:{self.digest}' if self.digest else 'not kept whole'}>>"
 
     @property
     def suffix(self) -> str:
-        """Return the ending of a file with the image."""
+        """Return the suffix for a file that contains the image, with its dot."""
         kind = self.kind.removeprefix("image/")
         return SUFFIXES.get(kind, f".{kind}")
 
 
 def image(kind: str, data: str, *, is_whole: bool = True) -> ImageFacts:
-    """Return the facts of an image of this kind, by its base64, which may be cut."""
+    """Return the properties of an image from its base64 data, which may be truncated."""
     content = decoded(data)
     digest = hashlib.sha256(content).hexdigest()[:_DIGEST] if is_whole and content else ""
     return ImageFacts(kind, pixels(content), -(-len(content) // 1024), digest)
 
 
 def decoded(data: str) -> bytes:
-    """Return the bytes of base64, up to the first fault."""
+    """Decode base64 data that may be truncated or lack padding. Return no bytes if it cannot be decoded."""
     whole = data.rstrip("=")
     whole = whole[: len(whole) - (len(whole) % 4 == 1)]
     try:
@@ -82,19 +84,19 @@ def decoded(data: str) -> bytes:
 
 
 def without_data(text: str, describe: Callable[[ImageFacts], str] = lambda one: one.mark) -> str:
-    """Replace the data of each image in the text by a mark, or by what `describe` returns."""
+    """Replace the data of every image in a text by its mark, or by the text that `describe` returns."""
     if "data:image/" not in text:
         return text
     return _CUT_DATA.sub(lambda found: describe(image(found[1], found[2], is_whole=not found[3])), text)
 
 
 def marked(text: str, describe: Callable[[ImageFacts], str]) -> str:
-    """Replace each mark in the text by what `describe` returns."""
+    """Replace every mark in a text by the text that `describe` returns."""
     return MARK.sub(lambda found: describe(_of_mark(found)), text) if "<<image/" in text else text
 
 
 def images_in(text: str) -> tuple[ImageFacts, ...]:
-    """Return the images whose marks are in a string, in their order."""
+    """Return the images whose marks are in a text, in order of appearance."""
     return tuple(map(_of_mark, MARK.finditer(text))) if "<<image/" in text else ()
 
 
@@ -104,8 +106,8 @@ def _of_mark(found: re.Match[str]) -> ImageFacts:
 
 
 def pixels(content: bytes) -> tuple[int, int] | None:
-    """Return the width and height in an image's header, or None if it gives none."""
-    if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:  # the height ends at this byte
+    """Return the width and height from the header of a PNG, GIF, WebP or JPEG image, or None."""
+    if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:  # the height is in the header's last bytes
         return int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
     if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:  # as above
         return int.from_bytes(content[6:8], "little"), int.from_bytes(content[8:10], "little")
@@ -128,12 +130,12 @@ def _webp_pixels(content: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_pixels(content: bytes) -> tuple[int, int] | None:
-    at, end = 2, min(len(content), _LONGEST_HEADER) - 9  # the sizes in a frame end there
+    at, end = 2, min(len(content), _LONGEST_HEADER) - 9  # the dimensions take up the first nine bytes of a frame
     while at < end and content[at] == 0xFF:
         marker = content[at + 1]
         if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
             return int.from_bytes(content[at + 7 : at + 9], "big"), int.from_bytes(content[at + 5 : at + 7], "big")
-        # A byte of filling may stand before a marker; a restart marker has no length.
+        # Fill bytes may precede a marker, and restart markers have no length field.
         is_bare = marker == 0xFF or 0xD0 <= marker <= 0xD8
         at += (1 if marker == 0xFF else 2) if is_bare else 2 + int.from_bytes(content[at + 2 : at + 4], "big")
     return None

@@ -1,4 +1,4 @@
-"""The REPLs that each caller has evaluated in, so that a call without a session key finds the last one."""
+"""The REPLs that each caller has used, so that a call without a session key goes to the most recent one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from codriver.core.state import (
 
 
 def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> State:
-    """Return the state in which a caller has used a REPL last."""
+    """Return the state with this REPL recorded as the caller's most recently used one."""
     known = state.clients.get(client or "")
     before = known.used.get(who, ()) if known is not None else ()
     if known is None or before[-1:] == (repl,):
@@ -21,6 +21,6 @@ def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> S
 
 
 def recent_repls_of(state: State, client: str, who: str) -> tuple[str, ...]:
-    """Return the ids of the REPLs that a caller has evaluated in, the last used one last."""
+    """Return the ids of the REPLs that a caller has evaluated in, most recently used last."""
     known = state.clients.get(client)
     return known.used.get(who, ()) if known is not None else ()

@@ -1,16 +1,16 @@
-"""Records: frozen dataclasses that are created and replaced in a fraction of the time of the standard library's.
+"""Frozen dataclasses that are much faster to create and replace than those of the standard library.
 
-The library sets each field of a frozen dataclass by a call that looks it up by name, and its `replace` calls the
-constructor with every field. An evaluation creates some sixty records with three hundred fields. This module writes the
-fields into the record's dictionary in one step, or each into its slot. To a type checker it is the library's own
-dataclass. `Recent` retains the newest entries and drops the oldest.
+The standard library sets each field of a frozen dataclass through a call that looks it up by name, and its `replace`
+passes every field to the constructor. One evaluation creates about sixty records with three hundred fields. This module
+writes all fields into the record's dictionary in one step, or each into its slot. Type checkers see an ordinary
+dataclass.
 
-A field may refer to its value instead of holding it. A field of type `Later[int]` holds an int, or a `Later` with the
-source of the int: the *context* of the dispatch (the time, the client), the *settings*, the *state*, or, in a
-continuation, the *result* of the effect before it. The dispatch resolves it before an action's handler sees it, and in
-an effect from the state that its handler returned. A value that cannot be resolved is an error. Only fields that
-default to a `Later` are inspected. The value of any other field is data, and nothing that a client sends is ever
-treated as a `Later`.
+A field may contain a reference instead of a value. A field of type `Later[int]` contains an int, or a `Later` that
+names the source of the int: the *context* of the dispatch (the time, the client), the *settings*, the *state*, or the
+*result* of the effect that an action follows. References in an action are resolved before its handler runs, and those
+in an effect from the state that its handler returned. A reference that cannot be resolved is an error. Only fields
+whose default is a `Later` are inspected. All other fields are plain data, so nothing that a client sends is ever
+treated as a reference.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from dataclasses import dataclass as dataclass  # noqa: PLC0414  # said twice is what makes it ours to export
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414  # the redundant alias marks a re-export
     from dataclasses import replace as replace  # noqa: PLC0414  # as above
 else:
 
@@ -55,7 +55,7 @@ else:
 
 
 class _Factory:
-    """A marker in a signature for a default that each record creates again. Source: `dataclasses`."""
+    """A placeholder in signatures for defaults that are created for each record. Source: `dataclasses`."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -65,7 +65,7 @@ FACTORY = _Factory()
 
 
 def _initializer(kind: Any, *, has_slots: bool) -> Any:
-    """Return a constructor with the signature that the library would give to this dataclass."""
+    """Return a constructor with the signature that the standard library would generate for this dataclass."""
     fields = dataclasses.fields(kind)
     names = [one.name for one in fields]
     factories = {one.name: one.default_factory for one in fields if one.default_factory is not dataclasses.MISSING}
@@ -96,40 +96,40 @@ def _whole(value: object) -> object:
 
 @dataclasses.dataclass(frozen=True)
 class Later(Generic[T]):
-    """A value of type T that is resolved before use: `get` reads it from its source. `name` is for people."""
+    """A reference to a value of type T. `get` reads the value from its source, and `name` identifies it in messages."""
 
     source: Literal["context", "settings", "state", "result"]
     name: str
     get: Callable[[Any], Any] = dataclasses.field(default=_whole, compare=False, repr=False)
 
     if TYPE_CHECKING:
-        # To a type checker such a field takes both and gives the value: every reader comes after `fill`.
+        # Type checkers see a field that accepts both and returns the value, as `fill` runs before anyone reads it.
         def __get__(self, holder: object, owner: type) -> T: ...
         def __set__(self, holder: object, value: T | Later[T]) -> None: ...
 
 
 def from_context(name: str) -> Later[Any]:
-    """Return the context's value `name`."""
+    """Return a reference to the value `name` of the dispatch's context."""
     return Later("context", name, itemgetter(name))
 
 
 def from_settings(name: str) -> Later[Any]:
-    """Return the setting `name`."""
+    """Return a reference to the setting `name`."""
     return Later("settings", name, attrgetter(name))
 
 
 def from_state(path: str) -> Later[Any]:
-    """Return a part of the state, such as `life.port`."""
+    """Return a reference to a part of the state by its dotted path, such as `lifecycle.port`."""
     return Later("state", path, attrgetter(path))
 
 
 def from_result(part: int | None = None) -> Later[Any]:
-    """Return the effect's result, in a continuation, or its part number `part`, counted from 1."""
+    """Return a reference to the effect's result, or to its part number `part`, counted from 1."""
     return Later("result", "all") if part is None else Later("result", str(part), itemgetter(part - 1))
 
 
 class Recent(dict[K, V]):
-    """A mapping of the newest entries, up to a maximum. Setting an existing entry makes it the newest."""
+    """A mapping that retains a maximum number of entries. Setting an entry makes it the newest."""
 
     __slots__ = ("_most",)
 
@@ -138,14 +138,14 @@ class Recent(dict[K, V]):
         self._most = most
 
     def __setitem__(self, key: K, value: V) -> None:
-        """Set an entry as the newest, and drop the oldest if there is one too many."""
+        """Set an entry, make it the newest, and drop the oldest if there are too many."""
         self.pop(key, None)
         super().__setitem__(key, value)
         if len(self) > self._most:
             del self[next(iter(self))]
 
     def setdefault(self, key: K, default: V) -> V:
-        """Return the value of an entry, which retains its age, or add this value as a new entry."""
+        """Return the existing value without making it the newest, or add `default` as a new entry."""
         if key not in self:
             self[key] = default
         return self[key]

@@ -1,8 +1,9 @@
-"""The REPLs: found or started, connected, lost, retried, given up.
+"""The life cycle of REPLs: found or started, connected, lost, retried and given up.
 
-A REPL that cannot be reached is retried after 0.25 s, doubling to 10 s. A process that Codriver started and that ends
-is started again the same way, at most three times in a minute; then it is given up with its reason. A kernel that was
-only discovered is given up after five attempts, without an alarm: its file may be left from a kernel that is gone.
+A REPL that cannot be reached is retried after 0.25 s, then after pauses that double up to 10 s. A process that Codriver
+started is restarted the same way when it ends. After four starts within a minute, it is given up with the reason. A
+kernel that was only discovered is given up after five attempts and without an error, as its connection file may be left
+from a kernel that has ended.
 """
 
 from __future__ import annotations
@@ -48,24 +49,28 @@ if TYPE_CHECKING:
 
 
 FIRST_RETRY_S = 0.25
+"""Pause before the first retry. It doubles with every further failure."""
 LONGEST_RETRY_S = 10.0
+"""Maximum pause between two attempts to connect."""
 STALE_RETRY_S = 60.0
-"""The longest pause if no one listens at a file's port. The file is read immediately when it is written again."""
+"""Maximum pause if nothing listens at the port in a port file. A rewritten file is read immediately."""
 STARTS_PER_MINUTE = 4
-"""The starts of a process in a minute: the first and three more."""
+"""Number of starts of a process within a minute after which it is given up."""
 FOUND_TRIES = 5
-"""Maximum number of attempts to reach a discovered kernel: the last comes some 8 s later, enough for a restart."""
+"""Maximum number of attempts to reach a discovered kernel. The last one is about 8 s later, enough for a restart."""
 MINUTE_MS = 60_000
 REMEMBERED_STARTS = 8
+"""Maximum number of start times that are stored for a REPL."""
 SEAM: Final = "seam"
+"""The capability of a REPL whose application has a seam."""
 SEAM_OP: Final = "codriver/seam"
-"""The op by which Codriver's worker queries the seam."""
+"""The nREPL op through which Codriver's worker queries the seam."""
 
 
 def announcing(handle: Handler) -> Handler:
-    """Return the handler, which also notifies the clients when tools come or go: by capability, or by language.
+    """Wrap a handler so that clients are notified when it changes the available tools, by a capability or a language.
 
-    A guide comes and goes with an application that shows itself.
+    Clients also list resources again when a seam appears or disappears, because the guide to it does so too.
     """
 
     def announced(state: State, action: Action) -> Outcome:
@@ -81,7 +86,7 @@ def announcing(handle: Handler) -> Handler:
 
 
 def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
-    """Return a handler for actions about one REPL, which gets that REPL; actions about an unknown REPL do nothing."""
+    """Wrap a handler so that it receives the REPL of its action, and is skipped if that REPL is unknown."""
 
     def handled(state: State, action: Any) -> Outcome:
         repl = state.repls.get(action.id)
@@ -91,7 +96,7 @@ def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
 
 
 def found(state: State, action: ReplFound) -> Outcome:
-    """Connect to a REPL or start it, unless the REPL is known already at this address."""
+    """Connect to a REPL or start it. If it is known already, only update what has changed about it."""
     known = state.repls.get(action.id)
     if known is not None and known.phase != "stopped":
         return _found_again(state, known, action)
@@ -115,22 +120,22 @@ def found(state: State, action: ReplFound) -> Outcome:
 def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
     moved_away = action.address not in (None, known.address)
     if moved_away and action.aliases != known.aliases:
-        # Another process took the place of the one before.
+        # Another process has replaced the previous one.
         known = replace(known, aliases=action.aliases)
         state = with_repl(state, known)
     if action.notebook not in (None, known.notebook):
-        # A notebook was opened with this kernel, or renamed.
+        # A notebook that uses this kernel was opened or renamed.
         known = replace(known, notebook=action.notebook)
         state = with_repl(state, known)
     if known.phase == "connected" or not (moved_away or (action.rewritten and known.phase == "waiting")):
         return Outcome(state)
-    # Its port file was rewritten while the REPL could not be reached: try the file's address at once.
+    # The port file was rewritten while the REPL was unreachable, so try the new address immediately.
     moved = replace(known, address=action.address, phase="connecting", note=None)
     return Outcome(with_repl(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
 
 
 def forgotten(state: State, repl: Repl, action: ReplForgotten) -> Outcome:
-    """Drop a REPL whose port file is gone. If the file comes back, the REPL's generation counts on from here."""
+    """Drop a disconnected REPL, and record its key and generation in case it comes back."""
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
     generations = with_item(state.generations, repl.id, repl.generation) if repl.generation else state.generations
@@ -140,12 +145,12 @@ def forgotten(state: State, repl: Repl, action: ReplForgotten) -> Outcome:
 
 
 def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
-    """Store the progress for people who wait for the REPL."""
+    """Store the progress message as the REPL's note."""
     return Outcome(with_repl(state, replace(repl, note=action.note)))
 
 
 def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
-    """Return the process listens."""
+    """Record the address of a started process, which is connected to next."""
     caution = repl.origin.stand_in_note or action.caution
     listening = replace(
         repl,
@@ -159,7 +164,7 @@ def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
 
 
 def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
-    """Start to use a connection: a new generation, which runs the queued evaluations."""
+    """Start to use a new connection, which begins a new generation, and run the queued evaluations."""
     connected = replace(
         repl,
         key=repl.key if repl.keyed else _free_key(state, action.key, repl.id),
@@ -174,7 +179,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         formerly=frozenset(action.profile.capabilities),
         sessions=_main_alone(repl),
     )
-    # The note on its end is true no more.
+    # The error about the REPL's end no longer applies.
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
     announcements = _connection_messages(state, connected)
     placed = lanes.move_waiting_to_lanes(with_repl(state, connected), repl.id)
@@ -182,7 +187,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
 
 
 def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
-    """Remember the application's seam while the connection lasts."""
+    """Add the capability `seam` to the REPL for as long as the connection lasts."""
     if repl.profile is None or repl.profile.seam == action.seam:
         return Outcome(state)
     support = Capability(action.provider or SEAM_OP, adapted=action.provider is not None)
@@ -201,8 +206,8 @@ def _connection_messages(state: State, repl: Repl) -> tuple[Action, ...]:
 
 
 def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
-    """Retry after a pause, or give up. The evaluations of an established connection end with it."""
-    # If a clock was set back, starts of long ago lie ahead.
+    """Schedule a retry or give the REPL up. Its evaluations end if it was connected or is given up."""
+    # Start times may be in the future if the clock was set back.
     recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
     final, cause = action.final, action.cause
     if repl.owned and len(recent) >= STARTS_PER_MINUTE:
@@ -234,7 +239,10 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
 
 
 def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
-    """Return the outcome of losing, or not reaching, a kernel that was only discovered. It is logged once."""
+    """Handle the loss of a kernel that was only discovered, or a failure to reach it.
+
+    Only the first failure is logged.
+    """
     effects = () if final else (_retry(state.repls[repl.id]),)
     is_new = repl.phase == "connected" or not (repl.failures or repl.generation)
     words = "lost" if repl.phase == "connected" else f"not reached ({repl.origin.text})"
@@ -256,19 +264,19 @@ def _loss_messages(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Ac
 
 
 def _given_up(key: str) -> str:
-    """Return the code of the error for a REPL that was given up."""
+    """Return the code of the latched error about a REPL that was given up."""
     return f"repl-given-up:{key}"
 
 
 def retry_due(state: State, repl: Repl, action: RetryDue) -> Outcome:
-    """Try again, unless something else happened to the REPL in the meantime."""
+    """Try to connect again, unless the REPL's state has changed during the pause."""
     if repl.phase != "waiting" or repl.failures != action.failures:
         return Outcome(state)
     return _begin(state, repl, action.now)
 
 
 def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
-    """End the process and start it again; another's REPL is left alone."""
+    """End a process that Codriver started and start it again. Other REPLs are left alone."""
     if not repl.owned:
         return Outcome(state)
     restarting = replace(
@@ -289,13 +297,13 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
 
 
 def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
-    """Add a session."""
+    """Add a session that a caller has opened in the REPL."""
     session = Session(action.name, action.who, action.client)
     return Outcome(with_session(state, repl.id, session))
 
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
-    """Remove a session, if its client has left it."""
+    """Remove a session that its client has left."""
     return Outcome(orphans.forget_session(state, repl.id, action.name))
 
 
@@ -304,7 +312,7 @@ def _free_key(state: State, expected: str, own_id: str) -> str:
 
 
 def _begin(state: State, repl: Repl, now: int) -> Outcome:
-    """Start the process or make the connection."""
+    """Start the REPL's process, or connect to the REPL if Codriver does not own it."""
     if not repl.owned:
         return Outcome(with_repl(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
     starts = (*repl.starts, now)[-REMEMBERED_STARTS:]
@@ -313,5 +321,5 @@ def _begin(state: State, repl: Repl, now: int) -> Outcome:
 
 
 def _main_alone(repl: Repl) -> Mapping[str, Session]:
-    """Return the sessions that a lost connection leaves: the main one; all others live in the REPL and end with it."""
+    """Return the sessions that survive a lost connection: only the shared one, as the others end with it."""
     return MappingProxyType({MAIN_SESSION: replace(repl.sessions[MAIN_SESSION], namespace=None)})

@@ -1,6 +1,6 @@
-"""The evaluations of others that each caller knows about.
+"""What each caller knows about the evaluations of other callers.
 
-A caller is informed of each evaluation of others that started or finished since its last answer.
+Every answer informs its caller of other callers' evaluations that started or finished since its previous answer.
 """
 
 from __future__ import annotations
@@ -30,38 +30,40 @@ if TYPE_CHECKING:
 
 
 MAX_CALLERS = 64
-"""Maximum number of callers remembered per client; each needs a name of its own, so more are rare."""
+"""Maximum number of callers remembered per client. More are rare, as each needs a `who` of its own."""
 MAX_SESSIONS = 64
-"""The bound of the sessions remembered from a caller's answers."""
+"""Maximum number of sessions whose reported status is remembered per caller."""
 MAX_SKIPPED = 16
-"""Maximum number of a caller's own evaluations since its last report. Skipping them costs less than recording each."""
+"""Maximum number of evaluations since a caller's last report for which the report need not be recorded again."""
 NOTHING = Knowledge(0, frozenset())
+"""The knowledge of a caller that has had no answer yet."""
 _NUMBER = attrgetter("number")
 
 
 def knowledge_of(state: State, client: str, who: str) -> Knowledge | None:
-    """Return what a caller knows, or None before its first answer."""
+    """Return what a caller has been informed of, or None before its first answer."""
     known = state.clients.get(client)
     return known.knowledge.get(who) if known else None
 
 
 def unreported_evaluations(state: State, reported: Knowledge, client: str, who: str) -> list[Evaluation]:
-    """Return the evaluations of others that started or finished since the caller's last report, by number."""
+    """Return evaluations of other callers that started or finished since the caller's last report, by number."""
     unknown = _unknown(state, reported, client, who)
     return [e for e in unknown if e.over or e.number > reported.number] if unknown else unknown
 
 
 def is_up_to_date(state: State, reported: Knowledge, session: str | None, current: Seen | None) -> bool:
-    """Return whether a caller knows the status of all evaluations and of this session.
+    """Return whether a report to this caller would add so little that it need not be recorded.
 
-    The caller's own evaluations never count as changes.
+    This requires that no evaluation of others was unfinished at the last report, that few were accepted since, and that
+    the caller knows the current status of the session.
     """
     is_near = not reported.live and state.evaluated - reported.number < MAX_SKIPPED
     return is_near and (session is None or reported.seen.get(session) == current)
 
 
 def with_all_reported(state: State, client: Client, who: str) -> Client:
-    """Return the client after its caller `who` got the state of every evaluation."""
+    """Return the client after its caller `who` was informed of every evaluation."""
     reported = client.knowledge.get(who, NOTHING)
     live = frozenset([e.id for e in _unknown(state, reported, client.id, who) if not e.over])
     others = [(name, mark) for name, mark in client.knowledge.items() if name != who][-(MAX_CALLERS - 1) :]
@@ -70,7 +72,7 @@ def with_all_reported(state: State, client: Client, who: str) -> Client:
 
 
 def with_session_reported(client: Client, who: str, session: str, current: Seen) -> Client:
-    """Return the client after its caller `who` got the state of this session."""
+    """Return the client after its caller `who` was informed of the status of a session."""
     reported = client.knowledge.get(who, NOTHING)
     if reported.seen.get(session) == current:
         return client
@@ -80,10 +82,10 @@ def with_session_reported(client: Client, who: str, session: str, current: Seen)
 
 
 def _unknown(state: State, reported: Knowledge, client: str, who: str) -> list[Evaluation]:
-    """Return the evaluations of other callers whose start or end this caller does not know, by number."""
+    """Return the evaluations of other callers whose start or end this caller does not know, sorted by number."""
     known = state.evaluations
     found = [known[name] for name in reported.live if name in known] if reported.live else []
-    # The newest come last, so only they are inspected, however many are kept.
+    # Evaluations are ordered by number, so iterating from the end stops at the first known one.
     for name in reversed(known):
         evaluation = known[name]
         if evaluation.number <= reported.number:
@@ -100,7 +102,7 @@ def _unknown(state: State, reported: Knowledge, client: str, who: str) -> list[E
 
 
 def report_all(state: State, action: EvaluationsReported) -> Outcome:
-    """Record that a caller knows the state of all evaluations."""
+    """Record that a caller was informed of all evaluations, and of the status of a session."""
     if action.client not in state.clients:
         return Outcome(state)
     client = with_all_reported(state, state.clients[action.client], action.who)

@@ -1,8 +1,8 @@
-"""The state of the server, as one immutable value, and the queue that each evaluation waits in.
+"""The state of the server as one immutable value, and the rule that assigns evaluations to queues.
 
-Everything that outlives a call is in the state: the life cycle, the REPLs with their sessions, the clients, the
-evaluations. Live objects (sockets, tasks, buffers) are stored elsewhere, under the ids in the state, so the state can
-always be printed. Times are epoch milliseconds.
+The state contains everything that outlives a call: the life cycle, the REPLs with their sessions, the clients and the
+evaluations. Live objects such as sockets, tasks and buffers are stored elsewhere, under the ids used in the state, so
+the state can always be printed. Times are epoch milliseconds.
 """
 
 from __future__ import annotations
@@ -21,51 +21,52 @@ if TYPE_CHECKING:
 
 Phase = Literal["stopped", "starting", "started", "stopping"]
 ReplPhase = Literal["starting", "connecting", "connected", "waiting", "stopped"]
-"""`starting`: the process is starting; `connecting`: being reached; `waiting`: between two attempts.
+"""The phase of a REPL's connection.
 
-`stopped`: given up.
+`starting`: its process is starting; `connecting`: an attempt to connect is running; `waiting`: the next attempt is
+scheduled; `stopped`: it was given up.
 """
 
 MAX_NEARBY_PROGRAMS = 2
-"""The number of listening programs that a warning about a REPL names."""
+"""Maximum number of listening programs that a warning about a REPL names."""
 
 TRUST: Final = "codriver trust"
-"""The command that a note names if it waits for the user to accept the workspace."""
+"""The command that accepts a workspace, as notes name it."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 def with_item(mapping: Mapping[K, V], key: K, value: V) -> MappingProxyType[K, V]:
-    """Return the mapping with `key` set to `value`; the given mapping is not changed."""
-    # A proxy's `|` copies the dict below it at once, 20 times as fast as unpacking the proxy.
+    """Return a copy of the mapping with `key` set to `value`."""
+    # The proxy's `|` copies the underlying dict in one step, 20 times as fast as unpacking the proxy.
     return MappingProxyType((mapping if type(mapping) is MappingProxyType else dict(mapping)) | {key: value})
 
 
 def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
-    """Return the mapping without `key`; the given mapping is not changed."""
+    """Return a copy of the mapping without `key`."""
     return MappingProxyType({k: v for k, v in mapping.items() if k != key})
 
 
 def with_evaluation(state: State, evaluation: Evaluation) -> State:
-    """Return the state with this evaluation in place of the one with the same id, or added."""
+    """Return the state with this evaluation added, or in place of the one with the same id."""
     return replace(state, evaluations=with_item(state.evaluations, evaluation.id, evaluation))
 
 
 def with_repl(state: State, repl: Repl) -> State:
-    """Return the state with this REPL in place of the one with the same id, or added."""
+    """Return the state with this REPL added, or in place of the one with the same id."""
     return replace(state, repls=with_item(state.repls, repl.id, repl))
 
 
 def with_session(state: State, repl: str, session: Session) -> State:
-    """Return the state with this session in place of the REPL's session of the same name, or added."""
+    """Return the state with this session added to the REPL, or in place of the one with the same name."""
     known = state.repls[repl]
     known = replace(known, sessions=with_item(known.sessions, session.name, session))
-    return replace(state, repls=with_item(state.repls, repl, known))  # for each evaluation, so a call less
+    return replace(state, repls=with_item(state.repls, repl, known))  # `with_repl`, inlined for speed
 
 
 def free_name(base: str, used_names: Collection[str]) -> str:
-    """Return `name`, or the first unused of `name-2`, `name-3` and so on."""
+    """Return `base`, or else the first unused name of `base-2`, `base-3` and so on."""
     name, number = base, 1
     while name in used_names:
         number += 1
@@ -75,7 +76,7 @@ def free_name(base: str, used_names: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """The server's own life cycle. `port_note` names the configured port if it was in use."""
+    """The phase and the identity of the server. `port_note` explains why its port differs from the configured one."""
 
     phase: Phase = "stopped"
     session_id: str = ""
@@ -87,14 +88,14 @@ class Lifecycle:
     port_note: str | None = None
     started_at: int = 0
     is_searching: bool = False
-    """Whether the first search for REPLs is running, which decides if the server starts one of its own."""
+    """Whether the first search for REPLs is running. Its result decides whether the server starts a REPL."""
     has_unread_port_files: bool = False
-    """Whether there are port files whose REPLs are not known yet, as they may be those of REPLs that are starting."""
+    """Whether some port files have not been read yet because the REPLs that write them may still be starting."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The generation and the namespace of a session, as an answer gave them to its reader."""
+    """The generation and namespace of a session as last reported to a caller."""
 
     generation: int
     namespace: str | None
@@ -102,127 +103,132 @@ class Seen:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """The evaluations that a caller knows: those up to `number`. Those in `live` were unfinished when reported."""
+    """What a caller has been informed of: all evaluations up to `number`, of which those in `live` were unfinished."""
 
     number: int
     live: frozenset[str]
     seen: Mapping[str, Seen] = field(default_factory=lambda: MappingProxyType({}))
-    """By session key: the session's status in the caller's last answer about it, the newest last."""
+    """The last reported status of each session by its key, newest last."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """One connected MCP client, and what its callers know about others' evaluations."""
+    """A connected MCP client and what its callers know about other callers' evaluations."""
 
     id: str
     since: int = 0
-    """The number of the newest evaluation when the client connected."""
+    """The number of the latest evaluation when the client connected."""
     knowledge: Mapping[str, Knowledge] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`, as several callers can share one connection: what each knows, the newest last."""
+    """What each caller knows, by its `who` and newest last. Several callers can share one connection."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By conversation, the client's own session: the `who` given last."""
+    """The `who` given last in each conversation, by the conversation's id."""
     unnamed: str = ""
-    """The `who` that was made up for a caller before it gave one."""
+    """The `who` that was generated for a caller before it gave one."""
     used: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`: the ids of the REPLs that the caller has evaluated in, the last used one last."""
+    """The ids of the REPLs that each caller has evaluated in, by its `who`, most recently used last."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """One session of a REPL. A lane or an isolated session is owned by `who` of `client`, and ends with `client`."""
+    """A session of a REPL. Lanes and isolated sessions belong to `who` of `client`, and end with that client."""
 
     name: str = MAIN_SESSION
     who: str | None = None
     client: str | None = None
     is_leaving: bool = False
-    """Whether its client is gone: the session accepts nothing new, and is closed as soon as nothing runs in it."""
+    """Whether its client has left. Such a session accepts no code and is closed as soon as nothing runs in it."""
     namespace: str | None = None
     last_activity: int | None = None
     last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By `who`: the number of the newest evaluation in this session; in the shared session also of those in lanes."""
+    """The number of each caller's latest evaluation in this session. The shared session also counts those in lanes."""
     lane: Lane | None = None
-    """The lane's owner; None for the shared session, and for a session that was requested."""
+    """The owner of the lane. None for the shared session and for sessions that were opened explicitly."""
     is_used: bool = False
-    """Whether an evaluation has ended in the session."""
+    """Whether an evaluation has finished in the session."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a REPL: an address, a port file, a program that Codriver starts, or a running Jupyter kernel.
+    """How Codriver came to know a REPL.
 
-    A `kernel` is identified by its connection file, or by the `server` that serves it. A `program` connects to
-    Codriver on request; the processes of one program have the same text.
+    A `kernel` is identified by its connection file or by the `server` that runs it. A `program` connects to Codriver
+    when asked to, and all processes of one program have the same text.
     """
 
     kind: Literal["address", "port-file", "process", "kernel", "server", "program"]
     text: str
-    """The address, the port file's path, the word or command line to start, the connection file, the URL, or the
-    program's command."""
+    """How the REPL is named or found, depending on `kind`.
+
+    It is the address, the port file's path, the word or command line to start, the connection file, the URL, or the
+    program's command.
+    """
     is_discovered_only: bool = False
-    """Whether nobody named the kernel: it is a person's, used only by its key, or as the only REPL."""
+    """Whether nobody named the kernel.
+
+    It belongs to a person, and is only used by its key or if it is the only REPL.
+    """
     stand_in_note: str = ""
-    """The note about a stand-in that Codriver started: which it is, and why the project's program cannot start."""
+    """The note about a stand-in: which REPL Codriver started, and why the project's own cannot be started."""
 
     is_unasked: bool = False
-    """True of a REPL that Codriver started because no REPL was found or requested."""
+    """Whether Codriver started the REPL because none was found or requested."""
     named_by: str = ""
-    """The tool by which an agent named the address; empty for an address that a person named."""
+    """The tool that an agent named the address with. Empty for an address that a person named."""
 
     @property
     def is_claim(self) -> bool:
-        """Return whether the human did not name the REPL: at each connection its listener has to be this user's."""
+        """Return whether no person named the REPL, so each connection must verify that this user's process listens."""
         return bool(self.named_by) or self.kind == "port-file" or (self.kind == "kernel" and self.is_discovered_only)
 
 
 @dataclass(frozen=True)
 class Repl:
-    """One REPL. `key` is its stable name for clients; `generation` rises at every new connection."""
+    """A REPL and its sessions. `key` is its stable name for clients; `generation` counts its connections."""
 
     id: str
     key: str
     origin: Origin
     aliases: tuple[str, ...] = ()
-    """Other names by which clients may name its main session, where no session has that key."""
+    """Other names for its main session. A session whose key is the same takes precedence."""
     keyed: bool = True
-    """False while `key` is only provisional: a REPL known by address gets its key when its dialect is known."""
+    """Whether `key` is final. A REPL known only by its address gets its key when its dialect is known."""
     phase: ReplPhase = "connecting"
     address: str | None = None
     expected_dialect: str = "unknown"
-    """The dialect that the REPL is expected to speak, until its connection shows the dialect."""
+    """The dialect assumed until the REPL is connected."""
     note: str | None = None
     caution: str | None = None
     remark: str | None = None
-    """A sentence that one answer in the workspace reports, over all servers."""
+    """A sentence that is reported in a single answer per workspace, across all its servers."""
     """A sentence for each caller's first answer from a REPL that is easily mistaken for another one."""
     awaits_trust: bool = False
-    """True for a stand-in until the user has accepted the workspace; another REPL then replaces it."""
+    """Whether this is a stand-in that is replaced as soon as the user accepts the workspace."""
     notebook: str | None = None
-    """The path of the kernel's notebook: absolute, or as the notebook's server has it."""
+    """The path of the kernel's notebook, either absolute or as its Jupyter server reports it."""
     generation: int = 0
     end_reason: str | None = None
-    """The reason, if known, why the previous generation ended, or why the present one is ending."""
+    """Why the previous generation ended or the current one is ending, if known."""
     failures: int = 0
     starts: tuple[int, ...] = ()
-    """The starts of the REPL's process, the newest last; only those of the last minute matter."""
+    """The times at which the process was started, newest last. Only those of the last minute count."""
     profile: Profile | None = None
     formerly: frozenset[str] = frozenset()
-    """The capabilities of its last connection, which are expected again while the REPL reconnects."""
+    """The capabilities of the last connection. While the REPL reconnects, it is expected to have them again."""
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
     def session_key(self, session: str) -> str:
-        """Return a session's key: the REPL's key, followed by a slash and the name for an isolated session."""
+        """Return a session's key: the REPL's key, followed by a slash and the name for all but the shared session."""
         return self.key if session == MAIN_SESSION else f"{self.key}/{session}"
 
     def in_common(self, session: Session) -> Session:
-        """Return the session that remembers who evaluated last: lanes and the shared session have one in common."""
+        """Return the session that records who evaluated last. Lanes share that record with the shared session."""
         return session if session.lane is None else self.sessions.get(MAIN_SESSION, session)
 
     @property
     def gives_lanes(self) -> bool:
         """Return whether the REPL is connected and supports lanes.
 
-        A server that can interrupt one session reads messages while it runs code, so sessions do not wait for each
-        other.
+        A server that can interrupt a session reads messages while code runs, so its sessions do not block each other.
         """
         profile = self.profile
         return (
@@ -234,12 +240,12 @@ class Repl:
 
     @property
     def dialect(self) -> str:
-        """Return the dialect that the REPL speaks, or is expected to speak."""
+        """Return the dialect of the connected REPL, or the expected one."""
         return self.profile.dialect if self.profile else self.expected_dialect
 
     @property
     def other_tree(self) -> str | None:
-        """Return the other working tree of the repository in which the REPL runs, if a port file led to the REPL.
+        """Return the other working tree of this repository that the REPL runs in, if a port file led there.
 
         None for a REPL that was named or that Codriver started, because it was chosen on purpose.
         """
@@ -247,14 +253,15 @@ class Repl:
 
     @property
     def is_stand_in(self) -> bool:
-        """Return whether the REPL replaces the project's own, and gives way to it."""
+        """Return whether the REPL stands in for the project's own until that one can be used."""
         return self.awaits_trust or bool(self.origin.stand_in_note)
 
     @property
     def is_coming(self) -> bool:
-        """Return whether the REPL is on its way for the first time, or our process is on its way back.
+        """Return whether calls should wait for the REPL.
 
-        A kernel that was only found is never waited for.
+        They do while it is connecting for the first time, and while a process that Codriver started is restarting.
+        Kernels that were only discovered are never waited for.
         """
         if self.origin.is_discovered_only:
             return False
@@ -264,15 +271,15 @@ class Repl:
 
     @property
     def owned(self) -> bool:
-        """Return whether Codriver may restart and end the REPL's process."""
+        """Return whether Codriver started the REPL's process, and so may restart and end it."""
         return self.origin.kind == "process"
 
 
 @dataclass(frozen=True)
 class AppStream:
-    """A stream of an application's events that a client watches, over one connection of a REPL.
+    """A client's subscription to an application's events, over one connection to its REPL.
 
-    `id` is the subscription, as the application's seam names it.
+    `id` is the id of the subscription in the application's seam.
     """
 
     id: str
@@ -285,7 +292,7 @@ class AppStream:
 
 @dataclass(frozen=True)
 class Latch:
-    """An error that is remembered until the server stops. `count` is the number of times it was seen."""
+    """An error that is remembered until the server stops. `count` is the number of occurrences."""
 
     code: str
     text: str
@@ -295,45 +302,45 @@ class Latch:
 
 @dataclass(frozen=True)
 class State:
-    """The whole server. `evaluated` numbers the evaluations ever accepted."""
+    """The state of the whole server. `evaluated` is the number of evaluations accepted so far."""
 
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     clients: Mapping[str, Client] = field(default_factory=lambda: MappingProxyType({}))
     repls: Mapping[str, Repl] = field(default_factory=lambda: MappingProxyType({}))
     evaluations: MappingProxyType[str, Evaluation] = field(default_factory=lambda: MappingProxyType({}))
     conversations: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By client's name and conversation: the caller's name given last, also of connections that have ended."""
+    """The `who` given last by client name and conversation, including those of closed connections."""
     live: tuple[str, ...] = ()
-    """The ids of the unfinished evaluations, in the order of their arrival."""
+    """The ids of the unfinished evaluations, in order of arrival."""
     evaluated: int = 0
     turns: int = 0
-    """The last position given in the order of turns."""
+    """The last position assigned in the order of turns."""
     generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """By id: the generation of REPLs that were dropped with their port file, so that no generation repeats."""
+    """The generations of REPLs that were dropped with their port file, by id, so that their numbers are not reused."""
     keys_of_forgotten: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By id: the keys of dropped REPLs, by which answers still name the sessions of their evaluations."""
+    """The keys of dropped REPLs, by id. Answers still need them to name the sessions of their evaluations."""
     languages_of_files: frozenset[str] | None = None
-    """The languages that files of the workspace are written in; None before the first scan."""
+    """The languages of the workspace's files, or None before the first scan."""
     repl_of_files: str = ""
-    """The value of the setting `repl` that the workspace's files suggest; empty if they show no project."""
+    """The value for the setting `repl` that fits the workspace's files, or empty if they are no project's."""
     repl_needs_trust: bool = False
-    """Whether the user has to accept the workspace before the REPL is started."""
+    """Whether the user must accept the workspace before its REPL is started."""
     is_accepted: bool = True
-    """Whether the user is known to have accepted the workspace."""
+    """Whether the user has accepted the workspace, or does not have to."""
     programs: tuple[ListeningProgram, ...] = ()
-    """The programs of the workspace that listen on a port, each port once."""
+    """The programs of the workspace that listen on a port, one entry per port."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     app_streams: tuple[AppStream, ...] = ()
-    """The streams of applications' events, in the order in which they were opened."""
+    """The subscriptions to applications' events, in the order in which they were opened."""
 
     def key_of(self, evaluation: Evaluation) -> str:
-        """Return the key of an evaluation's session, also for a REPL that is gone."""
+        """Return the key of an evaluation's session, even if the REPL has been dropped."""
         if repl := self.repls.get(evaluation.repl):
             return repl.session_key(evaluation.session)
         return self.keys_of_forgotten.get(evaluation.repl, evaluation.repl)
 
     def unfinished(self) -> list[Evaluation]:
-        """Return the unfinished evaluations, in the order of their arrival."""
+        """Return the unfinished evaluations in order of arrival."""
         return [self.evaluations[name] for name in self.live]
 
     def unfinished_in(self, repl: str, session: str) -> list[Evaluation]:
@@ -341,7 +348,7 @@ class State:
         return [one for one in self.unfinished() if (one.repl, one.session) == (repl, session)]
 
     def languages(self) -> frozenset[str]:
-        """Return the languages of the workspace, by its files and its REPLs; tools of other languages are of no use."""
+        """Return the languages of the workspace's files and REPLs. Tools for other languages are not offered."""
         dialects = {repl.dialect for repl in self.repls.values()}
         by_repls = ({LISP} if dialects - NOT_LISP else set()) | (dialects & {PYTHON})
         return (self.languages_of_files or frozenset()) | by_repls
@@ -357,48 +364,52 @@ class State:
         return False
 
     def waiting_for_trust(self) -> list[Repl]:
-        """Return the REPLs that start, or are replaced, once the user has accepted the workspace."""
+        """Return the REPLs that will be started or replaced when the user accepts the workspace."""
         owned = [repl for repl in self.repls.values() if repl.owned]
         return [repl for repl in owned if repl.awaits_trust or (repl.phase == "stopped" and not repl.generation)]
 
     def capabilities(self) -> frozenset[str]:
-        """Return the capabilities of at least one REPL, including one that is starting, for which a call waits."""
+        """Return the capabilities of all REPLs, including those of a REPL that is starting, for which calls wait."""
         names = {"evaluate"} if self.lifecycle.is_searching else set()
         if PYTHON in self.languages():
             names.update({"test", "interrupt", "stacktrace"})  # tests run in processes of their own, without any REPL
         for repl in self.repls.values():
             if repl.owned:
-                # Also while the REPL is stopped, when the capability is needed most.
+                # This includes stopped REPLs, which need it most.
                 names.add("restart")
             if repl.phase == "connected" and repl.profile:
                 names.update(repl.profile.capabilities)
             elif repl.is_coming:
-                # Evaluations wait for the REPL, and so do tests and cells for a REPL that could run them before.
+                # Evaluations wait for the REPL. Tests and cells do so if its last connection supported them.
                 names.update({"evaluate"} | ({"test", "cells"} & repl.formerly))
         return frozenset(names)
 
     def promised(self) -> frozenset[str]:
-        """Return the capabilities that decide which tools are available.
+        """Return the capabilities that determine the list of tools.
 
-        A REPL that reconnects keeps its previous ones.
-
-        So a restart changes no list of tools.
+        They include those that a reconnecting REPL had before, so a restart does not change the list.
         """
         on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_coming]
-        # Also of a REPL that waits for the user's yes, so that a client which lists once has the tool after the yes.
+        # A REPL that waits for trust counts too: clients that list tools only once then have the tool afterwards.
         waits = self.repl_needs_trust and any(r.owned and r.phase == "stopped" for r in self.waiting_for_trust())
         return self.capabilities().union({"evaluate"} if waits else (), *on_their_way)
 
 
 def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
-    """Return the queue of an evaluation: by its REPL, and the session in which it runs there."""
+    """Return the queue of an evaluation as a pair of REPL id and session.
+
+    Background evaluations share none with others.
+    """
     if evaluation.is_background:
         return (evaluation.repl, evaluation.session)
     return queue_at(state, evaluation.repl, evaluation.execution_session)
 
 
 def queue_at(state: State, repl_id: str, position: str) -> tuple[str, str]:
-    """Return the queue of the evaluations in a session of a REPL."""
+    """Return the queue of a session's evaluations.
+
+    In a REPL that runs one evaluation at a time, all sessions share one.
+    """
     repl = state.repls.get(repl_id)
     profile = repl.profile if repl is not None else None
     shared = profile is not None and (profile.is_serial or profile.isolation == "none")
@@ -406,7 +417,7 @@ def queue_at(state: State, repl_id: str, position: str) -> tuple[str, str]:
 
 
 def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
-    """Return the evaluation that occupies the queue in which the given one waits, if any."""
+    """Return the evaluation that currently occupies the queue of the given one, if any."""
     if not state.live:
         return None
     queue = queue_of(state, evaluation)
@@ -417,10 +428,10 @@ def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
 
 
 def stray(state: State, repl: Repl) -> str | None:
-    """Return the warning about a REPL that a port file led to and that runs elsewhere, or None.
+    """Return a warning if a port file led to a REPL that runs outside the workspace, or None.
 
-    A REPL at home runs in the workspace, or above it. A REPL that was named by its address is never suspected: in a
-    container, or behind a tunnel, it has other directories.
+    A REPL should run in the workspace or in a directory above it. No warning is given for a REPL that was named by its
+    address, as directories differ in containers and behind tunnels.
     """
     root = repl.profile.project_root if repl.profile is not None else None
     if repl.origin.kind != "port-file" or not root or not state.lifecycle.workspace:
@@ -441,19 +452,19 @@ def stray(state: State, repl: Repl) -> str | None:
 
 
 def awaits_acceptance(repl: Repl) -> bool:
-    """Return whether a REPL changes, or starts at all, once the user has accepted the workspace."""
+    """Return whether accepting the workspace would start or replace this REPL."""
     is_refused = repl.phase == "stopped" and not repl.generation and TRUST in (repl.note or "")
     return repl.owned and (repl.awaits_trust or is_refused)
 
 
 def cautions(state: State, repl: Repl) -> tuple[str, ...]:
-    """Return the sentences for each caller's first answer from a REPL that is easily mistaken for another one."""
+    """Return warnings for each caller's first answer from a REPL that is easily mistaken for another."""
     nearby = _programs_nearby(state, repl) if state.programs else ""
     return tuple([words for words in (stray(state, repl), repl.caution, nearby) if words])
 
 
 def _programs_nearby(state: State, repl: Repl) -> str:
-    """Return the warning that other programs of the workspace listen on a port, for a Python that Codriver started."""
+    """Warn that other programs of the workspace listen on ports, if this is a Python process that Codriver started."""
     if not repl.owned or repl.dialect != PYTHON:
         return ""
     profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
@@ -470,5 +481,5 @@ def _programs_nearby(state: State, repl: Repl) -> str:
 
 
 def _is_within(path: str, directory: str) -> bool:
-    """Return whether an absolute path is a directory, or is in it."""
+    """Return whether an absolute path is the directory itself or below it."""
     return f"{path.rstrip('/')}/".startswith(f"{directory.rstrip('/')}/")
