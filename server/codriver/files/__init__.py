@@ -1,11 +1,11 @@
-"""The one safe way to open and replace a file of a workspace, a state folder or a client's configuration.
+"""Safe access to files of a workspace, of Codriver's state and of clients' configurations.
 
-Such a file may be a stranger's words, and its name may lead anywhere: a link to a private key, a pipe that nobody
-writes to, a device without end, a folder that is exchanged for a link at the moment it is used. So a path is walked
-part by part, each folder opened by a descriptor, and everything is done by the last of them: read, replace, remove.
-Only regular files are opened, without waiting, and read up to a bound that the caller names.
+Such a file may be written by a stranger, and its path may lead anywhere: a link to a private key, a pipe that nobody
+writes to, an endless device, or a directory that is replaced by a link just before it is used. So a path is resolved
+one part at a time, each directory is opened as a descriptor, and files are read, replaced and removed relative to the
+last one. Only regular files are opened, without blocking, and read up to a limit that the caller gives.
 
-Everything here may wait for a disk: call it in a thread, not on the event loop.
+All functions may block on the disk, so call them in a thread and not on the event loop.
 """
 
 from codriver.files.place import (

@@ -1,7 +1,7 @@
-"""Paths that git tracks, read from a repository's index without running git.
+"""Whether git tracks a path, determined from the repository's index without running git.
 
-A repository's configuration can name programs that git runs, so git is never run in a checkout. The index is found
-through the nearest `.git` from the workspace upward. Names are compared without case, as some file systems do.
+A repository's configuration can name programs for git to run, so git is never run in a checkout. The index is found
+through the nearest `.git` at or above the path. Names are compared without regard to case, as some file systems do.
 
 Source: gitformat-index(5), versions 2 to 4, split and sparse indexes, with SHA-1 and SHA-256.
 """
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 INDEX_BYTES: Final = 512 * files.MEBIBYTE
-"""Largest index that is read. Repositories with a million files have 100 MB."""
+"""Maximum size of an index that is read. Repositories with a million files have one of 100 MB."""
 INDEX_RULES: Final = Rules(Links.ANY, INDEX_BYTES)
 CONFIG_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 
 PREFIXED: Final = 4
-"""The version in which each name shares a prefix with the one before."""
+"""The version of the format in which each name reuses a prefix of the previous one."""
 
 _HEADER: Final = struct.Struct(">4sII")
 _STAT_BYTES: Final = 40
 _EXTENDED: Final = 0x4000
-"""The flag of an entry that has 16 more bits of flags."""
+"""The flag of an entry that has another 16 bits of flags."""
 _SHA256: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
 
 
 class IndexFormatError(ValueError):
-    """An index is not in a known format."""
+    """Raised when an index is truncated or in an unknown format."""
 
 
 def is_tracked(path: Path) -> bool:
-    """Return whether git tracks this path or anything below it. Blocks.
+    """Return whether git tracks this path or anything below it. Blocks on the disk.
 
-    False outside of any repository. True for an index that cannot be read, as tracking cannot be ruled out.
+    False outside a repository. True if the index cannot be read, because then tracking cannot be ruled out.
     """
-    path = Path(os.path.abspath(path))  # noqa: PTH100  # a link is itself what git tracks
-    # The link may lie in the repository of a folder that is itself reached through a link.
+    path = Path(os.path.abspath(path))  # noqa: PTH100  # git tracks links themselves
+    # The directory that contains the path may itself be reached through a link.
     real = Path(os.path.realpath(path.parent)) / path.name
     top = next((directory for directory in real.parents if os.path.lexists(directory / ".git")), None)
     if top is None:
@@ -62,7 +62,7 @@ def is_tracked(path: Path) -> bool:
 
 
 def _tracked_names(git: Path) -> Iterator[bytes]:
-    """Yield the names in the index of a git directory and in the index that it extends, in lower case."""
+    """Yield the lower-case names in the index of a git directory, and in the shared index that it extends."""
     hash_bytes = 32 if _is_sha256(git) else 20
     data = files.read(git / "index", INDEX_RULES)
     end = yield from _names(data, hash_bytes)
@@ -72,7 +72,7 @@ def _tracked_names(git: Path) -> Iterator[bytes]:
 
 
 def _is_sha256(git: Path) -> bool:
-    for directory in (git, *git.parents[1:2]):  # the configuration of a linked tree is its repository's
+    for directory in (git, *git.parents[1:2]):  # a linked working tree uses the configuration of its repository
         try:
             return _SHA256.search(files.read(directory / "config", CONFIG_RULES)) is not None
         except FileNotFoundError:
@@ -81,10 +81,9 @@ def _is_sha256(git: Path) -> bool:
 
 
 def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
-    """Yield the names of all entries; the value of the generator is the offset behind them.
+    """Yield the names of all entries, and return the offset after the last one.
 
-    Raises:
-        IndexFormatError: the index is cut off, or of an unknown version.
+    Raises: IndexFormatError: the index is truncated, or its version is unknown.
     """
     try:
         signature, version, count = _HEADER.unpack_from(data)
@@ -109,7 +108,7 @@ def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
 
 
 def _variable_length(data: bytes, at: int) -> tuple[int, int]:
-    """Read git's offset encoding; return the number and the offset behind it."""
+    """Decode a number in git's offset encoding, and return it with the offset after it."""
     byte = data[at]
     number = byte & 0x7F
     while byte & 0x80:
@@ -120,7 +119,7 @@ def _variable_length(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _shared_index(extensions: bytes, hash_bytes: int) -> str:
-    """Return the hash of the index that this one extends, in hexadecimal digits; empty without one."""
+    """Return the hexadecimal hash of the shared index that this one extends, or an empty string if there is none."""
     at = 0
     while at + 8 <= len(extensions):
         (size,) = struct.unpack_from(">I", extensions, at + 4)

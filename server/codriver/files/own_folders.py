@@ -1,9 +1,9 @@
-"""Codriver's own folders: their paths, the making of them for this user alone, and locks on the files in them.
+"""The paths of Codriver's directories, their creation with private permissions, and locks on files in them.
 
-Asking for a path creates nothing. The platform's conventions hold, and on every platform the XDG variables go before
-them. Folders that were open to others are closed. `Path.mkdir` with `parents` leaves the folders above to the umask, so
-that others could list them. One process holds a lock at a time, and the system frees it when that process ends,
-however.
+Functions that return a path create nothing. Paths follow the platform's conventions, but the XDG variables take
+precedence on every platform. Existing state directories that are open to others are made private. `Path.mkdir` with
+`parents` is not used because it applies the umask to the parents, so that others could list them. Only one process at a
+time holds a lock, which the operating system releases when that process ends.
 """
 
 from __future__ import annotations
@@ -19,72 +19,82 @@ from codriver.files.place import OTHERS, PRIVATE_DIRECTORY_MODE
 from codriver.systems.file_system import is_mine, is_open, remove
 
 NAME = "codriver"
+"""The name of Codriver's directory in each of the user's base directories."""
 
 
 def server_directory(workspace: Path) -> Path:
-    """Return the directory in a workspace with its server's port file, record, token and lock.
+    """Return the directory in a workspace that has its server's port file, record, token and lock.
 
-    Clients know this place.
+    Clients find the server through this path.
     """
     return workspace / ".calva" / "mcp-server"
 
 
 def port_file(workspace: Path) -> Path:
-    """Return the file that holds the port of the server that runs for a workspace: what a relay is given."""
+    """Return the path of the file with the port of a workspace's server, which is passed to the relay."""
     return server_directory(workspace) / "port"
 
 
 def config_directory() -> Path:
-    """Return the user's own settings and the installed relay: `~/.config/codriver` on Linux."""
-    from platformdirs import user_config_path  # noqa: PLC0415  # only some commands need it, and it takes a while
+    """Return the directory of the user's settings and the installed relay: `~/.config/codriver` on Linux."""
+    from platformdirs import user_config_path  # noqa: PLC0415  # slow to import, and only some commands need it
 
     return _absolute(os.environ.get("XDG_CONFIG_HOME")) or user_config_path(NAME, appauthor=False)
 
 
 def relay_directory() -> Path:
-    """The folder in which the relay is installed, so that client configurations survive upgrades."""
+    """Return the directory where the relay is installed.
+
+    It stays the same across upgrades, as clients are configured with it.
+    """
     return config_directory()
 
 
 def relay_file() -> Path:
-    """Return the installed relay, as the script that clients start, with any Python."""
+    """Return the path of the installed relay, a script that clients can start with any Python."""
     return relay_directory() / "codriver_relay.py"
 
 
 def hook_file(relay: Path) -> Path:
-    """Return the program of hooks, as the script next to the installed relay `relay`."""
+    """Return the path of the script for clients' hooks, which is next to the installed relay `relay`."""
     return relay.with_name("codriver_hook.py")
 
 
 def shipped_directory(name: str) -> Path:
-    """A folder that comes with Codriver, such as `skills`: inside the package, or beside it in a source tree."""
+    """Return a directory that is distributed with Codriver, such as `skills`.
+
+    It is inside the installed package, or next to it in a source tree.
+    """
     package = Path(__file__).parents[1]
     installed = package / "data" / name
     return installed if installed.is_dir() else package.parents[1] / name
 
 
 def user_settings_file() -> Path:
-    """Return the settings that hold in all workspaces of this user."""
+    """Return the path of the user's settings for all workspaces."""
     return config_directory() / "codriver.toml"
 
 
 def state_directory() -> Path:
-    """Return the directory of the user's state: it survives a restart and is no setting."""
+    """Return the directory of data that has to survive a restart but is not configuration."""
     from platformdirs import user_state_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_STATE_HOME")) or user_state_path(NAME, appauthor=False)
 
 
 def cache_directory() -> Path:
-    """Return the directory of the user's caches, which can be fetched or computed again."""
+    """Return the directory of data that can be downloaded or computed again."""
     from platformdirs import user_cache_path  # noqa: PLC0415  # as above
 
     return _absolute(os.environ.get("XDG_CACHE_HOME")) or user_cache_path(NAME, appauthor=False)
 
 
 def workspace_state_directory(workspace: Path) -> Path:
-    """The state of one workspace, outside of it: two workspaces never share one, whatever they are called."""
-    import hashlib  # noqa: PLC0415  # the commands that are called a thousand times ask for other folders
+    """Return the state directory of one workspace, outside the workspace.
+
+    Its name is unique to the workspace's path.
+    """
+    import hashlib  # noqa: PLC0415  # the commands that run most often do not need it
 
     resolved = workspace.resolve()
     slug = re.sub(r"[^a-zA-Z0-9]+", "-", resolved.name).strip("-")[:40] or "workspace"
@@ -92,22 +102,21 @@ def workspace_state_directory(workspace: Path) -> Path:
 
 
 def history_file(workspace: Path) -> Path:
-    """Return the file of a workspace's history. The counter of lines lies next to it."""
+    """Return the path of a workspace's history. The counter of log lines is stored next to it."""
     return workspace_state_directory(workspace) / "eval-history.transit.json"
 
 
 def _absolute(directory: str | None) -> Path | None:
-    """Return `directory` as the base of our directories. The XDG rules ignore a directory that is not absolute."""
+    """Return Codriver's directory below `directory`, or None for a relative path, as the XDG specification requires."""
     return Path(directory) / NAME if directory and Path(directory).is_absolute() else None
 
 
 def make_private_directory(directory: Path) -> None:
-    """Make a folder and its missing parents, so that nobody else may enter any of them. Again is harmless.
+    """Create a directory and its missing parents, accessible to this user only. May be called repeatedly.
 
-    Within the folder of the user's state, other users lose their rights to an existing folder; a link stays.
+    Below the user's state directory, existing directories are made private too, unless they are links.
 
-    Raises:
-        OSError: the folder cannot be made.
+    Raises: OSError: the directory cannot be created.
     """
     above = directory
     missing: list[Path] = []
@@ -127,7 +136,7 @@ def make_private_directory(directory: Path) -> None:
 
 
 def _close(directory: Path) -> None:
-    """Close a directory of this user's to others. A file system without modes leaves the directory as it is."""
+    """Make a directory of this user private, if the file system supports modes."""
     with suppress(OSError):
         status = directory.lstat()
         if stat.S_ISDIR(status.st_mode) and is_mine(status.st_uid) and is_open(status, OTHERS):
@@ -141,10 +150,9 @@ else:
 
 
 def try_lock(descriptor: int) -> bool:
-    """Return whether the lock on this open file is held now. It is freed when the file is closed.
+    """Try to lock an open file, and return whether it is locked now. Closing the file releases the lock.
 
-    Raises:
-        OSError: its file system knows no locks.
+    Raises: OSError: the file system does not support locks.
     """
     try:
         return _try(descriptor)
@@ -153,11 +161,12 @@ def try_lock(descriptor: int) -> bool:
 
 
 def remove_locked(file: Path, descriptor: int) -> None:
-    """Remove a file by the descriptor that holds its lock, and close that: the lock's next holder sees the file gone.
+    """Remove a file whose lock is held by `descriptor`, and then close the descriptor.
 
-    Raises:
-        OSError: the file cannot be removed; the descriptor is closed all the same. Windows removes no open file, so
-            another process may hold the lock there by now.
+    In this order, the next holder of the lock can see that the file is gone.
+
+    Raises: OSError: the file cannot be removed. The descriptor is closed anyway. Windows cannot remove an open file, so
+    another process may have locked it by then.
     """
     if sys.platform == "win32":
         os.close(descriptor)

@@ -1,6 +1,6 @@
-"""A place: a file's name in a folder held open by a descriptor, where the file is read, staged, replaced or removed.
+"""Access to a file by its name in an open directory, subject to rules about the file.
 
-Rules say how a file has to be to be opened: links on its path, kind, size, owner, mode; there is an error for each.
+The rules cover links on its path, its type, size, owner and mode. Each violation has an exception of its own.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ _CHUNK_BYTES: Final = 1 << 20
 
 
 class DirectoryEntry:
-    """A name in a folder that is held open: whatever happens to the path, everything is done in that very folder.
+    """A name in an open directory, which may or may not exist.
 
-    Lives until it is closed, or the `with` block ends. `path` is the folder's path when it was opened, for messages.
+    All operations apply to that very directory, whatever happens to its path, until the entry is closed or the `with`
+    block ends. `path` is the path at the time of opening, for messages.
     """
 
     def __init__(self, directory: OpenDirectory, name: str, path: Path) -> None:
@@ -48,24 +49,23 @@ class DirectoryEntry:
         self.close()
 
     def close(self) -> None:
-        """Let the directory go. Again is harmless."""
+        """Close the directory. May be called repeatedly."""
         self._directory.close()
 
     def status(self) -> os.stat_result | None:
-        """Return the status of the entry with the name, of a link itself; None when nothing has the name."""
+        """Return the status of the entry without following a link, or None if it does not exist."""
         with contextlib.suppress(FileNotFoundError):
             return self._directory.status_of(self.name)
         return None
 
     def directory_status(self) -> os.stat_result:
-        """Return the status of the directory."""
+        """Return the status of the directory that contains the entry."""
         return self._directory.status()
 
     def make_directory_private(self) -> None:
-        """Let no one but this user into the directory.
+        """Restrict access to the directory to this user.
 
-        Raises:
-            NotOwnError: it is another user's, or its file system does not keep its mode.
+        Raises: NotOwnedError: it belongs to another user, or its file system does not support modes.
         """
         if not is_mine(self.directory_status().st_uid):
             raise NotOwnedError(self.path.parent, "it is another user's folder")
@@ -76,13 +76,13 @@ class DirectoryEntry:
             raise NotOwnedError(self.path.parent, "it stays open to others: its file system keeps no modes")
 
     def open(self, rules: Rules) -> int:
-        """A descriptor of the file for reading, checked by `rules` but for its size; the caller closes it.
+        """Open the file for reading after checking it against `rules`, except for its size.
 
-        Raises:
-            FileNotFoundError: nothing has the name.
-            UnsafeFileError: the file breaks the rules.
+        The caller closes the descriptor.
+
+        Raises: FileNotFoundError: the entry does not exist. UnsafeFileError: the file violates the rules.
         """
-        # Asked before the opening: some devices act when they are opened.
+        # Check before opening, because opening some devices has side effects.
         check_readable(self._directory.status_of(self.name), rules, self.path)
         descriptor = self._directory.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
         try:
@@ -93,11 +93,10 @@ class DirectoryEntry:
         return descriptor
 
     def open_private(self, flags: int) -> int:
-        """A descriptor of this user's own regular file to write or lock; others lose what they may do with it.
+        """Open a regular file of this user to write or lock it, and remove other users' permissions.
 
-        Raises:
-            FileNotFoundError: nothing has the name, and `flags` do not say to make it.
-            UnsafeFileError: the file is a link, no regular file, another user's, or has another name too.
+        Raises: FileNotFoundError: the entry does not exist, and `flags` do not create it. UnsafeFileError: it is a
+        link, not a regular file, another user's file, or has further hard links.
         """
         now = self.status()
         if now is not None:
@@ -115,11 +114,14 @@ class DirectoryEntry:
         return descriptor
 
     def read(self, rules: Rules) -> bytes:
-        """Return the whole file. Raises like `open`, and TooLargeError."""
+        """Return the content of the file.
+
+        Raises: TooLargeError: it has more than `rules.most_bytes`. FileNotFoundError, UnsafeFileError: as for `open`.
+        """
         return self.read_with_status(rules)[0]
 
     def read_with_status(self, rules: Rules) -> tuple[bytes, os.stat_result]:
-        """Return the whole file, and the status of that very file. Raises like `read`."""
+        """Return the content of the file with the status of the file that was read. Raises the errors of `read`."""
         descriptor = self.open(rules)
         try:
             return b"".join(self._chunks(descriptor, rules)), os.fstat(descriptor)
@@ -127,9 +129,9 @@ class DirectoryEntry:
             os.close(descriptor)
 
     def read_chunks(self, rules: Rules) -> Iterator[bytes]:
-        """Yield the whole file in chunks of up to 1 MiB.
+        """Yield the content of the file in chunks of up to 1 MiB.
 
-        Raises like `read`: before the first, but for a file that grows.
+        The errors of `read` are raised before the first chunk, unless the file grows while it is read.
         """
         descriptor = self.open(rules)
         try:
@@ -138,7 +140,7 @@ class DirectoryEntry:
             os.close(descriptor)
 
     def read_head(self, rules: Rules) -> bytes:
-        """Return the first `most_bytes` of a file of any size. Raises like `open`."""
+        """Return the first `rules.most_bytes` of a file of any size. Raises the errors of `open`."""
         descriptor = self.open(rules)
         try:
             return os.read(descriptor, rules.most_bytes)
@@ -152,12 +154,12 @@ class DirectoryEntry:
         left = rules.most_bytes
         while chunk := os.read(descriptor, min(_CHUNK_BYTES, left + 1)):
             left -= len(chunk)
-            if left < 0:  # the file has grown, or its file system tells no sizes
+            if left < 0:  # the file has grown, or its file system reports no size
                 raise TooLargeError(self.path, rules.most_bytes)
             yield chunk
 
     def is_writable(self) -> bool:
-        """Return whether mode and file system let this user write to the entry with the name."""
+        """Return whether this user may write to the entry."""
         return self._directory.is_writable(self.name)
 
     def stage(
@@ -169,10 +171,11 @@ class DirectoryEntry:
         is_durable: bool = True,
         temporary: str | None = None,
     ) -> str:
-        """Write `data` to a new file beside the name; its name, for `put` or `discard`. `temporary` is to be the name.
+        """Write `data` to a new temporary file next to the entry. Return its name, for `put` or `discard`.
 
-        `mode` None leaves what the user's umask leaves to a new file. `owner`: user and group, kept where we may.
-        `is_durable`: the data is on the disk for good when the call returns.
+        `temporary` overrides the generated name. If `mode` is None, the umask applies. `owner` is a user and group to
+        give the file to, if permitted; extended attributes are then copied from the existing file. If `is_durable`, the
+        data is flushed to the disk.
         """
         temporary = temporary or temporary_name(self.path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC | NOFOLLOW
@@ -202,7 +205,10 @@ class DirectoryEntry:
         owner: tuple[int, int] | None = None,
         is_durable: bool = True,
     ) -> None:
-        """Write the whole file in one step, so that no one ever sees half of it. Takes what `stage` takes."""
+        """Write the file atomically, so that readers see either the old or the new content.
+
+        Parameters are those of `stage`.
+        """
         temporary = self.stage(data, mode=mode, owner=owner, is_durable=is_durable)
         try:
             self.put(temporary)
@@ -213,10 +219,10 @@ class DirectoryEntry:
             self.sync()
 
     def _copy_attributes(self, to: int) -> None:
-        """Give a new file the extended attributes of the one with the name, as far as the system allows."""
+        """Copy the extended attributes of the existing file to a new one, if the system permits it."""
         list_names, read, write = (getattr(os, f"{verb}xattr", None) for verb in ("list", "get", "set"))
         if list_names is None or read is None or write is None:
-            return  # of Linux alone
+            return  # only on Linux
         with contextlib.suppress(OSError):
             descriptor = self._directory.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
             try:
@@ -227,63 +233,63 @@ class DirectoryEntry:
                 os.close(descriptor)
 
     def put(self, temporary: str) -> None:
-        """Give a staged file the name, in place of the entry with the name. A directory is not replaced."""
+        """Rename a staged file to the entry's name, replacing what exists, unless that is a directory."""
         self._directory.replace(self.name, by=temporary)
 
     def put_new(self, temporary: str) -> None:
-        """Give a staged file the name if nothing has it.
+        """Rename a staged file to the entry's name if nothing exists there.
 
-        Raises:
-            FileExistsError: something has it.
+        Raises: FileExistsError: the name is in use.
         """
         try:
             self._directory.link(self.name, to=temporary)
         except FileExistsError:
             raise
-        except (OSError, NotImplementedError):  # not every file system has links
+        except (OSError, NotImplementedError):  # the file system has no hard links
             if self.status() is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self.path)) from None
             self.put(temporary)
 
     def discard(self, temporary: str) -> None:
-        """Remove a staged file, if it is still there."""
+        """Remove a staged file if it still exists."""
         with contextlib.suppress(FileNotFoundError):
             self._directory.remove(temporary)
 
     def remove(self) -> None:
-        """Remove the entry with the name: a link itself, not its target.
+        """Remove the entry. If it is a link, the link itself is removed.
 
-        Raises:
-            FileNotFoundError: nothing has it.
+        Raises: FileNotFoundError: it does not exist.
         """
         self._directory.remove(self.name)
 
     def make_directory(self) -> None:
-        """Make a directory of this name, with the mode that the user's umask leaves.
+        """Create a directory with this name and the default mode.
 
-        Raises:
-            FileExistsError: something has the name.
+        Raises: FileExistsError: the name is in use.
         """
         self._directory.make_directory(self.name)
 
     def remove_directory(self) -> None:
-        """Remove the empty directory with the name; OSError for a directory with entries, or no directory."""
+        """Remove the entry if it is an empty directory.
+
+        Raises: OSError: it is not empty, or not a directory.
+        """
         self._directory.remove_directory(self.name)
 
     def sync(self) -> None:
-        """Put the folder's entries on the disk for good, where the file system can do that with folders."""
+        """Flush the directory's entries to the disk, if the file system supports that."""
         self._directory.sync()
 
 
 def temporary_name(path: Path) -> str:
-    """Return the name of a new file next to `path`, which no one else has."""
+    """Return a unique name for a temporary file that will be renamed to `path`."""
     return f".{path.name[:100]}.{os.urandom(6).hex()}.tmp"
 
 
 KIBIBYTE: Final = 1 << 10
 MEBIBYTE: Final = 1 << 20
 OTHERS: Final = 0o077
-"""The mode bits by which anybody but the owner may do anything."""
+"""The permission bits of the group and of all other users."""
 _SHAPES: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
@@ -295,31 +301,31 @@ _SHAPES: Final = (
 
 
 class Links(Enum):
-    """The links that a path may lead through, below its root."""
+    """Which symbolic links a path may contain below its root."""
 
     NEVER = "never"
-    """None: for files that say where to send code and secrets."""
+    """No links: for files that decide where code and secrets are sent."""
     WITHIN = "within"
-    """Links that stay below the root: for files that a project may arrange as it likes."""
+    """Links that stay below the root: for files that a project may arrange freely."""
     OF_USER = "own"
-    """Links of this user or root that lead to a file of this user or root: for the user's own home."""
+    """Links of this user or root to files of this user or root: for the user's home directory."""
     ANY = "any"
-    """All links: for edits that the user has allowed to leave the workspace."""
+    """All links: for edits outside the workspace that the user has allowed."""
 
 
 class UnsafeFileError(OSError):
-    """A file is not opened, since it breaks the rules for its place. `strerror` says why, without the path."""
+    """Raised when a file is not opened because it violates the rules. `strerror` has the reason without the path."""
 
     def __init__(self, path: str | os.PathLike[str], why: str, number: int = errno.EPERM) -> None:
         super().__init__(number, why, os.fspath(path))
 
 
 class LinkRefusedError(UnsafeFileError):
-    """The path leads through a link that is not followed here."""
+    """Raised when a path contains a link that must not be followed."""
 
 
 class NotRegularError(UnsafeFileError):
-    """The path leads to something that is no regular file."""
+    """Raised when a path leads to something other than a regular file."""
 
     def __init__(self, path: str | os.PathLike[str], mode: int) -> None:
         shape = next((name for is_shape, name in _SHAPES if is_shape(mode)), "something else")
@@ -327,7 +333,7 @@ class NotRegularError(UnsafeFileError):
 
 
 class TooLargeError(UnsafeFileError):
-    """The file has more bytes than are read of such a file."""
+    """Raised when a file exceeds the size limit."""
 
     def __init__(self, path: str | os.PathLike[str], most_bytes: int, size: int | None = None) -> None:
         found = f"{size:,} bytes" if size is not None and size > most_bytes else "more"
@@ -335,16 +341,16 @@ class TooLargeError(UnsafeFileError):
 
 
 class NotOwnedError(UnsafeFileError):
-    """The file is another user's, or open to others, but has to be this user's own."""
+    """Raised when a file that must be private belongs to another user or is open to others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules that a file has to meet to be read.
+    """Conditions under which a file may be read.
 
-    `links`: the links that the path may lead through. `most_bytes`: the most that is read. `is_granting`: the file's
-    content is trusted, so the file must be this user's (or root's) and writable by nobody else. `is_secret`: nobody
-    else may even read it.
+    `links` are the links that its path may contain. `most_bytes` is its maximum size. If `is_granting`, its content
+    grants rights, so it must belong to this user or root and be writable by nobody else. If `is_secret`, nobody else
+    may be able to read it.
     """
 
     links: Links
@@ -354,20 +360,19 @@ class Rules:
 
 
 def is_owned_by_user(status: os.stat_result) -> bool:
-    """Return whether a file is this user's or root's, and no one else may write to it. Root has every right anyway."""
+    """Return whether a file belongs to this user or root and nobody else may write to it."""
     return is_trusted(status.st_uid) and not is_open(status, 0o022)
 
 
 def is_private(directory: os.stat_result) -> bool:
-    """Return whether a directory is this user's or root's, and no one else may enter it."""
+    """Return whether a directory belongs to this user or root and nobody else may access it."""
     return is_owned_by_user(directory) and not is_open(directory, OTHERS)
 
 
 def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
-    """Refuse to read a file that breaks `rules`, by its status.
+    """Check the status of a file against `rules`, except for its size.
 
-    Raises:
-        UnsafeFileError: the file breaks the rules; its size is not inspected.
+    Raises: UnsafeFileError: the file violates the rules.
     """
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
@@ -380,10 +385,9 @@ def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
 
 
 def check_writable(status: os.stat_result, path: Path) -> None:
-    """Refuse to write to any file but one of this user's alone.
+    """Check that a file is a regular file that belongs to this user only.
 
-    Raises:
-        UnsafeFileError: the file is a link, no regular file, another user's, or has another name too.
+    Raises: UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
     """
     if stat.S_ISLNK(status.st_mode):
         raise LinkRefusedError(path, "it is a link, and none is followed here", errno.ELOOP)

@@ -1,4 +1,4 @@
-"""Polling of the disk for changes that no event tells: in port files, settings, source files, skills."""
+"""Polling of port files, settings, sources and skills for changes that cause no event."""
 
 from __future__ import annotations
 
@@ -17,26 +17,33 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PORT_FILES_S: Final = 0.75
-"""The rest between two looks for port files: a REPL is found within a second. Multiples of it end at the same time."""
+"""Interval between two checks of port files, in seconds, so that a REPL is found within one second.
+
+Other intervals are multiples of it, so that checks coincide.
+"""
 LEEWAY_S: Final = 0.5
-"""A look comes so much early to be made with one that is due, but never before half of its rest is over."""
+"""Maximum time by which a check is brought forward to run together with one that is due.
+
+It is never more than half of the check's interval.
+"""
 SHORT_S: Final = 0.005
-"""The longest look that others may wait for: a saved file or a started REPL is noticed behind it."""
+"""Maximum duration of a check that shares a thread with others, in seconds. They are delayed by at most this long."""
 
 
 class PollingOverError(Exception):
-    """The caller that waited for a finding has left: nobody sees this error."""
+    """Raised in a polling thread whose caller no longer waits, so nobody sees it."""
 
 
 class Poller(Generic[T]):
-    """Looks at something again and again, in a thread. Lives as long as its caller polls, one look at a time.
+    """A check that is repeated in a thread while a caller waits for its result, one check at a time.
 
-    A look is followed by a rest of `interval_s`, or of `rest_times` as long as the look took, if that is longer. The
-    first begins at once, unless it `rests_first`. Looks that find nothing new, and the rests between them, pass outside
-    of the event loop: an idle server would else wake it many times a second, which costs more than the looks.
+    After a check, the poller pauses for `interval_s`, or for `rest_times` the duration of the check if that is longer.
+    The first check runs immediately unless `rests_first`. Checks without a relevant change, and the pauses between
+    them, do not involve the event loop: waking an idle server many times a second would cost more than the checks.
 
-    Short looks of an event loop's pollers are made together, by one thread: waking up takes an idle server ten times as
-    long as such a look. One that `may_wait`, as for a network, is made apart, in its own thread.
+    Short checks of all pollers of an event loop are run together by one thread, because waking a thread takes ten times
+    as long as such a check. A check for which `may_wait` returns True, for example on a network, runs in a thread of
+    its own.
     """
 
     def __init__(
@@ -56,12 +63,12 @@ class Poller(Generic[T]):
         self._plan(time.monotonic(), interval_s if rests_first else 0.0)
 
     async def next(self, is_changed: Callable[[T], bool] | None = None) -> T:
-        """Return the next result when it is due.
+        """Return the result of the next check when it is due.
 
-        With `is_changed`, return the next result that satisfies it. It is called in the polling thread.
+        With `is_changed`, return the next result for which it returns True. It is called in the polling thread.
         """
         wait = _Wait(self, is_changed)
-        # The limit is the poller's own: polling for hours must not take the threads that calls wait for.
+        # A limiter of its own, because polling for hours must not occupy the threads that calls wait for.
         in_thread = anyio.CapacityLimiter(1)
         try:
             return await anyio.to_thread.run_sync(wait.run, _rounds(), abandon_on_cancel=True, limiter=in_thread)
@@ -71,11 +78,11 @@ class Poller(Generic[T]):
 
     @property
     def is_apart(self) -> bool:
-        """Return true if the next check may delay others."""
+        """Return whether the next check might delay others, so that it needs a thread of its own."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
     def check(self) -> T:
-        """Check once, and plan the next check."""
+        """Run the check and schedule the next one, even if it fails."""
         started_s = time.monotonic()
         try:
             return self._check()
@@ -86,25 +93,25 @@ class Poller(Generic[T]):
 
     def _plan(self, now_s: float, rest_s: float) -> None:
         self.due_s = now_s + rest_s
-        """The time of the next look, of the monotonic clock."""
+        """The time at which the next check is due, by the monotonic clock."""
         self.due_with_others_s = self.due_s - min(LEEWAY_S, rest_s / 2)
-        """The time from which on the look is taken with another one that is due."""
+        """The time from which on the check may run together with another that is due."""
 
 
 class _Wait(Generic[T]):
-    """A wait for a changed result, in its own thread. Any thread of the same rounds may make its checks."""
+    """A call that waits for a changed result, with its thread. Any thread of the same rounds may run its checks."""
 
     def __init__(self, poller: Poller[T], is_changed: Callable[[T], bool] | None) -> None:
         self.poller = poller
         self.outcome: Future[T] = Future()
-        """Cancelled when nobody waits any more."""
+        """The awaited result. Cancelled when the caller no longer waits."""
         self._is_changed = is_changed
-        # Waiting for an event makes a lock at each rest and takes two: such a wake-up costs as much as a look.
+        # A plain lock: `threading.Event` creates and acquires locks for each wait, which costs as much as a check.
         self._asleep = threading.Lock()
         self._asleep.acquire()
 
     def run(self, shared: _Rounds) -> T:
-        """Return the changed result. Blocks until there is one."""
+        """Block until there is a changed result, and return it."""
         while not self.outcome.done():
             is_apart = self.poller.is_apart
             (_Rounds() if is_apart else shared).stay(self, is_apart=is_apart)
@@ -113,11 +120,11 @@ class _Wait(Generic[T]):
         return self.outcome.result()
 
     def check(self) -> None:
-        """Look once, and end the wait by news, or by the failure of the look."""
+        """Run the check, and end the wait if it has a relevant change or fails."""
         try:
             found = self.poller.check()
             is_over = self._is_changed is None or self._is_changed(found)
-        except Exception as error:  # noqa: BLE001  # the waiting caller gets it, whichever thread looked
+        except Exception as error:  # noqa: BLE001  # passed to the waiting caller, whichever thread ran the check
             if self.outcome.set_running_or_notify_cancel():
                 self.outcome.set_exception(error)
         else:
@@ -125,30 +132,30 @@ class _Wait(Generic[T]):
                 self.outcome.set_result(found)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for so long, below zero without end, or until somebody wakes it."""
+        """Sleep for this long, or without limit if negative, until woken."""
         self._asleep.acquire(timeout=seconds)
 
     def wake(self) -> None:
-        """Wake its thread, or keep it from its next sleep. From any thread."""
-        with suppress(RuntimeError):  # the thread is awake
+        """Wake the thread, or prevent its next sleep. May be called from any thread."""
+        with suppress(RuntimeError):  # the thread is not asleep
             self._asleep.release()
 
 
 class _Rounds:
-    """The waits whose looks are made together, by the thread that waits longest; the others sleep until there are news.
+    """The waits whose checks run together. The thread of the oldest wait runs the checks, while the others sleep.
 
-    Lives as long as their event loop.
+    There is one for each event loop, and a temporary one for each wait that has a thread of its own.
     """
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._waits: list[_Wait[object]] = []
-        """The thread of the first wait looks."""
+        """All waits. The thread of the first one runs the checks."""
 
     def stay(self, wait: _Wait[T], *, is_apart: bool) -> None:
-        """Have somebody look, this thread too, until the wait is over, or no longer to be made apart, or together."""
+        """Take part in the rounds until the wait is over, or needs to move to or from a thread of its own."""
         with self._guard:
-            self._waits.append(wait)  # type: ignore[arg-type]  # of any finding: only its own thread hears it
+            self._waits.append(wait)  # type: ignore[arg-type]  # only the wait's own thread uses the result
             self._waits[0].wake()
         try:
             while not wait.outcome.done() and wait.poller.is_apart is is_apart:
@@ -163,7 +170,7 @@ class _Rounds:
                     self._waits[0].wake()
 
     def _check(self, leading: _Wait[T]) -> None:
-        """Sleep until a look is due, or make those that are."""
+        """Sleep until a check is due, or run all checks that are due."""
         with self._guard:
             waits = list(self._waits)
         now_s = time.monotonic()
@@ -182,7 +189,7 @@ _ROUNDS: Final = anyio.lowlevel.RunVar[_Rounds]("codriver_polling_rounds")
 
 
 def _rounds() -> _Rounds:
-    """Return the rounds of the event loop that runs."""
+    """Return the rounds of the running event loop."""
     try:
         return _ROUNDS.get()
     except LookupError:

@@ -1,7 +1,7 @@
-"""One TOML file that a stranger may have written: opened safely, and parsed only if parsing ends soon.
+"""TOML files from untrusted sources: opened safely, and parsed only if that takes little time.
 
-A dotted key of 100 KB keeps the standard library's parser busy for half a minute, as each part looks through all parts
-before it. So the size of a file and the parts of its longest key are looked at first.
+A dotted key of 100 KB occupies the parser of the standard library for half a minute, because it searches all previous
+parts for each part. So the file's size and the number of parts in a key are checked first.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 MAX_BYTES: Final = files.MEBIBYTE
-"""The largest pyproject.toml among thousands of public projects has a fifth of it."""
+"""Maximum file size, five times that of the largest pyproject.toml in thousands of public projects."""
 MAX_KEY_PARTS: Final = 64
+"""Maximum number of dots that a file's longest dotted key may have."""
 
 _HIDDEN: Final = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)'
@@ -27,12 +28,15 @@ _HIDDEN: Final = re.compile(
     r"|#[^\n]*+",
     re.DOTALL,
 )
-"""Strings and comments, also unfinished ones. A match consumes all text that it looked at, so matching is linear."""
+"""Matches strings and comments, even unterminated ones.
+
+Each match consumes all text that it scanned, so matching takes linear time.
+"""
 _NO_KEY: Final = re.compile(r'[^\w\-". \t]+')
 
 
 class TomlFileError(ValueError):
-    """A file that should be TOML cannot be read as such; `why` says so without its path."""
+    """Raised when a file cannot be read as TOML. `why` has the reason without the path."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -41,39 +45,35 @@ class TomlFileError(ValueError):
 
 
 def read(path: Path, *, root: Path | None) -> dict[str, Any]:
-    """Return the document at `path`; empty when there is no such file.
+    """Return the document in a TOML file, or an empty dictionary if the file does not exist.
 
-    With `root`, the workspace, links are followed as long as they stay below it; without, as long as they are the
-    user's own.
+    If `root`, the workspace, is given, links are followed as long as they stay below it. Otherwise, links are followed
+    as long as they belong to the user.
 
-    Raises:
-        TomlFileError: the path leads to no regular file, too large, or no TOML.
+    Raises: TomlFileError: it is not a regular file, too large, or not valid TOML.
     """
     try:
         return parse(content(path, root=root).decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as error:  # no TOML, numbers too long to read, nesting too deep
+    except (OSError, ValueError, RecursionError) as error:  # invalid TOML, oversized numbers, or excessive nesting
         raise TomlFileError(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
 def content(path: Path, *, root: Path | None) -> bytes:
-    """Return the bytes of a TOML file, found as by `read`.
+    """Return the bytes of a TOML file, following links as `read` does.
 
-    Raises:
-        OSError: the file is missing, or must not be read.
+    Raises: OSError: the file does not exist or must not be read.
     """
     return files.read(path, Rules(Links.OF_USER if root is None else Links.WITHIN, MAX_BYTES), root=root)
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return a TOML document.
+    """Parse a TOML document.
 
-    Raises:
-        ValueError: the text is no TOML, or has a key of too many parts.
-        RecursionError: the document is nested too deeply.
+    Raises: ValueError: it is not valid TOML, or a key has too many parts. RecursionError: it is nested too deeply.
     """
-    import tomllib  # noqa: PLC0415  # half a megabyte, which a workspace without such a file spares
+    import tomllib  # noqa: PLC0415  # takes half a megabyte of memory, and many workspaces have no such file
 
     parts = 1 + max(part.count(".") for part in _NO_KEY.split(_HIDDEN.sub('"', text)))
     if parts > MAX_KEY_PARTS:

@@ -1,13 +1,13 @@
-"""Whole files, read and replaced atomically by their paths, as the rules allow; and a cache of those read repeatedly.
+"""Functions that read and atomically replace files by path, and a cache for files that are read repeatedly.
 
-Each is one walk and one place: the walk goes along a path part by part, each folder opened by a descriptor, so that no
-link leads where it must not. That takes some twenty system calls, and the status of a file takes one: a file that is
-looked at several times a second is read again only when its stamp has changed. A time stamp is too coarse to tell two
-quick writes apart, so a file that was written shortly before the read is not cached.
+Each call resolves the path one part at a time and opens each directory as a descriptor, so that no link can redirect
+it. That takes about twenty system calls, while checking the status of a file takes one. So a file that is checked
+several times a second is only read again when its stamp has changed. A file that was written shortly before it was read
+is not cached, because time stamps are too coarse to distinguish two quick writes.
 
-The stamp of a file is equal as long as nobody wrote, replaced or renamed it. The time of the change of its status is a
-part of it: a file of the same length that is put back with its old time, as `cp -p`, `rsync -t` and unpacked archives
-do, has another one.
+A stamp stays the same as long as nobody writes, replaces or renames the file. It includes the time of the last status
+change, so it differs even if a file of the same length is restored with its old modification time, as `cp -p`, `rsync
+-t` and archives do.
 """
 
 from __future__ import annotations
@@ -39,60 +39,59 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SETTLED_NS: Final = 2 * 10**9
-"""The age from which on a further write shows in the time stamp: FAT counts it in steps of two seconds."""
+"""Age in nanoseconds from which on another write changes the time stamp. FAT counts in steps of two seconds."""
 MAX_ENTRIES: Final = 10_000
+"""Maximum number of files in a cache. Further files are read each time."""
 
 Stamp = tuple[int, int, int, int, int]
-"""Device, inode, length in bytes, and the times in ns at which content and status changed."""
+"""Device, inode, length in bytes, and the times of the last change of content and of status in nanoseconds."""
 MISSING: Stamp = (0, 0, 0, 0, 0)
-"""The stamp of no file."""
+"""The stamp of a file that does not exist."""
 
 
 def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
-    """Return the whole file at `path`, walked to as `locate` does.
+    """Return the content of a file, with its path resolved as by `locate`.
 
-    Raises:
-        FileNotFoundError: the file is missing.
-        UnsafeFileError: the file breaks the rules; `strerror` says why.
-        OSError: the file cannot be read.
+    Raises: FileNotFoundError: the file does not exist. UnsafeFileError: the file violates the rules; `strerror` has the
+    reason. OSError: the file cannot be read.
     """
     with locate(path, rules.links, root=root) as entry:
         return entry.read(rules)
 
 
 def read_chunks(path: Path, rules: Rules, *, root: Path | None = None) -> Iterator[bytes]:
-    """The file at `path` in pieces of up to 1 MiB, for files that may be too large to be held whole.
+    """Yield a file's content in chunks of up to 1 MiB, for files that may not fit into memory.
 
-    Raises like `read`: before the first piece, but for a file that grows meanwhile.
+    The errors of `read` are raised before the first chunk, unless the file grows while it is read.
     """
     with locate(path, rules.links, root=root) as entry:
         yield from entry.read_chunks(rules)
 
 
 def read_stamped(path: Path, rules: Rules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
-    """Return the whole file and the status of what was read. Raises like `read`."""
+    """Return a file's content and the status of the file that was read. Raises the errors of `read`."""
     with locate(path, rules.links, root=root) as entry:
         return entry.read_with_status(rules)
 
 
 def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
-    """Return the first `most_bytes` of a file of any size. Raises like `read`, but for TooLargeError."""
+    """Return the first `rules.most_bytes` of a file of any size. Raises the errors of `read`, except TooLargeError."""
     with locate(path, rules.links, root=root) as entry:
         return entry.read_head(rules)
 
 
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
-    """Return the file as text: UTF-8, without its byte order mark.
+    """Return a file's content decoded as UTF-8, without a byte order mark.
 
-    Raises UnicodeDecodeError, a ValueError, for no text.
+    Raises: UnicodeDecodeError: it is not UTF-8. OSError: as for `read`.
     """
     return read(path, rules, root=root).decode("utf-8-sig")
 
 
 def read_json(path: Path, rules: Rules) -> object:
-    """The JSON value in a record of ours; None for a missing or unreadable record, which nobody has to have.
+    """Return the JSON value in one of Codriver's own files, or None if it is missing or unreadable.
 
-    Its shape is for the caller to check, as anybody may have written it.
+    The caller has to validate the value, as anybody may have written the file.
     """
     try:
         found: object = json.loads(read(path, rules).decode("utf-8-sig"))
@@ -111,15 +110,13 @@ def replace(
     make_mode: int | None = None,
     is_durable: bool = True,
 ) -> None:
-    """Write the whole file, so that no one ever sees half of it, also after a loss of power.
+    """Write a file atomically, so that readers see either the old or the new content, even after a power failure.
 
-    Its directory must be there, unless `make_mode` says how to make what is missing.
+    Its directory must exist, unless `make_mode` gives the mode for missing directories. If not `is_durable`, the data
+    is not flushed to the disk, so it survives a crash of the process but perhaps not one of the machine.
 
-    A write that is not durable outlives the process; it outlives the machine only if the system wrote it to the disk.
-
-    Raises:
-        UnsafeFileError: the path leads to no regular file, or through a link that is not followed.
-        OSError: the file cannot be written.
+    Raises: UnsafeFileError: the path is not a regular file, or contains a link that must not be followed. OSError: the
+    file cannot be written.
     """
     with locate(path, links, root=root, make_mode=make_mode) as entry:
         now = entry.status()
@@ -129,19 +126,18 @@ def replace(
 
 
 def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
-    """Return a descriptor of a private regular file to append to, made if missing; the caller closes it.
+    """Open a private file for appending, creating it if necessary. The caller closes the descriptor.
 
-    Raises:
-        UnsafeFileError: the path leads to a link, no regular file, or another user's.
+    Raises: UnsafeFileError: it is a link, not a regular file, or another user's.
     """
     with locate(path, links, root=root) as entry:
         return entry.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 MAX_LINKS: Final = 40
-"""Links followed for one path; Linux follows as many. Source: path_resolution(7)."""
+"""Maximum number of links that are followed for one path, as on Linux. Source: path_resolution(7)."""
 MAX_DIRECTORIES: Final = 128
-"""Folders on one path, each of which takes a descriptor; no source tree is half as deep."""
+"""Maximum number of directories in one path, each of which needs a descriptor. Source trees have less than half."""
 
 
 def locate(
@@ -152,17 +148,15 @@ def locate(
     make_mode: int | None = None,
     is_last_followed: bool = True,
 ) -> DirectoryEntry:
-    """Return the place of a file, its directory held open; the caller closes it.
+    """Resolve a path to an entry in an open directory. The caller closes the entry.
 
-    `root` is the directory that the user named, whose own path is taken as it is; a relative `path` begins there.
-    Without it the walk begins at the file system's root. The last part, too, is followed where `links` allow, so that a
-    replacement changes the target and the link stays. Without `is_last_followed` the last part is only a name, and a
-    link with that name is itself replaced or removed. `make_mode`: missing directories are made with this mode.
+    `root` is a directory that the user named. Links in its own path are followed, and a relative `path` starts there.
+    Without it, resolution starts at the root of the file system. `links` also applies to the last part, so that a file
+    is replaced at the target of a link. If not `is_last_followed`, the last part is not resolved, so that a link itself
+    is replaced or removed. `make_mode` is the mode for creating missing directories.
 
-    Raises:
-        FileNotFoundError: a directory on the way is missing.
-        UnsafeFileError: a link on the way is not followed, or leads out of the root.
-        OSError: a directory on the way cannot be opened.
+    Raises: FileNotFoundError: a directory in the path does not exist. UnsafeFileError: a link must not be followed, or
+    leads out of the root. OSError: a directory cannot be opened.
     """
     if not HAS_DESCRIPTORS:
         return _locate_by_path(path, links, root, make_mode, is_last_followed=is_last_followed)
@@ -176,7 +170,7 @@ def locate(
 
 
 class _Walk:
-    """One walk from a folder to a name below it, the folders on the way held open."""
+    """The resolution of one path, with the directories it has passed kept open."""
 
     def __init__(
         self, path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
@@ -195,22 +189,21 @@ class _Walk:
 
     @property
     def path(self) -> Path:
-        """Return the directory that the walk has reached."""
+        """Return the path of the current directory."""
         return self._start.joinpath(*self._names)
 
     def close(self) -> None:
-        """Let all directories go."""
         while self._directories:
             self._directories.pop().close()
 
     def detach_last(self) -> OpenDirectory:
-        """Return the directory that the walk has reached, now the caller's; the others are let go."""
+        """Close all directories except the current one, and return that to the caller."""
         last = self._directories.pop()
         self.close()
         return last
 
     def run(self) -> str:
-        """Return the last name of the path, in the directory that the walk has then reached."""
+        """Resolve the path and return its last name, which is in the directory that is current then."""
         while self._todo:
             part = self._todo.popleft()
             if part == "..":
@@ -249,7 +242,7 @@ class _Walk:
         self._names.append(part)
 
     def _target_of(self, part: str) -> str | None:
-        """Return the target of the link `part`; None when it is no link, or nothing."""
+        """Return the target of the link `part`, or None if it does not exist or is not a link."""
         try:
             return self._directories[-1].target_of(part)
         except OSError as error:
@@ -273,7 +266,7 @@ class _Walk:
 
 
 def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
-    """Return the parts of `path` below `root`; a relative one begins there."""
+    """Return the parts of `path` below `root`, or all parts of a relative path."""
     if not path.is_absolute():
         return path.parts
     for start in (root, Path(os.path.realpath(root))):
@@ -285,7 +278,7 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
 def _locate_by_path(
     path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
 ) -> DirectoryEntry:
-    """The place, where the system has no descriptors of folders: checked now, and believed until it is used."""
+    """Resolve a path on systems without descriptors of directories. It is checked now and trusted until it is used."""
     start = Path(os.path.realpath(root or Path.cwd()))
     given = start.joinpath(*_below(path, root)) if root is not None else start / path
     real = Path(os.path.realpath(given if is_last_followed else given.parent))
@@ -300,27 +293,26 @@ def _locate_by_path(
 
 
 class ReadCache(Generic[T]):
-    """Cache of the findings in files, by path, for a caller that looks at the same files repeatedly.
+    """A cache of values that were computed from files, by path, for callers that read the same files repeatedly.
 
-    One caller at a time. The cache asks only for the status of a path, of a link itself; the caller's `read` opens the
-    file. Links are read each time, as their targets change without them.
+    It is not thread-safe. It only checks the status of a path and leaves opening the file to the caller's `read`. Links
+    are read each time, because their targets may change.
     """
 
     def __init__(self) -> None:
         self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, read: Callable[[], T]) -> T:
-        """The finding kept of this very file, else a new one by `read`, which raises for an unreadable file.
+        """Return the cached value for this file if it has not changed, or else the result of `read`.
 
-        Raises:
-            FileNotFoundError, NotADirectoryError: nothing has this path.
+        Raises: FileNotFoundError, NotADirectoryError: nothing has this path. Exception: whatever `read` raises.
         """
         try:
             status = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             self._entries.pop(path, None)
             raise
-        except OSError:  # `read` meets the error too, and explains it
+        except OSError:  # `read` raises the same error with an explanation
             return read()
         stamp = stamp_of(status)
         known = self._entries.get(path)
@@ -329,7 +321,7 @@ class ReadCache(Generic[T]):
         requested_ns = time.time_ns()
         found = read()
         newest_ns = max(status.st_mtime_ns, status.st_ctime_ns)
-        # After the clock was set back, a file looks younger than now: it is read each time until then.
+        # If the clock was set back, the file seems to be from the future and is not cached until then.
         if stat.S_ISREG(status.st_mode) and requested_ns - newest_ns > SETTLED_NS and len(self._entries) < MAX_ENTRIES:
             self._entries[path] = (stamp, found)
         else:
@@ -338,5 +330,5 @@ class ReadCache(Generic[T]):
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file of this status."""
+    """Return the stamp of a file with this status."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,9 +1,8 @@
-"""Working trees of git: their main checkouts and kinship, found without git, and the walk through their folders.
+"""Git working trees, related without running git, and a walk through the files of a workspace.
 
-git itself is never run. The content of a file `.git` is a claim that both sides have to make, since a stranger's
-checkout brings it. Such a file is opened in the one safe way, if it is regular and small and no link leads to it. Its
-target is read only if both sides are known to belong to the same repository. The walk skips hidden folders and folders
-that hold nothing of the user's own.
+The content of a `.git` file may come with a stranger's checkout, so it only counts if the repository confirms it. Such
+a file is only read if it is regular and small and no link leads to it. The walk skips hidden directories and those of
+dependencies and build results.
 
 Source: gitrepository-layout(5), "gitdir" and "commondir".
 """
@@ -28,17 +27,19 @@ if TYPE_CHECKING:
 GIT: Final = ".git"
 POINTER: Final = "gitdir: "
 LINKED: Final = "worktrees"
-"""The folder of a repository in which each linked working tree has its own."""
+"""The directory of a repository that has a subdirectory for each linked working tree."""
 MOST_BYTES: Final = 4 * files.KIBIBYTE
+"""Maximum size of a file that refers to another git directory."""
 CLAIM: Final = Rules(Links.NEVER, MOST_BYTES)
 LINK_RULES: Final = Rules(Links.NEVER, MOST_BYTES, is_granting=True)
-"""The file leads to a program that is run, so it has to be the user's own."""
+"""Rules for reading such a file if it leads to a program that is run, so it must belong to the user."""
 MOST_LEVELS: Final = 64
+"""Maximum number of parent directories that are searched for a `.git`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkingTree:
-    """A working tree: its folder, its repository, and, of a linked one, its own folder in that repository."""
+    """A working tree: its directory, its repository and, for a linked one, its subdirectory in that repository."""
 
     root: Path
     repository: Path
@@ -46,7 +47,7 @@ class WorkingTree:
 
 
 def main_checkout(workspace: Path) -> Path | None:
-    """The checkout to which `workspace` is a linked tree, with files of this user; None for any other folder."""
+    """Return the main checkout if `workspace` is a linked working tree of this user, otherwise None."""
     try:
         pointer = _line_of(workspace / GIT, workspace, LINK_RULES)
         if not pointer.startswith(POINTER):
@@ -62,10 +63,9 @@ def main_checkout(workspace: Path) -> Path | None:
 
 
 def git_directory(directory: Path) -> Path:
-    """Return the git directory of a working tree: `.git` itself, or the directory that the file `.git` names.
+    """Return the git directory of a working tree: `.git` itself, or the directory that a `.git` file names.
 
-    Raises:
-        OSError, ValueError: there is no `.git`, or it is no plain small text.
+    Raises: OSError, ValueError: there is no `.git`, or it is not a small text file.
     """
     if stat.S_ISDIR((directory / GIT).lstat().st_mode):
         return directory / GIT
@@ -76,7 +76,7 @@ def git_directory(directory: Path) -> Path:
 
 
 def is_linked_tree(directory: Path) -> bool:
-    """True if a folder is a linked working tree, as its `.git` claims: nothing above it is its own."""
+    """Return whether a directory is a linked working tree according to its `.git` file."""
     try:
         tree = _tree_at(directory)
     except (OSError, ValueError):
@@ -85,9 +85,9 @@ def is_linked_tree(directory: Path) -> bool:
 
 
 def other_tree(workspace: Path, directory: Path) -> Path | None:
-    """The working tree around `directory`, if it is another tree of the repository of `workspace`. Blocks.
+    """Return the working tree that contains `directory`, if it is another one of the workspace's repository.
 
-    None for the same tree, a tree of another repository, and an unknown one.
+    Returns None for the same tree, one of another repository, or an unconfirmed one. Blocks on the disk.
     """
     try:
         current, other = _tree_of(workspace), _tree_of(directory)
@@ -99,16 +99,15 @@ def other_tree(workspace: Path, directory: Path) -> Path | None:
 
 
 def _tree_of(directory: Path) -> WorkingTree | None:
-    """The nearest working tree from a folder upward, as its `.git` claims; folders above it are not looked at."""
+    """Return the nearest working tree at or above a directory, according to its `.git`."""
     top = next((path for path in _upward(directory) if os.path.lexists(path / GIT)), None)
     return None if top is None else _tree_at(top)
 
 
 def _tree_at(directory: Path) -> WorkingTree | None:
-    """The working tree at a folder, as its `.git` claims; None for a submodule, and for any other folder.
+    """Return the working tree at a directory according to its `.git`, or None for a submodule.
 
-    Raises:
-        OSError, ValueError: the folder has no `.git`, or its `.git` is no plain small text.
+    Raises: OSError, ValueError: there is no `.git`, or it is not a small text file.
     """
     status = os.lstat(directory / GIT)
     if stat.S_ISDIR(status.st_mode):
@@ -126,7 +125,7 @@ def _upward(directory: Path) -> Iterator[Path]:
 
 
 def _is_known(tree: WorkingTree) -> bool:
-    """Whether the repository claims the working tree as its own: the main tree by its place, others by a file."""
+    """Return whether the repository confirms the working tree. A main working tree needs no confirmation."""
     if tree.git_dir is None:
         return True
     back = os.path.normpath(tree.git_dir / _line_of(tree.git_dir / "gitdir", tree.git_dir, CLAIM))
@@ -140,16 +139,16 @@ def _line_of(path: Path, root: Path, rules: Rules) -> str:
 SKIPPED: Final = frozenset({
     "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
 })  # fmt: skip
-"""Folders of dependencies and of build results; hidden ones are skipped too."""
+"""Names of directories with dependencies or build results, which the walk skips."""
 
 
 def walk(
     workspace: Path, *, max_depth: int = sys.maxsize, max_entries: int = sys.maxsize
 ) -> Iterator[tuple[str, int, list[os.DirEntry[str]]]]:
-    """Each folder, its depth below the workspace, and its entries that are no folders; folders near the top first.
+    """Yield each directory as its path, its depth below the workspace, and its entries that are not directories.
 
-    Links to folders are not followed. No further folder is opened when `max_entries` have been seen. A folder that is
-    unreadable or gone counts as empty.
+    Directories near the top come first. Links to directories are not followed. After `max_entries` entries, no further
+    directory is opened. Unreadable directories count as empty.
     """
     waiting, seen = deque([(os.fspath(workspace), 0)]), 0
     while waiting and seen < max_entries:
@@ -171,7 +170,10 @@ def walk(
 def files_of(
     directory: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
 ) -> Iterator[Path]:
-    """The files of the walk whose names have one of these endings, in one folder by name; a link may be among them."""
+    """Yield the files of the walk whose names have one of these suffixes, sorted within each directory.
+
+    A link may be among them.
+    """
     for _path, _depth, entries in walk(directory, max_entries=max_entries, max_depth=max_depth):
         yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
 
@@ -179,7 +181,10 @@ def files_of(
 def markers_in(
     workspace: Path, suffixes: Mapping[str, tuple[str, ...]], *, max_entries: int = sys.maxsize
 ) -> frozenset[str]:
-    """The kinds of files, by the endings of their names, that occur among the first `max_entries` of the walk."""
+    """Return the kinds of files that occur among the first `max_entries` entries of the walk.
+
+    `suffixes` defines each kind by the suffixes of its files.
+    """
     missing = dict(suffixes)
     for _path, _depth, entries in walk(workspace, max_entries=max_entries):
         names = [entry.name for entry in entries]
@@ -192,5 +197,5 @@ def markers_in(
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False)
-    except OSError:  # the file was there a moment ago
+    except OSError:  # the entry has just been removed
         return False

@@ -1,4 +1,4 @@
-"""Paths as people and programs write them: file URIs, positions behind a name, and what a chat puts around a name."""
+"""Paths as people and programs write them: file URIs, paths with a line number, and paths in quotes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _POSITION: Final = re.compile(r"(?<=[^:])(?::\d+(?:[-:]\d+){0,3}:?|#L\d+(?:[-,:]L?\d+)*|#\d+|\(\d+(?:,\s?\d+)?\))$")
-"""A line, or a range of lines, and columns: `m.py:3`, `m.py:3:7`, `m.py:3-9`, `m.py#L3-L9`, `m.py(3,7)`."""
+"""Matches a line or a range, with optional columns: `m.py:3`, `m.py:3:7`, `m.py:3-9`, `m.py#L3-L9`, `m.py(3,7)`."""
 _AROUND: Final = frozenset({"``", '""', "''", "<>"})
 _UNUSUAL: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
 _LOCAL: Final = frozenset({"", "localhost"})
 
 
 def is_unusual(given: str) -> bool:
-    """Return whether `path_from` may read the text as another path."""
+    """Return whether `path_from` might return a path other than the text itself."""
     return _UNUSUAL.match(given) is not None or _POSITION.search(given) is not None or given[-1:].isspace()
 
 
 def path_from(given: str, root: Path) -> str:
-    """Return the path that a text means, relative to `root` unless it is absolute. Blocks: it looks at the disk.
+    """Return the path that a text refers to, relative to `root` unless it is absolute. Blocks on the disk.
 
-    A file whose name is exactly the text is the one that is meant. Otherwise `file:///w/m.py`, `@m.py`, `m.py:3`, and
-    `m.py` between quotes, backticks or angle brackets all mean `m.py`.
+    If a file has exactly this name, the text is returned unchanged. Otherwise `file:///w/m.py`, `@m.py`, `m.py:3`, and
+    `m.py` in quotes, backticks or angle brackets all refer to `m.py`.
     """
     if not given.strip() or os.path.lexists(root / given):
         return given
@@ -43,7 +43,7 @@ def path_from(given: str, root: Path) -> str:
 
 
 def _path_of_uri(uri: str) -> str:
-    """Return the path of a file URI; the text itself for one of another machine."""
+    """Return the path of a file URI, or the text itself if the URI refers to another machine."""
     try:
         parts = urlsplit(uri)
     except ValueError:
@@ -51,6 +51,6 @@ def _path_of_uri(uri: str) -> str:
     if parts.netloc.lower() not in _LOCAL or not parts.path:
         return uri
     position = f"#{parts.fragment}" if parts.fragment else ""
-    from urllib.request import url2pathname  # noqa: PLC0415  # few callers write a URI, and it loads much
+    from urllib.request import url2pathname  # noqa: PLC0415  # slow to import, and few callers write URIs
 
     return url2pathname(parts.path) + position

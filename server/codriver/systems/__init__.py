@@ -1,4 +1,4 @@
-"""The differences between operating systems: how processes end, how they are told apart, and where programs lie.
+"""Differences between operating systems: files, processes, programs and terminals.
 
-The relay runs without this package and has its own differences in `codriver_relay.windows`; some of them are used here.
+The relay has to run without this package and has its own `codriver_relay.windows`, parts of which are used here.
 """

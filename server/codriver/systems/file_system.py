@@ -1,7 +1,8 @@
-"""The file system: owners of files, rights, spellings of names, and folders that are held open.
+"""File access across operating systems: owners, permissions, spellings of names, and open directories.
 
-On Windows rights stand in access lists, not in modes. Windows and macOS find `Shapes.py` by `SHAPES.PY`, too. A folder
-is held by a descriptor, so that no link leads elsewhere, or by a path on systems without descriptors of folders.
+On Windows, permissions are defined by access lists instead of modes. Windows and macOS also find `Shapes.py` under the
+name `SHAPES.PY`. An open directory is represented by a descriptor, so that links cannot redirect it, or by its path on
+systems without descriptors of directories.
 """
 
 from __future__ import annotations
@@ -45,21 +46,21 @@ __all__ = [
 T = TypeVar("T")
 
 HAS_MODES: Final = sys.platform != "win32"
-"""Whether modes tell the rights to a file."""
+"""Whether file modes define the permissions."""
 CLOEXEC: Final = own_files.CLOEXEC | getattr(os, "O_BINARY", 0)
 NOFOLLOW: Final = own_files.NOFOLLOW
-"""Flags of `os.open`, 0 where the system lacks them."""
+"""The flag of `os.open` that refuses links, or 0 where the system lacks it."""
 HAS_DESCRIPTORS: Final = sys.platform != "win32"
-"""Whether folders are opened by descriptors here."""
+"""Whether directories can be opened as descriptors."""
 PRIVATE: Final = 0o700
 
 _OPEN_DIRECTORY: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
-# Walking through a folder takes no right to list it, where the system knows the difference.
+# Where the system distinguishes the two, passing through a directory needs no permission to list it.
 _STEP: Final = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 
 
 def mode_of(status: os.stat_result) -> int:
-    """Return the rights that a mode gives, without the kind of file."""
+    """Return the permission bits of a mode, without the file type."""
     return stat.S_IMODE(status.st_mode)
 
 
@@ -69,28 +70,27 @@ if sys.platform == "win32":
     from codriver_relay.windows import patiently
 
     def is_current_group(_number: int) -> bool:
-        """True: each status names the same group."""
+        """Return True, because on Windows every status has the same group."""
         return True
 
     def set_mode(_file: int, _mode: int) -> None:
-        """Nothing: a file has the access list of its directory."""
+        """Do nothing, because on Windows a file inherits the access list of its directory."""
 
     def give(_file: int, _owner: tuple[int, int]) -> None:
-        """Nothing: a file belongs to its maker."""
+        """Do nothing, because on Windows a file belongs to the user who created it."""
 
     OWNER_ALONE: Final = "D:P(A;OICI;FA;;;OW)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
-    """An access list, inherited from nowhere: all rights for the owner, the system and its administrators.
+    """An access list that inherits nothing and grants all rights to the owner, the system and its administrators.
 
     Source: Microsoft, Security Descriptor String Format.
     """
     DACL: Final = 0x80000004
-    """The access list of a security descriptor, protected. Source: SECURITY_INFORMATION."""
+    """Selects the protected access list of a security descriptor. Source: Microsoft, SECURITY_INFORMATION."""
 
     def close_directory(path: str) -> None:
-        """Let no one but this user and administrators into a directory.
+        """Restrict access to a directory to this user, the system and its administrators.
 
-        Raises:
-            OSError: its file system has no access lists.
+        Raises: OSError: the file system has no access lists.
         """
         rights, kernel = ctypes.WinDLL("advapi32", use_last_error=True), ctypes.WinDLL("kernel32")
         described = ctypes.c_void_p()
@@ -106,30 +106,33 @@ if sys.platform == "win32":
 else:
 
     def is_current_group(number: int) -> bool:
-        """Return true for the group of this process. Many systems give each user one alone."""
+        """Return whether this is the group of the current process.
+
+        Many systems give every user a group of their own.
+        """
         return number == os.getgid()
 
     def set_mode(file: int, mode: int) -> None:
-        """Give an open file this mode."""
+        """Change the mode of an open file."""
         os.fchmod(file, mode)
 
     def give(file: int, owner: tuple[int, int]) -> None:
-        """Give an open file to a user and a group, where this user may."""
+        """Change the owner of an open file to this user and group, if permitted."""
         if owner != (os.geteuid(), os.getegid()):
             with contextlib.suppress(PermissionError):
                 os.fchown(file, *owner)
 
     def patiently(act: Callable[[], T]) -> T:
-        """Do it at once: this system opens, renames and removes a file that another process has open."""
+        """Call `act` once. Unlike Windows, this system allows it while another process has the file open."""
         return act()
 
 
 FINDS_OTHER_SPELLINGS: Final = sys.platform in ("win32", "darwin")
-"""Whether file systems here find a name by letters of another case, or composed otherwise."""
+"""Whether file systems usually ignore the case or the Unicode normalization of names."""
 
 
 def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Path:
-    """Return the path with each of its names as the directory has it, as far as there is such a file. Asks the disk."""
+    """Return the path with each name spelled as in its directory, where it exists. Reads the disk."""
     if not finds_others:
         return path
     found = Path(path.anchor)
@@ -139,9 +142,9 @@ def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Pat
 
 
 def _as_listed(directory: Path, name: str) -> str:
-    """Return the name in the directory's list that means the same file; the given name without one."""
+    """Return the spelling under which the directory lists the file, or `name` itself if it is not listed."""
     with suppress(OSError):
-        listed = os.listdir(directory)  # noqa: PTH208  # names, of which most are never looked at
+        listed = os.listdir(directory)  # noqa: PTH208  # plain names are enough, as most are never used
         if name not in listed:
             expected = (directory / name).lstat()
             for other in listed:
@@ -151,10 +154,10 @@ def _as_listed(directory: Path, name: str) -> str:
 
 
 class OpenDirectory:
-    """A folder and the names in it, until it is closed. An entry that is a link is the link, not its target.
+    """An open directory and its entries, until it is closed. Links among the entries are not followed.
 
-    With a descriptor, everything is done in that very folder, whatever happens to its path. Without one, the path is
-    believed for as long as the folder is held.
+    With a descriptor, all operations apply to that very directory, whatever happens to its path. Without one, they use
+    the path it had when it was opened.
     """
 
     def __init__(self, path: Path | None, descriptor: int | None = None) -> None:
@@ -163,27 +166,33 @@ class OpenDirectory:
 
     @classmethod
     def at(cls, path: Path) -> Self:
-        """Return the directory at a path, whose links are followed, by a descriptor to walk on from."""
+        """Open a directory by its path, following links. Its descriptor is only good for reaching entries."""
         return cls(None, os.open(path, _STEP))
 
     @classmethod
     def believed(cls, path: Path) -> Self:
-        """Return the directory at a path, held by that path. Raises FileNotFoundError."""
+        """Refer to an existing directory by its path, on systems without descriptors of directories.
+
+        Raises: FileNotFoundError: nothing has this path.
+        """
         path.stat()
         return cls(path)
 
     def below(self, name: str) -> Self:
-        """Return a directory in it, by a descriptor. Raises OSError for a link."""
+        """Open a subdirectory as a descriptor.
+
+        Raises: OSError: the entry is a link or not a directory.
+        """
         return type(self)(None, os.open(name, _STEP | NOFOLLOW, dir_fd=self._descriptor))
 
     def close(self) -> None:
-        """Let the directory go. Again is harmless."""
+        """Close the directory. May be called repeatedly."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
     def target_of(self, name: str) -> str | None:
-        """Return the target of a link; None for any other entry, or a missing one."""
+        """Return the target of a link, or None if the entry is missing or not a link."""
         try:
             return os.readlink(self._where(name), dir_fd=self._descriptor)
         except OSError as error:
@@ -192,58 +201,68 @@ class OpenDirectory:
             raise
 
     def status(self) -> os.stat_result:
-        """Return the directory's own status."""
+        """Return the status of the directory itself."""
         return Path(self._where(".")).stat() if self._descriptor is None else os.fstat(self._descriptor)
 
     def status_of(self, name: str) -> os.stat_result:
-        """Return the status of an entry. Raises FileNotFoundError."""
+        """Return the status of an entry, without following a link.
+
+        Raises: FileNotFoundError: there is no such entry.
+        """
         return os.stat(self._where(name), dir_fd=self._descriptor, follow_symlinks=False)
 
     def open(self, name: str, flags: int, mode: int) -> int:
-        """Return a descriptor of a file, made with this mode where `flags` say so."""
+        """Open an entry with flags of `os.open`, and return its descriptor. `mode` applies if the file is created."""
         return patiently(lambda: os.open(self._where(name), flags, mode, dir_fd=self._descriptor))
 
     def is_writable(self, name: str) -> bool:
-        """Return true if mode and file system let this user write to an entry."""
+        """Return whether this user may write to an entry."""
         return os.access(self._where(name), os.W_OK, dir_fd=self._descriptor)
 
     def replace(self, name: str, by: str) -> None:
-        """Give the entry `by` this name, in place of the previous entry."""
+        """Rename the entry `by` to `name`, replacing an existing entry."""
         source = self._descriptor
         patiently(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=source, dst_dir_fd=source))
 
     def link(self, name: str, to: str) -> None:
-        """Give the entry `to` this name as well.
+        """Create a hard link `name` to the entry `to`.
 
-        Raises:
-            FileExistsError: something has this name.
-            OSError, NotImplementedError: there are no hard links.
+        Raises: FileExistsError: the name is in use. OSError, NotImplementedError: hard links are not supported.
         """
         descriptor = self._descriptor
         target, new = self._where(to), self._where(name)
         patiently(lambda: os.link(target, new, src_dir_fd=descriptor, dst_dir_fd=descriptor, follow_symlinks=False))
 
     def remove(self, name: str) -> None:
-        """Remove an entry that is no directory. Raises FileNotFoundError."""
+        """Remove an entry that is not a directory.
+
+        Raises: FileNotFoundError: there is no such entry.
+        """
         patiently(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
 
     def make_directory(self, name: str, mode: int = 0o777) -> None:
-        """Make a directory with this mode, less the user's umask. Raises FileExistsError."""
+        """Create a subdirectory with this mode, restricted by the umask.
+
+        Raises: FileExistsError: the name is in use.
+        """
         os.mkdir(self._where(name), mode, dir_fd=self._descriptor)
 
     def remove_directory(self, name: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty subdirectory.
+
+        Raises: OSError: it is missing, not empty, or not a directory.
+        """
         patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
     def close_to_others(self) -> None:
-        """Let no one but this user and administrators into the directory."""
+        """Restrict access to the directory to this user and administrators."""
         if sys.platform == "win32":
             close_directory(self._where("."))
         else:
             os.chmod(self._where("."), PRIVATE, dir_fd=self._descriptor)
 
     def sync(self) -> None:
-        """Put the entries on the disk permanently, where the file system can do that with directories."""
+        """Flush the directory's entries to the disk, if the file system supports that."""
         with contextlib.suppress(OSError):
             descriptor = os.open(self._where("."), _OPEN_DIRECTORY, dir_fd=self._descriptor)
             try:
@@ -256,22 +275,21 @@ class OpenDirectory:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a link itself, by its path.
+    """Remove a file, or a link itself.
 
-    Raises:
-        FileNotFoundError: the file is missing.
+    Raises: FileNotFoundError: nothing has this path.
     """
     patiently(path.unlink)
 
 
 def rename(path: Path, to: Path) -> None:
-    """Give a file another path that nothing has yet."""
+    """Move a file to a path that is not in use."""
     patiently(lambda: path.rename(to))
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory with all entries that can be removed."""
-    from shutil import rmtree  # noqa: PLC0415  # reading files alone needs none of it
+    """Remove a directory and its contents, except what cannot be removed."""
+    from shutil import rmtree  # noqa: PLC0415  # not needed for reading files
 
     try:
         patiently(lambda: rmtree(directory))

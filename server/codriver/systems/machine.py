@@ -1,7 +1,6 @@
-"""The machine itself: the time of its start, users' names, listeners at ports, bounds of open files, memory.
+"""Facts about the machine, and settings of the process: boot time, users, listening sockets, memory, synced writes.
 
-Only macOS is asked here for listeners, of this user's processes; Linux has tables of sockets. The system's allocator is
-told to give large blocks back as soon as they are free, and written data is put on the disk for good.
+Only macOS is queried for the sockets of a process. On Linux, its tables of sockets are read elsewhere.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from contextlib import suppress
 from typing import Final
 
 KNOWS_USERS: Final = sys.platform == "linux"
-"""Whether the kernel tells the user at the other end of a connection. Other systems need a token."""
+"""Whether the kernel identifies the user at the other end of a connection. Other systems need a token instead."""
 FD_BYTES: Final = 8
-"""The length of one row of the list of a process' descriptors: its number, and its kind, both of 4 bytes."""
+"""Size of an entry in the list of a process's descriptors: its number and its kind, 4 bytes each."""
 IS_SOCKET: Final = 2
 INFO_BYTES: Final = 792
-"""The length of the answer about one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
+"""Size of the answer about one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
-"""The offsets of `soi_kind`, `insi_lport` and `tcpsi_state`, of 4 bytes each; the port has the first 2."""
+"""Offsets of `soi_kind`, `insi_lport` and `tcpsi_state` in that answer. Each has 4 bytes, of which the port uses 2."""
 IS_TCP, LISTENS = 2, 1
 
 if sys.platform == "win32":
@@ -30,25 +29,25 @@ if sys.platform == "win32":
         return time.time() - time.monotonic()
 
     def user_name(_number: int) -> str | None:
-        """None: users have no numbers here."""
+        """Return None, because Windows has no user numbers."""
         return None
 
     def allow_open_files(_requested: int) -> str:
-        """Empty, as sockets are not counted here."""
+        """Return an empty string, because Windows does not limit the number of sockets."""
         return ""
 
 else:
 
     def started_at() -> float:
         """Return the time at which the machine was started, in seconds since the epoch."""
-        # The usual clock of Linux stands still while the machine sleeps; other systems' clocks go on.
+        # On Linux, the monotonic clock stops while the machine is suspended.
         clock = time.CLOCK_MONOTONIC
         if sys.platform == "linux":
             clock = time.CLOCK_BOOTTIME
         return time.time() - time.clock_gettime(clock)
 
     def user_name(number: int) -> str | None:
-        """Return the name of a user; None for an unknown user."""
+        """Return the name of the user with this number, or None if there is none."""
         try:
             import pwd  # noqa: PLC0415  # some builds of Python lack it, and a refusal is rare
 
@@ -57,7 +56,7 @@ else:
             return None
 
     def allow_open_files(requested: int) -> str:
-        """Let this process open so many files, as far as the system allows; the system's refusal, else nothing."""
+        """Raise this process's limit of open files, up to the hard limit. Return the error message if that fails."""
         try:
             import resource  # noqa: PLC0415  # as above
         except ImportError:
@@ -75,37 +74,39 @@ else:
 
 
 LARGE_BYTES: Final = 320 * 2**10
-"""From this size on a block is the system's own, with new pages each time: a megabyte takes 0.1 ms, and four times as
-long in a virtual machine. One read of the event loop, 256 KiB and its header, is smaller.
+"""Size from which on an allocated block is mapped separately, so that freeing it returns it to the system.
+
+Mapping a megabyte takes 0.1 ms, and four times as long in a virtual machine. One read of the event loop, 256 KiB plus a
+header, is smaller.
 """
 _MMAP_THRESHOLD: Final = -3
-"""Source: mallopt(3), `M_MMAP_THRESHOLD`."""
+"""The `mallopt` parameter for that size. Source: mallopt(3), `M_MMAP_THRESHOLD`."""
 
 
 def put_on_disk(descriptor: int) -> None:
-    """Put written data on the disk for good. On macOS `fsync` leaves the data in the drive's own memory.
+    """Flush a file to permanent storage. On macOS, `fsync` alone leaves the data in the drive's cache.
 
     Source: macOS, fsync(2) and fcntl(2), `F_FULLFSYNC`.
     """
     if sys.platform == "darwin":
         import fcntl  # noqa: PLC0415  # not on every system
 
-        with suppress(OSError):  # a file system that knows no more than `fsync`
+        with suppress(OSError):  # a file system that only supports `fsync`
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
             return
     os.fsync(descriptor)
 
 
 def give_back_large_blocks() -> None:
-    """Have large blocks given back when they are free, where glibc allocates. Again is harmless; it takes some ms.
+    """Make glibc return large freed blocks to the system. Takes a few milliseconds; may be called repeatedly.
 
-    By itself glibc raises its bound to the largest block that was freed, up to 32 MiB, and puts smaller blocks among
-    all else: long texts that come and go then leave holes of many megabytes between the blocks that stay.
+    By default, glibc raises its threshold to the largest block that was freed, up to 32 MiB, and allocates smaller
+    blocks among all others. Large strings that come and go then leave gaps of many megabytes between blocks that stay.
     """
     if sys.platform == "linux":
-        import ctypes  # noqa: PLC0415  # milliseconds, before which nobody can connect
+        import ctypes  # noqa: PLC0415  # importing it would delay the start of the server
 
-        with suppress(AttributeError, OSError):  # another C library; musl's gives large blocks back by itself
+        with suppress(AttributeError, OSError):  # another C library, such as musl, which returns large blocks anyway
             ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
 
 
@@ -114,10 +115,10 @@ if sys.platform == "darwin":
 
     LIST_DESCRIPTORS, SOCKET_INFO = 1, 3
     SPARE = 16
-    """Room for so many more descriptors than were counted a moment before."""
+    """Number of additional descriptors to allow for, in case some were opened since they were counted."""
 
     def listens(process: int, port: int) -> bool | None:
-        """Whether a process listens at a port of TCP; None if the system does not tell, as of others' processes."""
+        """Return whether a process listens at a TCP port, or None if unknown, as for other users' processes."""
         system = ctypes.CDLL(None, use_errno=True)
         nothing = ctypes.c_uint64(0)
         needed = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, None, 0)
@@ -137,18 +138,18 @@ if sys.platform == "darwin":
 else:
 
     def listens(_process: int, _port: int) -> bool | None:
-        """None: this system is not asked in this way."""
+        """Return None, because only macOS is queried this way."""
         return None
 
 
 def sockets_in(rows: bytes) -> list[int]:
-    """Return the descriptors that are sockets, of a process' list of descriptors."""
+    """Return the numbers of the descriptors that are sockets, from a process's list of descriptors."""
     pairs = [(_number(rows, at), _number(rows, at + 4)) for at in range(0, len(rows) - FD_BYTES + 1, FD_BYTES)]
     return [descriptor for descriptor, kind in pairs if kind == IS_SOCKET]
 
 
 def listening_port(info: bytes) -> int | None:
-    """The port of a listening TCP socket, out of the system's answer about a socket; None for any other."""
+    """Return the port from the answer about a socket if it is a listening TCP socket, otherwise None."""
     if _number(info, KIND_AT) != IS_TCP or _number(info, STATE_AT) != LISTENS:
         return None
     return int.from_bytes(info[PORT_AT : PORT_AT + 2], "big")

@@ -1,7 +1,4 @@
-"""Other processes: whether a process runs, signals to it, and the tree of a started one.
-
-A process can be detached from the terminal and the pipes of its starter.
-"""
+"""Other processes: whether they run, signals to them, process trees, and daemons."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ if TYPE_CHECKING:
 
 
 HAS_SIGNALS: Final = sys.platform != "win32"
-"""Whether SIGTERM asks a process to end. On other systems a process ends at once, with nothing wound down."""
+"""Whether a process can handle SIGTERM. On other systems it is killed without any cleanup."""
 HAS_GROUPS: Final = hasattr(os, "killpg")
-"""Whether processes are in groups that a signal reaches as a whole."""
+"""Whether a signal can be sent to a group of processes."""
 
 if sys.platform == "win32":
     import ctypes
@@ -29,10 +26,13 @@ if sys.platform == "win32":
     NEW_CONSOLE: Final = subprocess.CREATE_NO_WINDOW
     _SYNCHRONIZE, _TERMINATE_AND_SET_QUOTA = 0x100000, 0x1 | 0x100
     _STILL_RUNS, _LIMITS, _KILL_ON_CLOSE = 0x102, 9, 0x2000
-    """Source: Microsoft, WaitForSingleObject, JOBOBJECTINFOCLASS, JOBOBJECT_BASIC_LIMIT_INFORMATION."""
+    """Constants of the Windows API.
+
+    Source: Microsoft, WaitForSingleObject, JOBOBJECTINFOCLASS, JOBOBJECT_BASIC_LIMIT_INFORMATION.
+    """
 
     class _Limits(ctypes.Structure):
-        """The extended limits of a job. Source: Microsoft, JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
+        """The extended limits of a job object. Source: Microsoft, JOBOBJECT_EXTENDED_LIMIT_INFORMATION."""
 
         _fields_ = (
             ("times", ctypes.c_int64 * 2),
@@ -56,7 +56,7 @@ if sys.platform == "win32":
         return kernel
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """Return true for a running process, also for another user's process, which may not be asked."""
+        """Return whether a process is running, including other users' processes unless `of_this_user`."""
         kernel = _kernel()
         process = kernel.OpenProcess(_SYNCHRONIZE, 0, pid)
         if not process:
@@ -67,18 +67,18 @@ if sys.platform == "win32":
             kernel.CloseHandle(process)
 
     def interrupt(_pid: int, *, is_group: bool) -> bool:  # noqa: ARG001  # as elsewhere
-        """False: any signal to another process here ends that process."""
+        """Return False, because signals to other processes would kill them on Windows."""
         return False
 
     class ProcessTree:
-        """A started process and all that it starts: a job that ends with this process, however that ends."""
+        """A process and its descendants, in a job object that Windows kills when this process ends in any way."""
 
         def __init__(self, job: int | None) -> None:
             self._job = job
 
         @classmethod
         def of(cls, pid: int) -> Self:
-            """Return the tree of a process that was started just now."""
+            """Return the tree of a process that was just started."""
             kernel = _kernel()
             job = kernel.CreateJobObjectW(None, None)
             process = kernel.OpenProcess(_TERMINATE_AND_SET_QUOTA, 0, pid)
@@ -91,7 +91,7 @@ if sys.platform == "win32":
             return cls(job if is_assigned else None)
 
         def kill(self) -> bool:
-            """End the whole tree; whether that worked. Again is harmless."""
+            """Kill the whole tree and return whether that succeeded. Further calls return False."""
             job, self._job = self._job, None
             if job is None:
                 return False
@@ -102,10 +102,10 @@ if sys.platform == "win32":
 
 else:
     NEW_CONSOLE: Final = 0
-    """The flag that gives a started process a console of its own, so that an interrupt reaches its tree alone."""
+    """Creation flag for a console of its own, so that an interrupt reaches only that process's tree. 0 if unneeded."""
 
     def is_running(pid: int, *, of_this_user: bool = False) -> bool:
-        """Return true for a running process, also for another user's process, which may not be asked."""
+        """Return whether a process is running, including other users' processes unless `of_this_user`."""
         try:
             os.kill(pid, 0)
         except (ProcessLookupError, OverflowError):
@@ -115,7 +115,7 @@ else:
         return True
 
     def interrupt(pid: int, *, is_group: bool) -> bool:
-        """Send SIGINT to a process, or to its whole group; whether the signal was sent."""
+        """Send SIGINT to a process or to its process group. Return whether the signal was sent."""
         try:
             if is_group:
                 os.killpg(os.getpgid(pid), signal.SIGINT)
@@ -126,46 +126,46 @@ else:
         return True
 
     class ProcessTree:
-        """A started process and all that it starts: its process group, whose number is the process's own."""
+        """A process and its descendants: the process group that it leads."""
 
         def __init__(self, pid: int) -> None:
             self._pid = pid
 
         @classmethod
         def of(cls, pid: int) -> Self:
-            """Return the tree of a process that leads a group."""
+            """Return the tree of a process that leads a process group."""
             return cls(pid)
 
         def kill(self) -> bool:
-            """End the whole tree; whether that worked. It fails on systems without groups."""
+            """Kill the whole group and return whether that succeeded. Fails on systems without process groups."""
             if not HAS_GROUPS:
                 return False
             try:
                 os.killpg(self._pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                # The group is gone already; on macOS a group of zombies answers with a permission error.
+                # The group has ended. On macOS, a group of zombies raises a permission error.
                 return True
             return True
 
 
 def stay() -> None:
-    """Tell no one, as no one waits for this process."""
+    """Do nothing, in place of the function that `daemonize` returns."""
 
 
 if sys.platform == "win32":
 
     def daemonize() -> Callable[[], None]:
-        """Nothing: processes cannot be copied here."""
+        """Return a function that does nothing, because Windows cannot fork."""
         return stay
 
 else:
 
     def daemonize() -> Callable[[], None]:
-        """Daemonize: go on in a new process. The caller calls what is returned when the server can be reached.
+        """Continue in a forked process, and return a function to call when the server is ready.
 
-        The first process waits for that call and then ends well, so the new one has no parent left. If the new process
-        ends earlier, the first ends with the same status: its starter learns how the start ended. Call this before
-        there is a second thread.
+        The original process waits for that call and then exits with status 0, leaving the new one without a parent. If
+        the new process exits earlier, the original one exits with the same status, so that its caller learns about a
+        failed start. Must be called before a second thread is started.
         """
         reading, writing = os.pipe()
         if new := os.fork():
@@ -181,8 +181,8 @@ else:
         return reached
 
     def _leave_readers() -> None:
-        """Release the terminal, and of pipes at standard output and error, so that their readers see the end."""
-        with suppress(OSError):  # already in a session of its own
+        """Detach from the terminal, and close output pipes so that their readers see the end of the output."""
+        with suppress(OSError):  # this process leads a session already
             os.setsid()
         nothing = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
@@ -194,5 +194,5 @@ else:
         if os.read(reading, 1):
             os._exit(0)
         status = os.waitstatus_to_exitcode(os.waitpid(process_id, 0)[1])
-        # A signal's number is told as shells tell it.
+        # Shells report a signal as 128 plus its number.
         os._exit(status if status >= 0 else 128 - status)

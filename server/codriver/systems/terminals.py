@@ -1,7 +1,4 @@
-"""Terminals, pipes and signals to stop: text as UTF-8, ends of a pipe, Ctrl-C.
-
-Ends of a pipe never wait. Signals arrive in the way that each system's event loop supports.
-"""
+"""Terminals, pipes and termination signals on each operating system."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def write_utf8() -> None:
-    """Have printed text be UTF-8 in pipes and files, on systems that would take an older code page."""
+    """Encode output to pipes and files as UTF-8 on Windows, whose default is an older code page."""
     if sys.platform == "win32":
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
@@ -23,14 +20,17 @@ def write_utf8() -> None:
 
 
 def never_block(end: int) -> None:
-    """Have reads from and writes to this end of a pipe fail in place of waiting. On Windows they continue waiting."""
+    """Make reads and writes at this end of a pipe fail instead of blocking. On Windows they still block."""
     if sys.platform != "win32":
-        os.set_blocking(end, False)  # the standard library takes it by position only
+        os.set_blocking(end, False)  # a positional-only parameter
 
 
 async def heed(notify: Callable[[str], None]) -> None:
-    """Tell the name of each signal that asks for the end, until cancelled. Signals come to the main thread alone."""
-    import asyncio  # noqa: PLC0415  # no command but the server has an event loop
+    """Call `notify` with the name of each received termination signal, until cancelled.
+
+    Returns immediately outside the main thread, which is the only one that can receive signals.
+    """
+    import asyncio  # noqa: PLC0415  # only the server has an event loop
     import signal  # noqa: PLC0415  # as above
     import threading  # noqa: PLC0415  # as above
 
@@ -38,7 +38,7 @@ async def heed(notify: Callable[[str], None]) -> None:
 
     if threading.current_thread() is not threading.main_thread():
         return
-    if sys.platform == "win32":  # its event loops take no signals
+    if sys.platform == "win32":  # its event loops do not support signals
         loop = asyncio.get_running_loop()
         send, receive = anyio.create_memory_object_stream[int](8)
 

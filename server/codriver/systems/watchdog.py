@@ -1,10 +1,10 @@
-"""The watchdog of a REPL that codriver started: a process in between that ends its process group when codriver is gone.
+"""The watchdog of a REPL that Codriver started, which ends the REPL's process group when Codriver is gone.
 
-Run as a script by its path, with the standard library only and nothing of ours: ``python -I -S watchdog.py REPORT_FD
-STDIN COMMAND...``. It leads a process group of its own. Its stdin is a pipe that codriver holds and never writes to:
-the pipe's end, however codriver ended, is the word to stop. `STDIN` is ``shared`` when the command is to see that pipe
-too, or ``empty``. To the pipe `REPORT_FD` it writes ``pid N`` or ``failed REASON``, and ``exit N`` when the command
-ended (negative: by that signal).
+It runs as a script with the standard library only: ``python -I -S watchdog.py REPORT_FD STDIN COMMAND...``. It leads a
+process group of its own. Its stdin is a pipe that Codriver keeps open and never writes to, so its end means that
+Codriver has ended, for whatever reason. `STDIN` is ``shared`` if the command should inherit that pipe, or ``empty``. It
+writes ``pid N`` or ``failed REASON`` to the pipe `REPORT_FD`, and ``exit N`` when the command has exited. A negative
+`N` means a signal.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import time
 assert sys.platform != "win32"  # noqa: S101  # Windows has jobs in place of groups: see other_processes
 
 GRACE_S = 2.0
-"""Between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
+"""Time in seconds between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
 
 
 def main(arguments: list[str]) -> None:
-    """Start the command, wait until the command or codriver ends, and leave nothing of it behind."""
+    """Start the command, wait until it or Codriver ends, and kill all processes that are left of it."""
     report, stdin, command = int(arguments[0]), arguments[1], arguments[2:]
     os.set_inheritable(report, False)  # noqa: FBT003 - the standard library takes it by position only
     wake, woken = os.pipe()
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> None:
     if stdin == "empty":
         actions.append((os.POSIX_SPAWN_DUP2, os.open(os.devnull, os.O_RDONLY), 0))
     try:
-        # Signals that are ignored stay so in a new program unless they are named here.
+        # Ignored signals stay ignored in the new program unless they are listed here.
         child = os.posix_spawnp(
             command[0], command, os.environ, file_actions=actions, setsigdef=(*stopping, signal.SIGPIPE)
         )
@@ -53,12 +53,12 @@ def main(arguments: list[str]) -> None:
             status = poll_child(child)
     if status is not None:
         os.write(report, b"exit %d\n" % status)
-    # End all that the command left behind, and this process too.
+    # Kill whatever the command left behind, and this process.
     os.killpg(0, signal.SIGKILL)
 
 
 def wait(child: int, wake: int) -> int | None:
-    """Return the exit status of the command; None when codriver ended first."""
+    """Return the exit status of the command, or None if Codriver ended first."""
     while (status := poll_child(child)) is None:
         ready, _, _ = select.select([0, wake], [], [])
         if wake in ready:
@@ -69,7 +69,7 @@ def wait(child: int, wake: int) -> int | None:
 
 
 def poll_child(child: int) -> int | None:
-    """Return the exit status of the command; None while it runs."""
+    """Return the exit status of the command, or None while it is running."""
     pid, status = os.waitpid(child, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if pid else None
 

@@ -1,1 +1,1 @@
-"""Codecs without I/O: newline framing, bencode."""
+"""Codecs without I/O: newline framing, bencode, ZMTP, and limits for JSON from untrusted peers."""

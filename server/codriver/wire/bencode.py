@@ -1,7 +1,8 @@
-"""Bencode without I/O: bytes in, values out, and back.
+"""Bencode without I/O: an incremental decoder and an encoder.
 
-Integers are ``i42e``, byte strings ``5:hello``, lists ``l…e``, dictionaries ``d…e`` (keys are strings). nREPL's servers
-send text as UTF-8 byte strings; a string that is no UTF-8 stays `bytes`. Keys need not be sorted. `encode` sorts them.
+Integers are ``i42e``, byte strings ``5:hello``, lists ``l…e``, dictionaries ``d…e`` with strings as keys. nREPL servers
+send text as UTF-8 byte strings. A string that is not valid UTF-8 is decoded as `bytes`. The decoder accepts keys in any
+order, and `encode` sorts them.
 
 Source: nREPL documentation, "Transports", and BEP 3, "bencoding".
 """
@@ -16,34 +17,35 @@ from codriver.errors import PeerError
 from codriver.wire.head_and_tail import HeadAndTail, left_out_mark
 
 Value: TypeAlias = "int | str | bytes | list[Value] | dict[str, Value]"
-"""A value of bencode. A key that is no UTF-8 holds its odd bytes as lone surrogates and encodes to the same bytes."""
+"""Any bencoded value. Invalid UTF-8 in a key is preserved by lone surrogates, which encode to the same bytes."""
 
 Container: TypeAlias = "list[Value] | dict[str, Value]"
 
 MAX_DEPTH: Final = 64
-"""Maximum nesting.
+"""Maximum nesting of lists and dictionaries.
 
-The deepest nREPL answer seen has 7 levels (cider-nrepl's test results); without a limit one message could exhaust
+The deepest nREPL answer seen has 7 levels (cider-nrepl's test results). Without a limit, one message could exhaust
 memory.
 """
 
 MAX_STRING_BYTES: Final = 256 * 1024 * 1024
-"""Maximum size of one string. A printed value is one string; anything longer is an attack or a broken length."""
+"""Maximum size of one string. A printed value is one string, and a longer one means an attack or a corrupt length."""
 
 MOST_HEAD: Final = 8 * 1024 * 1024
+"""Maximum number of bytes that are stored from the start of a string that arrives in chunks."""
 MOST_TAIL: Final = 4 * 1024 * 1024
-"""Bytes stored of the end of a string that arrives in chunks.
+"""Maximum number of bytes that are stored from the end of a string that arrives in chunks.
 
-No one reads more of one value, and a whole string of 256 MiB takes four times as much memory until it is decoded.
+Nobody reads more of one value, and decoding a complete string of 256 MiB takes four times as much memory.
 """
 
 MAX_INTEGER_DIGITS: Final = 1000
-"""Far above any count or line number, and below the length from which Python refuses to parse a number."""
+"""Maximum length of an integer: more than any count needs, and below the length that Python refuses to parse."""
 
 REPLACED: Final = "\ufffd"
 _LENGTH_DIGITS: Final = 12
 _MAX_CACHED_KEYS: Final = 256
-"""Maximum number of encoded keys in the cache: the field names of a protocol, a few dozen."""
+"""Maximum number of encoded keys that are cached. A protocol uses a few dozen field names."""
 _ZERO, _NINE, _COLON = b"09:"
 _INTEGER: Final = 0x69
 _LIST: Final = 0x6C
@@ -52,7 +54,7 @@ _END: Final = 0x65
 
 
 class CutText(str):
-    """A string whose middle was dropped and replaced by a mark. `left_out` is the number of bytes dropped."""
+    """A string whose middle was replaced by a mark. `left_out` is the number of bytes that were dropped."""
 
     __slots__ = ("left_out",)
 
@@ -60,9 +62,9 @@ class CutText(str):
 
 
 class BencodeError(PeerError):
-    """The bytes are not bencode, or exceed a limit; the bytes after them can no longer be framed.
+    """Raised when received bytes are not bencode or exceed a limit. The following bytes cannot be decoded either.
 
-    `decoded` holds the values that the same `Decoder.feed` completed before the error, so that none is lost.
+    `decoded` has the values that the same call of `Decoder.feed` had completed before the error.
     """
 
     def __init__(self, error: str, *, decoded: tuple[Value, ...] = ()) -> None:
@@ -72,46 +74,42 @@ class BencodeError(PeerError):
 
 
 class Decoder:
-    """Collects bytes and returns the values they complete, in linear time.
+    """An incremental decoder, which takes time proportional to the number of bytes.
 
-    Open containers are stored between two calls, so nothing is parsed twice. The number of missing bytes of a string is
-    known, so the chunks of a long string are stored as received and joined once, up to a limit.
+    Containers that are still open are kept between calls, so nothing is parsed twice. The chunks of a long string are
+    stored as they arrive and joined once, up to a limit.
     """
 
     def __init__(self, *, max_depth: int = MAX_DEPTH, max_string_bytes: int = MAX_STRING_BYTES) -> None:
         self._max_depth = max_depth
         self._max_string_bytes = max_string_bytes
         self._rest = b""
-        """The beginning of a number or of a string's length."""
+        """The bytes of an incomplete integer, or of an incomplete length of a string."""
         self._partial = HeadAndTail(MOST_HEAD, MOST_TAIL)
-        """The string that has started and is not whole."""
+        """The received part of an incomplete string."""
         self._missing = 0
         self._done: list[Value] = []
         self._container: Container = self._done
-        """The innermost open container, outside of all finished values."""
+        """The innermost container that is still open, or the list of completed values."""
         self._key: str | None = None
-        """The container's key for the value that comes next."""
+        """The key for which the container's next value is expected."""
         self._around: list[tuple[Container, str | None]] = []
-        """The containers around it, each with the key whose value is open."""
+        """The enclosing containers, each with the key whose value is being read."""
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no value has started.
-
-        A connection that closes at such a moment closes between two messages.
-        """
+        """Return whether the decoder is between two values, so that a connection may be closed without losing data."""
         return not self._rest and not self._around and not self._missing
 
     @property
     def missing_bytes(self) -> int:
-        """Return the number of missing bytes of a partial string. That many bytes cost only their copy."""
+        """Return how many bytes of a string are still missing. Feeding no more than these only copies them."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Value]:
         """Return the values that `data` completes, in order.
 
-        Raises:
-            BencodeError: the bytes are not bencode. The decoder cannot be used afterwards.
+        Raises: BencodeError: the bytes are not bencode. The decoder cannot be used afterwards.
         """
         if len(data) < self._missing:
             self._partial.add(data)
@@ -137,15 +135,15 @@ class Decoder:
         return done
 
     def _read(self, data: bytes, at: int) -> int:
-        """Read the tokens from `at` on, and return the offset of the first incomplete token, or the end.
+        """Decode tokens from the offset `at` on, and return the offset of the first incomplete token, or the end.
 
-        A message has some twenty strings, so they are read inline, without a call for each.
+        A message has about twenty strings, so strings are decoded inline instead of by a call for each.
         """
         size, container, key = len(data), self._container, self._key
         while at < size:
             token = data[at]
             if _ZERO <= token <= _NINE:
-                # Digit by digit, as a length has two of them on average: faster than a pattern.
+                # A length has two digits on average, so this loop is faster than a regular expression.
                 colon, count = at + 1, token - _ZERO
                 while colon < size and _ZERO <= data[colon] <= _NINE and colon - at < _LENGTH_DIGITS:
                     count = 10 * count + data[colon] - _ZERO
@@ -183,7 +181,7 @@ class Decoder:
         return at
 
     def _begin_string(self, data: bytes, at: int, colon: int, count: int) -> int:
-        """Store the present bytes of an incomplete string, and return the offset after them."""
+        """Store the available bytes of an incomplete string, and return the offset after them."""
         size, start = len(data), colon + 1
         if colon == size or data[colon] != _COLON:
             self._check_length(data, at)
@@ -196,7 +194,7 @@ class Decoder:
         return size
 
     def _read_other(self, token: int, data: bytes, at: int, *, is_key: bool) -> tuple[int | Container, int] | None:
-        """Return an integer, or an empty container, and the offset after it; None while bytes are missing."""
+        """Return an integer or an empty container with the offset after it, or None if bytes are missing."""
         if is_key:
             raise BencodeError(f"a dictionary's key must be a string, and one begins with the byte 0x{token:02x}")
         if token == _END:
@@ -211,10 +209,9 @@ class Decoder:
         return ({} if token == _DICTIONARY else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:
-        """Check that the present bytes can still become a string's length.
+        """Check that the available bytes can still become a string's length.
 
-        Raises:
-            BencodeError: they cannot.
+        Raises: BencodeError: they cannot.
         """
         digits = data[at : at + _LENGTH_DIGITS + 1].partition(b":")[0]
         if not digits.isdigit():
@@ -234,7 +231,7 @@ class Decoder:
         return int(digits), end + 1
 
     def _add_string(self, partial: HeadAndTail) -> None:
-        """Add a string that was received in chunks to its container, as a pending key or as a value."""
+        """Add a string that arrived in chunks to its container, as a key or as a value."""
         container, key = self._container, self._key
         if key is None and type(container) is dict:
             self._key = partial.head.decode("utf-8", "surrogateescape")
@@ -253,7 +250,7 @@ class Decoder:
 
 
 def _cut(string: HeadAndTail) -> CutText:
-    """Return the beginning and the end of a string as text, without a character that the cut would split."""
+    """Join the stored beginning and end of a string, without characters that were split by the cut."""
     head = string.head.decode(errors="replace").removesuffix(REPLACED)
     tail = string.tail.decode(errors="replace").lstrip(REPLACED)
     text = CutText(f"{head}{left_out_mark(string.left_out)}{tail}")
@@ -262,10 +259,9 @@ def _cut(string: HeadAndTail) -> CutText:
 
 
 def encode(value: Value) -> bytes:
-    """Encode `value`.
+    """Encode a value, with the keys of dictionaries sorted.
 
-    Raises:
-        TypeError: bencode cannot express a part of the value.
+    Raises: TypeError: the value contains a type that bencode cannot represent.
     """
     chunks: list[bytes] = []
     _write(value, chunks)
@@ -274,7 +270,7 @@ def encode(value: Value) -> bytes:
 
 @lru_cache(maxsize=_MAX_CACHED_KEYS)
 def _raw_key(key: str) -> bytes:
-    """Return a dictionary's key as raw bytes, by which keys are sorted."""
+    """Return the UTF-8 bytes of a key. Keys are sorted by these."""
     return key.encode("utf-8", "surrogateescape")
 
 
@@ -288,7 +284,7 @@ def _write(value: Value, chunks: list[bytes]) -> None:
     if type(value) is str:
         raw = value.encode("utf-8", "surrogateescape")
         chunks += (b"%d:" % len(raw), raw)
-    elif type(value) is int:  # a bool is no integer here
+    elif type(value) is int:  # a bool cannot be encoded
         chunks += (b"i%de" % value,)
     elif type(value) is bytes:
         chunks += (b"%d:" % len(value), value)

@@ -1,8 +1,7 @@
-"""Newline framing: bytes in, whole lines out.
+"""Newline framing: splits received bytes into lines.
 
-A message is one line that ends in a line feed. A carriage return before it is dropped, and blank lines are skipped.
-Bytes may arrive in chunks of any size. Lines are bytes, so a character split between two packets is whole again when
-the line is decoded. Of a line that is too long, the start and the end are stored, and the bytes between are counted.
+A message is one line that ends in a line feed. A carriage return before it is removed, and blank lines are skipped.
+Chunks may be of any size, and may split a character, as lines are returned as bytes.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNCOUNTED_BYTES = 64 * 1024
-"""Size up to which an incomplete line is not counted: every client may have one."""
+"""Size below which an incomplete line is not charged to the budget, so that every client can have one."""
 
 
 class LineTooLongError(PeerError):
-    """A line exceeded the limit; the bytes after it can no longer be framed."""
+    """Raised when a line exceeds its limit. The following bytes cannot be framed."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -31,7 +30,7 @@ class LineTooLongError(PeerError):
 
 
 class LinesCrowdedError(PeerError):
-    """The incomplete lines of all clients together exceeded their limit, and this one was the longest."""
+    """Raised when the incomplete lines of all clients exceed their budget, for the client with the longest line."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
@@ -41,9 +40,9 @@ class LinesCrowdedError(PeerError):
 
 
 class LineBudget:
-    """Memory budget for the incomplete lines of all connections of one server.
+    """A memory budget for the incomplete lines of all connections of one server.
 
-    When the lines exceed it, the longest is given up, so a client that sends little never waits for one that sends
+    If it is exceeded, the longest line is dropped, so a client that sends little is not affected by one that sends
     much.
     """
 
@@ -53,7 +52,7 @@ class LineBudget:
         self._total = 0
 
     def charge(self, holder: LineDecoder, buffered_bytes: int) -> None:
-        """Charge `buffered_bytes` to this decoder. Beyond the limit, the decoder with the longest line drops it."""
+        """Record how many bytes a decoder has buffered. While the budget is exceeded, the longest line is dropped."""
         before = self._charged.pop(holder, 0)
         if buffered_bytes > UNCOUNTED_BYTES:
             self._charged[holder] = buffered_bytes
@@ -64,9 +63,9 @@ class LineBudget:
 
 
 class LineDecoder:
-    """Collects bytes and returns the lines they complete, in linear time.
+    """An incremental decoder of lines, which takes time proportional to the number of bytes.
 
-    `on_given_up` is called when the line was dropped to make space for others; `error` then gives the reason.
+    `on_given_up` is called when the budget drops this decoder's line. `error` is then set.
     """
 
     def __init__(
@@ -78,16 +77,15 @@ class LineDecoder:
         self._buffer = bytearray()
         self._reserved_bytes = 0
         self.is_counted = False
-        """Whether the line is long enough to be counted in the budget."""
+        """Whether the incomplete line is long enough to be charged to the budget."""
         self.error: PeerError | None = None
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes, in order, without their line ends.
+        """Return the lines that `data` completes, in order and without their line endings.
 
-        Raises:
-            LineTooLongError: a line, complete or not, has more than `max_line_bytes`.
-            LinesCrowdedError: the incomplete lines of all connections exceed their budget, and this line is the
-                longest. The decoder cannot be used after either error.
+        Raises: LineTooLongError: a line, complete or not, has more than `max_line_bytes`. LinesCrowdedError: the
+        incomplete lines of all connections exceed their budget, and this one is the longest. The decoder cannot be used
+        after either error.
         """
         if self.error is not None:
             raise self.error
@@ -104,26 +102,29 @@ class LineDecoder:
         return [line for line in (raw.removesuffix(b"\r") for raw in (first, *whole)) if line.strip()]
 
     def whole(self, data: bytes) -> bytes | None:
-        """Return the one line in `data` without its line end, or None for a part of a line or more than one."""
+        """Return the line in `data` without its ending if `data` is exactly one complete line, and None otherwise."""
         line, newline, rest = data.partition(b"\n")
         if rest or not newline or self._buffer or self.error is not None or len(line) > self._max_line_bytes:
             return None
         return line.removesuffix(b"\r")
 
     def give_up(self, error: PeerError) -> None:
-        """Drop the buffered bytes because the budget is exhausted, and remember the error."""
+        """Drop the buffered bytes because the budget is exhausted, and store the error for the next `feed`."""
         self.error = error
         self._reserved_bytes = 0
         self.drop()
         self._on_given_up()
 
     def drop(self) -> None:
-        """Drop the buffered bytes, because nothing more will be received."""
+        """Drop the buffered bytes when the connection is closed, and release their share of the budget."""
         self._buffer = bytearray()
         self._count()
 
     def reserve(self, line_bytes: int) -> None:
-        """Also count a whole line of `line_bytes` that waits to be read, until the next call."""
+        """Charge a complete line of `line_bytes` that waits to be processed, in addition to the buffered bytes.
+
+        The charge lasts until the next call, or until the buffer changes.
+        """
         self._reserved_bytes = line_bytes
         self._count()
 
@@ -144,7 +145,7 @@ class LineDecoder:
             raise self.error
 
     def _count(self) -> None:
-        """Report the number of buffered bytes to the budget, if it counts or did before."""
+        """Update the charge to the budget, if this line is or was long enough to be charged."""
         buffered_bytes = len(self._buffer) + self._reserved_bytes
         if self._budget is not None and (self.is_counted or buffered_bytes > UNCOUNTED_BYTES):
             self.is_counted = buffered_bytes > UNCOUNTED_BYTES

@@ -1,4 +1,4 @@
-"""The head and the tail of a byte string that arrives in chunks; its middle is dropped."""
+"""Storage for the beginning and end of a byte string that arrives in chunks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections import deque
 
 
 def left_out_mark(count: int) -> str:
-    """Return the text that replaces the bytes left out."""
+    """Return the text that replaces `count` bytes that were left out."""
     return f"\n[... {count:,} bytes are left out here ...]\n"
 
 
 class HeadAndTail:
-    """Collects chunks of bytes, of which at most the first `most_head` and the last `most_tail` are stored."""
+    """A byte string of which at most the first `most_head` and the last `most_tail` bytes are stored."""
 
     def __init__(self, most_head: int, most_tail: int) -> None:
         self._head_capacity = most_head
@@ -20,10 +20,10 @@ class HeadAndTail:
         self._tail: deque[bytes] = deque()
         self._tail_bytes = 0
         self.size = 0
-        """Number of bytes received, including those that are not stored."""
+        """Number of bytes received, including those that were dropped."""
 
     def add(self, data: bytes) -> None:
-        """Add the next chunk."""
+        """Append a chunk, dropping bytes from the middle if there are too many."""
         self.size += len(data)
         if self._head_capacity:
             head, data = data[: self._head_capacity], data[self._head_capacity :]
@@ -39,17 +39,17 @@ class HeadAndTail:
 
     @property
     def head(self) -> bytes:
-        """Return the beginning: all of it if nothing is left out."""
+        """Return the stored beginning, which is the whole string if nothing was dropped."""
         return b"".join(self.chunks[0])
 
     @property
     def tail(self) -> bytes:
-        """Return the end if something before it is left out, otherwise an empty value."""
+        """Return the stored end, which is empty if nothing was dropped."""
         return b"".join(self.chunks[1])
 
     @property
     def chunks(self) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
-        """Return head and tail as the chunks that were received."""
+        """Return the chunks of the head and of the tail, without joining them."""
         if not self.left_out:
             return (*self._head, *self._tail), ()
         if not self._most_tail:
@@ -59,6 +59,6 @@ class HeadAndTail:
 
     @property
     def left_out(self) -> int:
-        """Return the number of bytes between head and tail that are not stored."""
+        """Return the number of bytes dropped between head and tail."""
         beyond = self.size - sum(map(len, self._head))
         return max(0, beyond - self._most_tail)

@@ -1,7 +1,7 @@
-"""Safe conversions of values of unknown shape, received from a peer, to strings, numbers, maps and lists.
+"""Conversions of values of unknown type from a peer, and a check of JSON before it is parsed.
 
-Four bytes of text can become a hundred bytes of objects. A line of brackets within the size limit would fill the memory
-and block the server. So the elements and nesting of a long line are counted first, in chunks, before it is parsed.
+Four bytes of JSON can become a hundred bytes of objects, so a line of brackets within the size limit could fill the
+memory and block the server. Therefore the elements and the nesting of long lines are counted before they are parsed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def as_text(value: object) -> str | None:
-    """Return `value` as text: invalid UTF-8 escaped, numbers in digits, None for anything else."""
+    """Return a string, decoded bytes with invalid UTF-8 escaped, or an integer's digits.
+
+    Return None for other types.
+    """
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -26,12 +29,12 @@ def as_text(value: object) -> str | None:
 
 
 def as_strings(value: object) -> tuple[str, ...]:
-    """Return the non-empty strings in a list."""
+    """Return the non-empty strings in a list, or an empty tuple if `value` is not a list."""
     return tuple([text for item in as_list(value) if (text := as_text(item))])
 
 
 def as_int(value: object) -> int | None:
-    """Return `value` as an int, also from digits, or None for anything else, including booleans."""
+    """Return an integer, also from a string of digits, or None for other values, including booleans."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and value.removeprefix("-").isdecimal():
@@ -40,7 +43,7 @@ def as_int(value: object) -> int | None:
 
 
 def as_map(value: object) -> Mapping[str, object]:
-    """Return `value` if it is a map, otherwise an empty map."""
+    """Return `value` if it is a dictionary, otherwise an empty mapping."""
     return value if isinstance(value, dict) else NOTHING
 
 
@@ -50,40 +53,43 @@ def as_list(value: object) -> list[object]:
 
 
 def as_maps(value: object) -> list[Mapping[str, Any]]:
-    """Return the maps in a list, or nothing if `value` is not a list."""
+    """Return the dictionaries in a list, or an empty list if `value` is not a list."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def as_number(value: object) -> float | None:
-    """Return `value` if it is a number that JSON can express, otherwise None."""
+    """Return `value` as a float if it is a finite number and no boolean, otherwise None."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]  # it is one
 
 
 def text_of(holder: Mapping[str, object], key: str) -> str:
-    """Return the string under `key`, or an empty string."""
+    """Return the string under `key`, or an empty string if there is none."""
     value = holder.get(key)
     return value if isinstance(value, str) else ""
 
 
 def mapping_of(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """Return the map under `key`, or an empty map."""
+    """Return the mapping under `key`, or an empty one if there is none."""
     value = holder.get(key)
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else NOTHING
 
 
 def strings_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
-    """Return the strings in the list under `key`."""
+    """Return the strings in the list under `key`, ignoring items of other types."""
     value = holder.get(key)
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
 
 
 MAX_ELEMENTS = 100_000
-"""Maximum number of values and containers in one message: more than any client needs, and at most 30 MB of objects."""
+"""Maximum number of values and containers in one message.
+
+Clients need fewer, and these take at most 30 MB as objects.
+"""
 MAX_DEPTH = 200
-"""Maximum nesting of arrays and objects: the limit of the parser that the SDK's types use."""
+"""Maximum nesting of arrays and objects. The JSON parser of the MCP SDK has the same limit."""
 CHUNK_BYTES = 256 * 1024
-"""Number of bytes scanned before other threads may run."""
+"""Number of bytes of a string that one regular-expression match may scan, after which other threads can run."""
 
 _MARK = re.compile(rb'["\[\]{},]')
 _TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
@@ -92,19 +98,25 @@ _IDENTITY = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """The reason why a line is not parsed. `identity` is the id of its request as JSON, if it came early enough."""
+    """The reason why a line is not parsed. `identity` is the id of its request as JSON, if that was found in time."""
 
     error: str
     identity: bytes | None
 
 
 def may_be_heavy(line: bytes) -> bool:
-    """Return whether a line could have too many elements or be nested too deep. False is certain for the elements."""
+    """Return whether a line may exceed a limit.
+
+    If False, it certainly has no more than the maximum number of elements.
+    """
     return line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_ELEMENTS
 
 
 def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH) -> Excess | None:
-    """Return what a line of JSON exceeds, elements or depth, or None if it is within limits. Other text passes."""
+    """Return which limit a line of JSON exceeds, or None if it is within both limits.
+
+    Text that is not valid JSON may pass; the parser rejects it.
+    """
     elements = depth = position = marks = 0
     identity = None
     while mark := _MARK.search(line, position):
@@ -129,13 +141,13 @@ def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MA
 
 
 def end_of_text(line: bytes, position: int) -> int:
-    """Return the offset after the quote that ends the string, or the end of the line."""
+    """Return the offset after the closing quote of the string that starts at `position`, or the end of the line."""
     while position < len(line):
         last = position
         found = _TEXT.match(line, position, position + CHUNK_BYTES)
         position = found.end() if found else position
         if line[position : position + 1] == b'"':
             return position + 1
-        if position == last:  # a backslash, whose escaped character is beyond the chunk
+        if position == last:  # the chunk ended between a backslash and its character
             position += 2
     return len(line)

@@ -1,8 +1,7 @@
-"""ZMTP 3.0 without I/O: encodes and decodes the bytes of a connection between two ZeroMQ sockets.
+"""ZMTP 3.0 without I/O: the protocol of a connection between two ZeroMQ sockets.
 
-Message parts are delivered in chunks as they arrive. A message may have any number of parts of any size, and the caller
-decides how much of them to store. libzmq leaves the caller no such choice: it buffers a message until all of it has
-arrived, and can only limit the size of one part.
+Parts of messages are returned in chunks as they arrive, so the caller decides how much of them to store. libzmq offers
+no such choice: it buffers each message completely, and can only limit the size of one part.
 
 Source: ZeroMQ RFC 23, "ZeroMQ Message Transport Protocol" 3.0, with the mechanism NULL; RFC 37 for PING and PONG.
 """
@@ -19,15 +18,13 @@ if TYPE_CHECKING:
 SIGNATURE_BYTES: Final = 10
 GREETING_BYTES: Final = 64
 GREETING: Final = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
-"""The first bytes of each side: signature, version, mechanism, and the flag that this side is no server of the
-mechanism.
-"""
+"""The bytes that each side sends first: signature, version, mechanism, and a zero for the role of client."""
 
 SUBSCRIBE_ALL: Final = (b"\x01",)
-"""The message by which a SUB socket subscribes to everything."""
+"""The message with which a SUB socket subscribes to all topics."""
 
 MAX_COMMAND_BYTES: Final = 8 * 1024
-"""Commands are names and a few properties."""
+"""Maximum size of a command, which consists of a name and a few properties."""
 
 _MORE, _LONG, _COMMAND = 1, 2, 4
 _SHORT_HEAD: Final = 2
@@ -37,7 +34,7 @@ _MAJOR, _MECHANISM = 10, slice(12, 32)
 
 
 class ZmtpError(PeerError):
-    """The bytes are not unencrypted ZMTP 3; the bytes after them can no longer be framed."""
+    """Raised when received bytes are not unencrypted ZMTP 3. The following bytes cannot be decoded either."""
 
     def __init__(self, error: str) -> None:
         super().__init__(f"what came is no ZeroMQ that is spoken here: {error}")
@@ -45,17 +42,17 @@ class ZmtpError(PeerError):
 
 
 class Chunk(NamedTuple):
-    """A chunk of a message part."""
+    """A chunk of one part of a message."""
 
     data: bytes
     ends_part: bool
     ends_message: bool
     part_bytes: int
-    """Size of the whole part, known from its first chunk on."""
+    """Size of the complete part in bytes, known from its first chunk on."""
 
 
 def is_greeting(first_bytes: bytes) -> bool:
-    """Return whether a connection that starts with these bytes, `SIGNATURE_BYTES` or more, speaks ZMTP."""
+    """Return whether a connection that starts with these bytes speaks ZMTP. At least `SIGNATURE_BYTES` are needed."""
     return (
         len(first_bytes) >= SIGNATURE_BYTES
         and first_bytes[0] == GREETING[0]
@@ -64,7 +61,7 @@ def is_greeting(first_bytes: bytes) -> bool:
 
 
 def ready(socket_type: str, identity: str = "") -> bytes:
-    """Return the command that completes Codriver's side of the handshake."""
+    """Return the command that completes this side's handshake."""
     properties: Mapping[bytes, bytes] = {b"Socket-Type": socket_type.encode(), b"Identity": identity.encode()}
     body = b"\x05READY" + b"".join(
         bytes((len(name),)) + name + len(value).to_bytes(4, "big") + value for name, value in properties.items()
@@ -73,7 +70,7 @@ def ready(socket_type: str, identity: str = "") -> bytes:
 
 
 def encode(parts: Sequence[bytes]) -> bytes:
-    """Encode the parts of a message as frames."""
+    """Encode a message of one or more parts as frames."""
     *before, last = parts
     return b"".join([*(_frame(part, _MORE) for part in before), _frame(last, 0)])
 
@@ -85,33 +82,32 @@ def _frame(body: bytes, flags: int) -> bytes:
 
 
 class Decoder:
-    """Reads the bytes of one connection, from its greeting on.
+    """An incremental decoder for one connection, starting at the peer's greeting.
 
-    The decoder holds at most a greeting, a command or the head of a frame.
+    It buffers at most a greeting, a command or the header of a frame.
     """
 
     def __init__(self) -> None:
         self._rest = b""
         self._is_greeted = False
         self._part_bytes = self._missing = 0
-        """Size of the current part. The next attribute counts the bytes that are still missing."""
+        """Size of the current part in bytes. `_missing` is how much of it has not arrived yet."""
         self._is_last = False
-        """Whether that part is the last one of its message."""
+        """Whether the current part is the last one of its message."""
         self.is_ready = False
-        """Whether the other side has ended its handshake."""
+        """Whether the peer has completed its handshake."""
         self.answers: list[bytes] = []
-        """Bytes to send in answer to PING. The caller removes them."""
+        """Answers to PING commands, which the caller sends and removes."""
 
     @property
     def missing_bytes(self) -> int:
-        """Return the number of missing bytes of a partial part. That many bytes cost only their copy."""
+        """Return how many bytes of the current part are still missing. Feeding no more than these only copies them."""
         return self._missing
 
     def feed(self, data: bytes) -> list[Chunk]:
-        """Return the chunks of parts in `data`, in order.
+        """Return the chunks of message parts in `data`, in order.
 
-        Raises:
-            ZmtpError: the bytes are not ZMTP. The decoder cannot be used afterwards.
+        Raises: ZmtpError: the bytes are not ZMTP. The decoder cannot be used afterwards.
         """
         chunks: list[Chunk] = []
         if self._rest:
@@ -136,7 +132,7 @@ class Decoder:
         return chunks
 
     def _read_greeting(self, greeting: bytes) -> bool:
-        """Check the other side's greeting; whether all of it is there."""
+        """Check the part of the peer's greeting that has arrived. Return whether it is complete."""
         if len(greeting) >= SIGNATURE_BYTES and not is_greeting(greeting):
             raise ZmtpError("it does not begin as ZeroMQ does")
         if len(greeting) > _MAJOR and greeting[_MAJOR] < GREETING[_MAJOR]:
@@ -150,7 +146,7 @@ class Decoder:
         return True
 
     def _begin_frame(self, data: bytes, at: int, chunks: list[Chunk]) -> int:
-        """Read a frame's header, or a whole command, and return the offset after it, or -1 while bytes are missing."""
+        """Decode a frame's header or a complete command, and return the offset after it, or -1 if bytes are missing."""
         flags = data[at]
         head = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
         start = at + head
