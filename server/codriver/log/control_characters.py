@@ -1,8 +1,8 @@
-r"""Makes control characters visible, so that untrusted text can be printed safely.
+r"""Escapes for control characters, so that untrusted text can be printed safely.
 
-A terminal obeys the characters sent to it: text can set the clipboard, the window's title or the cursor, hide itself,
-or change the direction of the text after it. This module replaces such characters by their escapes in source code,
-`\x1b` or `\u202e`.
+A terminal interprets the characters sent to it. Text can set the clipboard or the window's title, move the cursor, hide
+itself, or change the direction of the text after it. This module replaces such characters by source-code escapes such
+as `\x1b` or `\u202e`.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ OBEYED = re.compile(
     "\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0001\U000e0020-\U000e007f"
-    "\ud800-\udfff"  # halves of surrogate pairs, which no encoding can hold
+    "\ud800-\udfff"  # unpaired surrogates, which cannot be encoded
     "]"
 )
-"""Characters that are no text: the categories Cc, Cf, Cs, Zl and Zp, except the two joiners of Cf, which occur in words
-and emoji.
-Source: Unicode 16, UnicodeData.txt."""
+"""Characters to escape: the categories Cc, Cf, Cs, Zl and Zp, except tab and line feed.
+
+The two joiners of Cf are also excepted because they occur in words and emoji. Source: Unicode 16, UnicodeData.txt.
+"""
 BREAKS = str.maketrans({"\n": r"\n", "\t": r"\t"})
 
 
 def visible(text: str) -> str:
-    """Return the text with its lines and tabs unchanged, and every other control character spelt out."""
+    """Escape all control characters except line feeds and tabs. CRLF line endings become line feeds."""
     return OBEYED.sub(_spelt, text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, with line ends escaped: for names, which must not look like separate lines."""
+    """Escape all control characters and line endings, so that a name cannot look like several lines."""
     return OBEYED.sub(_spelt, text).translate(BREAKS)
 
 
 def json_text(value: object, *, indent: int | None = None) -> str:
-    """Return the value as readable JSON. Control characters become JSON's own escapes, harmless to a terminal."""
+    """Encode a value as readable JSON, with control characters in JSON escapes so that a terminal ignores them."""
     return OBEYED.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
 
 

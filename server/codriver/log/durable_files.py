@@ -1,7 +1,7 @@
-"""The files of a history: read in chunks, never through a link, and whole even if the process or the machine stops.
+"""Files that are read in chunks, never through links, and replaced atomically, and reports of disk errors.
 
-Everything in this module blocks, and raises `OSError` if the disk refuses, or if a path is anything but a regular file
-of this user. A store whose files cannot be written is reported when that begins and when it ends, not at each attempt.
+All functions block, and raise `OSError` if the disk fails or a path is not a regular file of this user. Errors in
+writing a store are reported when they begin and when they end, not for each attempt.
 """
 
 from __future__ import annotations
@@ -22,20 +22,18 @@ if TYPE_CHECKING:
 
 
 def read(path: Path, most_bytes: int) -> Iterator[bytes]:
-    """Yield the file, in chunks; nothing for a missing file.
+    """Yield the content of a file in chunks, or nothing if it does not exist.
 
-    Raises:
-        UnsafeFileError: the file is no regular file of this user alone, or has more bytes.
+    Raises: UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
     """
     with contextlib.suppress(FileNotFoundError):
         yield from files.read_chunks(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
 
 
 def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
-    """Return the first and the last bytes of a file, and its size; None for a missing file.
+    """Return the first `head` and the last `tail` bytes of a file and its size, or None if it does not exist.
 
-    Raises:
-        UnsafeFileError: the file is no regular file of this user alone, or has more bytes.
+    Raises: UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
     """
     rules = Rules(Links.NEVER, most_bytes, is_granting=True)
     with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as position:
@@ -60,7 +58,7 @@ def _read_whole(descriptor: int, count: int) -> bytes:
 
 
 def last_byte(path: Path, size: int) -> bytes:
-    """Return the last byte of a file of this size."""
+    """Return the last byte of a file whose size is known."""
     with files.locate(path, Links.NEVER, root=path.parent) as position:
         descriptor = position.open(Rules(Links.NEVER, size))
         try:
@@ -71,19 +69,19 @@ def last_byte(path: Path, size: int) -> bytes:
 
 
 def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = True) -> None:
-    """Replace a file, as a whole or not at all, and wait until a durable one is on disk."""
+    """Replace a file atomically. If `is_durable`, wait until the content is on the disk."""
     files.replace(path, content, links=Links.NEVER, root=path.parent, is_durable=is_durable)
 
 
 def sweep(path: Path) -> None:
-    """Remove the rests that a crash left of replacements for this file, or for files with longer names next to it."""
+    """Remove temporary files that a crash left next to this file."""
     for leftover in path.parent.glob(f".{path.name}*.tmp"):
         with contextlib.suppress(OSError):
             files.remove(leftover)
 
 
 def set_aside(path: Path) -> Path:
-    """Rename a file to a name with the date; the new path."""
+    """Rename an unreadable file by appending the date, and return the new path."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
     number = 0
     while True:
@@ -97,27 +95,27 @@ def set_aside(path: Path) -> Path:
 logger = logging.getLogger(__name__)
 
 FULL = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
+"""Error numbers of a full disk and of an exceeded quota."""
 
 
 class DiskErrorReporter:
-    """Reports errors in writing the files of one store.
+    """Reports when writing a store starts to fail and when it works again.
 
-    `name` describes the store, `directory` is where its files are, and `consequence` says where its content goes while
-    the files cannot be written.
+    `name` describes the store, `directory` is its location, and `consequence` describes what happens to the data in the
+    meantime.
     """
 
     def __init__(self, name: str, directory: Path | None, consequence: str) -> None:
         self.why: str | None = None
-        """The reason why nothing can be written now; None while writing works."""
+        """The current error, or None while writing works."""
         self.report: Callable[[str | None], None] | None = None
-        """The function that receives a message when errors begin, and None when they end, in the thread that noticed.
-        """
+        """Receives a message when errors begin and None when they end, in the thread that noticed."""
         self._name = name
         self._directory = directory
         self._consequence = consequence
 
     def met(self, error: OSError) -> None:
-        """Note that writing failed."""
+        """Report an error, unless one has been reported already."""
         is_new, self.why = self.why is None, error.strerror or str(error)
         if is_new:
             fix = "make room on its disk" if error.errno in FULL else "make that a place that you can write"
@@ -127,7 +125,7 @@ class DiskErrorReporter:
             )
 
     def over(self) -> None:
-        """Note that writing worked."""
+        """Report that writing works again, if an error was reported."""
         if self.why is not None:
             self.why = None
             self._notify(None)

@@ -1,4 +1,4 @@
-"""The line of error output that names the error."""
+"""Extraction of the line that names the error from error output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ WRONG: Final = re.compile(r"(?i)error|exception|traceback|interrupt")
 
 
 def error_line(text: str) -> str:
-    """Return the line of error output that names the error; blank if there is none."""
+    """Return the line that names the error: the last line of a traceback, or else the first two lines.
+
+    Returns an empty string for text without any sign of an error.
+    """
     text = text.strip()
     if not WRONG.search(text):
         return ""

@@ -1,6 +1,6 @@
-"""The facts that a log entry reports, for entries of the server's own: a `kind`, and `data` as a JSON object.
+"""The structured data of log entries that the server writes about itself: a `kind`, and `data` as a JSON object.
 
-Readers of the log use these and never parse the entry's text, which is for people.
+Code that reads the log uses these and never parses the text, which is for people.
 """
 
 from __future__ import annotations
@@ -18,25 +18,28 @@ if TYPE_CHECKING:
 
 
 EDIT: Final = "edit"
-"""Files were changed: `files` has an object for each, with its `file`, and its `diff` where that is known."""
+"""The kind of an entry for changed files. `files` has an object for each, with `file` and, if known, `diff`."""
 UNDO: Final = "undo"
-"""An edit was taken back: `files` as for `EDIT`, and `job`, the id of the test run that is the reason, if any."""
+"""The kind of an entry for an edit that was undone, with `files` as for `EDIT`.
+
+If a test run is the reason, `job` is its id.
+"""
 TESTS: Final = "run-tests"
-"""A test run ended: see `TestFacts`."""
+"""The kind of an entry for a finished test run: see `TestFacts`."""
 MOST_FAILURES: Final = 50
+"""Maximum number of names in each list of an entry."""
 
 FILE_DIFF_CHARACTERS: Final = 20_000
 """Maximum length of the diff of one file."""
 DIFF_CHARACTERS: Final = 32_000
-"""Maximum length of all diffs of one entry, so that a large edit does not push other entries out of the log."""
+"""Maximum total length of the diffs in one entry, so that a large edit does not evict other entries."""
 
 
 def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str], str], job: str = "") -> str:
-    """Return the data of an edit from the changed files, as people name them, each with its unified diff.
+    """Return the data of an `EDIT` or `UNDO` entry from pairs of a file's displayed name and its unified diff.
 
-    `job`: the id of the test run for which it was taken back.
-
-    Secrets are removed before the text is encoded: in JSON they may be spelt otherwise.
+    `job` is the id of the test run because of which the edit was undone. Secrets are removed before the JSON is
+    encoded, because its escapes could hide them.
     """
     rows: list[dict[str, str]] = []
     left = DIFF_CHARACTERS
@@ -49,29 +52,29 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestFacts:
-    """The facts of a test run that has ended."""
+    """The data of a log entry for a finished test run."""
 
     __test__ = False
 
     job: str
     tests: str
-    """The command, or the selection in words."""
+    """The command line, or a description of the selection."""
     counts: Mapping[str, int]
     failures: Sequence[str] = ()
     """The names of the failed tests."""
     passed_again: Sequence[str] = ()
-    """The names of tests that failed in an earlier run and passed in this one, as far as known."""
+    """The names of tests that passed in this run but failed in an earlier one, if known."""
     paths: Sequence[str] = ()
-    """The files, namespaces or tests that were selected; all if empty."""
+    """The files, namespaces or tests that were selected. Empty if all were."""
     is_partial: bool = False
-    """Whether only some tests of `paths` ran to their end."""
+    """Whether only some of the tests in `paths` were run to completion."""
     stopped: str | None = None
-    """The test during which the run was stopped, empty if unknown; None for a run that was not."""
+    """The test during which the run was stopped, or empty if unknown. None if it was not stopped."""
     purpose: str = ""
-    """Why it ran, if it says nothing about the files as they are."""
+    """Why the tests were run, if the result says nothing about the current files."""
 
     def to_data(self) -> str:
-        """Return the data of the log entry. Counts of zero are left out, and so are names beyond `MOST_FAILURES`."""
+        """Encode the data, leaving out counts of zero and names beyond `MOST_FAILURES`."""
         known = {name: count for name, count in self.counts.items() if count or name in ("passed", "failed")}
         facts: dict[str, object] = {"job": self.job, "tests": self.tests, **known}
         lists = {"failures": self.failures, "passedAgain": self.passed_again, "paths": self.paths}
@@ -86,11 +89,11 @@ class TestFacts:
 
 
 def facts_of(entry: Entry) -> Mapping[str, Any]:
-    """Return the facts of an entry; empty for an entry without any."""
+    """Decode the data of an entry. Returns an empty mapping if there is none or it is damaged."""
     if entry.data is None:
         return {}
     try:
         facts = json.loads(entry.data)
-    except ValueError:  # redaction can cut into the JSON
+    except ValueError:  # redaction may have damaged the JSON
         return {}
     return facts if isinstance(facts, dict) else {}

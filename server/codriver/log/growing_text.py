@@ -1,4 +1,4 @@
-"""Strings that grow, of any length: the newest part in memory, the part before it in files, and the oldest dropped."""
+"""Strings of any length that grow at their end: the newest part in memory, older parts in files, the oldest dropped."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PART_CHARACTERS = 256 * 2**10
-"""The length at which a string in memory goes to the disk.
+"""Number of unwritten characters in memory at which they are written to the disk.
 
-Smaller parts cost more time: a MiB takes 0.2 ms like this, 0.9 ms in parts of 64 KiB. Larger parts cost memory for
-every evaluation with a shorter text.
+A MiB takes 0.2 ms this way, but 0.9 ms in parts of 64 KiB. Larger parts would cost memory for every evaluation with a
+shorter output.
 """
 WRITTEN_CHARACTERS = 4 * 2**20
-"""Maximum number of characters written at a time.
+"""Maximum number of characters written at once.
 
-While other threads compute, each use of the disk waits some 5 ms for its turn: parts of 256 KiB would allow 20 MiB a
-second, and a program prints twenty times as fast.
+While other threads compute, each disk access waits about 5 ms for the interpreter. Parts of 256 KiB would then allow
+only 20 MiB per second, and a program can print twenty times as fast.
 """
 TAIL_CHARACTERS = 64 * 2**10
-"""The end of a string on disk that stays in memory too: answers usually show the end of output, a few KB."""
+"""Number of characters at the end of the part on disk that also stay in memory, which most answers need."""
 
 
-# Whole blocks are read: this many characters take 0.05 ms, and an index of them 100 bytes.
+# Size of the blocks that are read from a file. Reading one takes 0.05 ms, and its index entry 100 bytes.
 BLOCK_CHARACTERS = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk of a string: its position, the length of the whole, and of the dropped part, in characters."""
+    """A chunk of a string, with its position and the lengths of the string and of its dropped part, in characters."""
 
     text: str
     start: int
@@ -48,7 +48,7 @@ NOTHING = Chunk("", 0, 0, 0)
 
 
 def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
-    """Yield the characters of these strings, each from a place to before another, in blocks for a file."""
+    """Yield the characters of the spans, each a string with a start and an end, in blocks of `BLOCK_CHARACTERS`."""
     found: list[str] = []
     capacity = BLOCK_CHARACTERS
     for string, start, end in spans:
@@ -65,10 +65,10 @@ def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
 
 
 class Text:
-    """A string that grows at its end. Positions count from its beginning, even after that beginning is dropped.
+    """A string that grows at its end. Positions count from its beginning, even if that has been dropped.
 
-    If the text cannot go to the disk, at most `store.max_stored` characters are stored, or one whole chunk. The oldest
-    is dropped. Everything but `move` and `drop_file` may be called from any thread.
+    While it cannot be written to the disk, at most `store.max_stored` characters or one chunk are retained, and older
+    ones are dropped. All methods except `move` and `drop_file` may be called from any thread.
     """
 
     __slots__ = (
@@ -90,33 +90,34 @@ class Text:
     )  # fmt: skip
 
     def __init__(self, store: Store, name: str, age: int) -> None:
-        """`name`: for the files, and a part of a file's name.
+        """Create an empty string.
 
-        `age`: strings of a lower age lose their files earlier.
+        `name` becomes part of the names of its files. When the disk space is used up, strings with a lower `age` lose
+        their files first.
         """
         self.age = age
         self.total = 0
-        """The length in characters, with the dropped part."""
+        """Number of characters added so far, including those that were dropped."""
         self._store = store
         self._name = name
-        # In order: the part in files, whose end `_tail` repeats, then the unwritten part, in chunks.
+        # The string consists of the part in files, whose end is repeated in `_tail`, and the unwritten chunks.
         self._files: list[SpillFile] = []
         self._sizes: list[int] = []
         self._written = 0
         self._tail = ""
         self._chunks: list[str] = []
         self._offset = 0
-        """How many characters of the first chunk are written."""
+        """Number of characters of the first chunk that have been written already."""
         self._unwritten = 0
         self._moving = 0
         self._is_moving = False
         self._try_at = 0
-        """The length from which on writing is tried again, after a failure."""
+        """The length at which writing is attempted again after a failure."""
         self._is_forgotten = False
 
     @property
     def dropped(self) -> int:
-        """Return the number of oldest characters that were dropped."""
+        """Return how many characters at the beginning were dropped."""
         if not self._written:
             return 0
         with self._store.lock:
@@ -124,11 +125,11 @@ class Text:
 
     @property
     def is_in_memory(self) -> bool:
-        """Return whether the whole text can be read without the disk."""
+        """Return whether the whole string can be read without disk access."""
         return not self._files
 
     def add(self, text: str) -> None:
-        """Add a chunk at the end. Never waits for the disk."""
+        """Append a chunk. Never waits for the disk."""
         store, size = self._store, len(text)
         if not size:
             return
@@ -153,7 +154,10 @@ class Text:
                 store.submit(self.move)
 
     def read(self, start: int, end: int) -> Chunk:
-        """Return the stored characters from `start` to before `end`. A position far from the end needs the disk."""
+        """Return the retained characters from `start` up to `end`, exclusive.
+
+        Parts that are not in memory are read from disk.
+        """
         while True:
             with self._store.lock:
                 if not self._written and start <= 0 and end >= self.total:
@@ -177,19 +181,19 @@ class Text:
             return Chunk("".join(found), begin, total, dropped)
 
     def last(self, count: int) -> Chunk:
-        """Return the last `count` characters, or as many as are stored."""
+        """Return the last `count` characters, or fewer if not as many are retained."""
         total = self.total
         return self.read(max(0, total - count), total) if total else NOTHING
 
     def all(self) -> str:
-        """Return the whole stored text as one string; only for strings that are known to be short."""
+        """Return all retained characters as one string. Only use it for strings that are known to be short."""
         with self._store.lock:
             if not self._written:
                 return "".join(self._chunks)
         return self.read(0, self.total).text
 
     def chunks(self) -> Iterator[str]:
-        """Yield the whole text, as far as held now, in chunks of bounded length."""
+        """Yield all characters that are currently retained, in chunks of limited length."""
         position, total = 0, self.total
         while position < total:
             chunk = self.read(position, min(total, max(position, self.dropped) + PART_CHARACTERS))
@@ -199,7 +203,7 @@ class Text:
             position = chunk.start + len(chunk.text)
 
     def forget(self) -> None:
-        """Drop the text, in memory and on disk, and accept no more."""
+        """Drop the content in memory and on disk, and ignore any further text."""
         with self._store.lock:
             self._is_forgotten = True
             self._drop_files()
@@ -209,17 +213,14 @@ class Text:
             self._tail = ""
             self._chunks.clear()
 
-    # Called with the lock held
+    # The following methods are called with the lock held.
 
     def _first_position(self) -> int:
         near = self._written - len(self._tail)
         return min(self._files[0].start, near) if self._files else near
 
     def _spans(self, skipped: int, most: int) -> list[tuple[str, int, int]]:
-        """Return the chunks of characters that are not written, each from a place to another.
-
-        The first `skipped` are left out, then come at most `most`.
-        """
+        """Return the unwritten characters as spans of chunks, without the first `skipped` and at most `most`."""
         found: list[tuple[str, int, int]] = []
         start = self._offset + skipped
         for chunk in self._chunks:
@@ -233,7 +234,7 @@ class Text:
         return found
 
     def _mark_written(self, count: int) -> None:
-        """Count so many characters as written."""
+        """Record that the next `count` characters have been written, and release their memory."""
         self._written += count
         self._unwritten -= count
         self._store.stored -= count
@@ -247,7 +248,7 @@ class Text:
         del self._chunks[:used]
 
     def _drop_excess(self) -> None:
-        """Drop the oldest chunks in memory while there are too many, and with them all text before them."""
+        """Drop the oldest chunks in memory, and everything in files, while too much is unwritten."""
         while len(self._chunks) > 1 and self._store.is_behind(self._unwritten, is_moving=self._is_moving):
             self._drop_files()
             self._retain_tail("")
@@ -258,7 +259,7 @@ class Text:
         self._tail = tail
 
     def drop_file(self) -> SpillFile:
-        """Drop the text in the oldest file, and return the file to be removed. The caller holds the store's lock."""
+        """Drop the content of the oldest file, and return the file for removal. The caller holds the store's lock."""
         self._store.dropped(self._sizes.pop(0))
         if len(self._files) == 1:
             self._store.emptied(self)
@@ -269,21 +270,21 @@ class Text:
             self._store.submit(self.drop_file().remove)
 
     def _lose(self, file: SpillFile, error: OSError) -> None:
-        """Count the text in an unreadable file, and all text before it, as dropped. Takes the lock itself."""
+        """Treat the content of an unreadable file and everything before it as dropped. Acquires the lock."""
         with self._store.lock:
-            if file in self._files:  # else the file was dropped in the meantime
+            if file in self._files:  # otherwise it was dropped in the meantime
                 logger.warning("a part of a long text is lost: %s", error)
                 while file in self._files:
                     self._store.submit(self.drop_file().remove)
 
-    # In the thread for the disk
+    # The following methods run in the thread for the disk.
 
     def move(self) -> None:
-        """Write the text that only memory holds, until little of it is left. Called by the store, in its thread."""
+        """Write unwritten text to files until little is left. Called by the store in its thread."""
         while (part := self._next_part()) is not None:
             spans, start, file = part
             self._store.use(file)
-            parts = list(blocks(spans))  # copied without the lock, for which the event loop may be waiting
+            parts = list(blocks(spans))  # copied without the lock, which the event loop may be waiting for
             try:
                 size = file.append(parts)
             except OSError as error:
@@ -295,19 +296,19 @@ class Text:
             self._store.trim()
 
     def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
-        """Return the next part to write, its place, and the file for it; None when there is no such part."""
+        """Return the next spans to write, their position and their file, or None if too little is unwritten."""
         with self._store.lock:
             if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.spills:
                 self._end_moving()
                 return None
             last = self._files[-1] if self._files else None
             file = self._store.file_for(last, self._name, self._written)
-            # A file is dropped as a whole: a large one would take too much of the text with it.
+            # Files are only dropped as a whole, so they should not be too large.
             most = min(WRITTEN_CHARACTERS, max(PART_CHARACTERS, self._store.max_file_bytes))
             return self._spans(0, most), self._written, file
 
     def _moved(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
-        """Note that a part is in a file now, which may be unwanted by now, or push out another."""
+        """Record that a part has been written, and remove files that are not needed any more."""
         gone: list[SpillFile] = []
         store, length = self._store, sum(map(len, parts))
         end = "".join(parts[-2:])[-TAIL_CHARACTERS:]
@@ -332,14 +333,14 @@ class Text:
             useless.remove()
 
     def _stay(self, error: OSError) -> None:
-        """Keep in memory the part that could not be written; the next try comes when there is more text."""
+        """Record that writing failed. It is attempted again when more text has been added."""
         with self._store.lock:
             self._try_at = self.total + PART_CHARACTERS
             self._store.failed(error)
             self._end_moving()
 
     def _end_moving(self) -> None:
-        if self._offset:  # the rest of a chunk would hold the whole chunk
+        if self._offset:  # release the written part of the chunk
             self._chunks[0] = self._chunks[0][self._offset :]
             self._offset = 0
         self._is_moving = False
@@ -350,7 +351,10 @@ class Text:
 
 
 class Stream(Text):
-    """A string without secrets. A possible beginning of a secret is withheld until more text arrives, or the end."""
+    """A string from which secrets are removed.
+
+    Text that might be the start of a secret is withheld until it is clear.
+    """
 
     __slots__ = ("_redactor", "_within")
 
@@ -358,10 +362,10 @@ class Stream(Text):
         super().__init__(store, name, age)
         self._redactor = redactor
         self._within: StreamRedactor | None = None
-        """The redactor of this stream, from its first text on: most evaluations print nothing."""
+        """The redactor of this stream, created with its first text because most evaluations print nothing."""
 
     def append(self, text: str) -> str:
-        """Add `text` at the end, and return the part of it, and of withheld text, that may be displayed."""
+        """Append text, and return what may be displayed of it and of previously withheld text."""
         if self._within is None:
             self._within = self._redactor.stream()
         seen = self._within.feed(text)
@@ -369,7 +373,7 @@ class Stream(Text):
         return seen
 
     def end(self) -> str:
-        """Add the withheld text, and return it: no more text can make it a secret."""
+        """Append and return the withheld text, because no more text follows that could make it a secret."""
         if self._within is None:
             return ""
         rest = self._within.flush()

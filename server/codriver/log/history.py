@@ -1,13 +1,11 @@
-"""The history: the code evaluated in this workspace, across all runs of its servers.
+"""The history: all code evaluated in a workspace, across the runs of its servers.
 
-The history is stored in a file of lines, each a transit value, to which new entries are appended. When the file is
-twice as long as its newest entries need, it is replaced by a compacted one. A small file next to it stores the line up
-to which the log may count, ahead of the lines given so far.
+It is a file to which entries are appended as lines of transit. When the file has become twice as long as its retained
+entries need, it is compacted. A small file next to it stores a line number that is higher than any the log has used.
 
-An evaluation whose answer does not say `recorded: false` survives `kill -9`, because its entry was written before the
-answer was sent. A power failure costs what was not synced yet: the last `FLUSH_EVERY_S` and the time that the disk
-needs. No line number is ever reused. The stored entities are limited in number and in bytes, in memory, on disk, and
-while a larger file is read.
+An entry is written before the answer to its evaluation is sent, so it survives `kill -9` unless the answer has
+`recorded: false`. A power failure can lose the last `FLUSH_EVERY_S` and whatever the disk had not written. Line numbers
+are never reused. The number and size of entries are limited in memory, on disk, and while an oversized file is read.
 """
 
 from __future__ import annotations
@@ -47,25 +45,27 @@ __all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "read_his
 logger = logging.getLogger(__name__)
 
 MAX_ENTITIES = 10_000
+"""Maximum number of entries in the history."""
 MAX_BYTES = 16 * 2**20
+"""Maximum total size of the entries in memory."""
 FLUSH_EVERY_S = 0.2
-"""The rest between two syncs of the file."""
+"""Pause between two syncs of the file to the disk."""
 RECORDED_WITHIN_S = 0.1
-"""The longest wait of an answer for the disk."""
+"""Maximum time that an answer waits until its entry is written."""
 PREPARED_WITHIN_S = 5.0
-"""The longest wait of a first answer for the library that writes lines."""
+"""Maximum time that the first answer waits for the import of the transit library."""
 LINE_BYTES = 200
-"""The bytes of a line next to its entity's strings, at most in nearly all."""
+"""Upper estimate of the size of a line without the strings of its entry."""
 SMALL_BYTES = 64 * 2**10
-"""The bytes by which a file may always be longer than needed."""
+"""Number of bytes by which the file may exceed the needed size without being compacted."""
 EVALUATED_CODE = "evaluatedCode"
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Entries restored at the start, and the line to continue with.
+    """The entries of earlier runs and the next line number.
 
-    `report` names the faults of the files in words, None for none.
+    `report` describes errors in the files, or is None.
     """
 
     entities: tuple[Entry, ...]
@@ -74,11 +74,11 @@ class Loaded:
 
 
 class History:
-    """The history of one workspace, for the lifetime of one server, which holds the workspace's lock.
+    """The history of one workspace, for the lifetime of a server that holds the workspace's lock.
 
-    `start` comes first, and `read` reads the entries in a thread. A reader of the entries waits for that. `add` and
-    `saw_line` may come from any thread and never wait for the disk. While `run` runs, one thread writes their entries
-    as they come, and another puts what was written on disk. `close` ends the history.
+    Call `start` first, and then `read` in a thread to load the entries, which readers wait for. `add` and `saw_line`
+    may be called from any thread and never wait for the disk. While `run` is active, one thread writes entries as they
+    are added, and another syncs the file. `close` ends it.
     """
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
@@ -91,34 +91,34 @@ class History:
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
         self._pending: list[Entry] = []
-        """The entries that are not written yet."""
+        """Entries that have not been written yet."""
         self._unrecorded: dict[str, float] = {}
-        """The evaluations whose code is not written yet, with their lines; infinite for one that never will be."""
+        """The lines of evaluations whose code has not been written yet. Infinite if it never will be."""
         lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
         self._disk_errors = DiskErrorReporter("the history", path, lost)
         self._is_refused = False
-        """Whether the disk refused what was written last."""
+        """Whether the last write failed."""
         self._is_writable = False
         self._is_closed = False
         self._is_prepared = threading.Event()
-        """Set once lines can be written without the import of a library."""
+        """Set when the transit library has been imported, so that lines can be written quickly."""
         self._is_read = threading.Event()
-        """Set once the entries of earlier runs are here, or were found to be unreadable."""
+        """Set when the entries of earlier runs have been loaded, or cannot be."""
         self._is_prepared.set()
         self._is_read.set()
         self._earlier_bytes = 0
-        """The length of the file at the start: what follows was appended by this run."""
+        """The size of the file at the start. The rest was appended by this run."""
         self._first_line = 1
-        """The first line that this run's log gives."""
+        """The first line number of this run."""
         self._writer: _Writer | None = None
-        """The thread that writes entries as they come, only while `run` runs."""
+        """The thread that writes entries, while `run` is active."""
         self._waiting: list[Callable[[], object]] = []
-        """Wakes the tasks that wait until entries are written."""
+        """Callbacks for the tasks that wait until entries are written."""
         self._sleeper: Callable[[], object] | None = None
-        """Wakes the task that waits for work; None while none waits."""
+        """Callback for the task that waits for something to write, if it is waiting."""
 
     def load(self) -> Loaded:
-        """Start, and read the entries. Blocks."""
+        """Start and load the entries. Blocks on the disk."""
         next_line, report = self.start()
         reports = [report, self.read()]
         with self._lock:
@@ -126,11 +126,10 @@ class History:
         return Loaded(entities, next_line, "; ".join(filter(None, reports)) or None)
 
     def start(self) -> tuple[int, str | None]:
-        """Check the file by its beginning and its end, and reserve lines for the log.
+        """Check the beginning and the end of the file, and reserve line numbers.
 
-        Returns the line to continue with, and a message for each error in the files. A file that holds no history is
-        set aside under a dated name. A file of a newer format stays untouched, and then nothing is written: this run's
-        history is only in memory.
+        Returns the next line number, and a description of errors in the files or None. A file that is not a history is
+        renamed. A file of a newer format is left unchanged, and this run's history is then only in memory.
         """
         errors: list[str] = []
         self._is_writable, last = True, 0
@@ -154,10 +153,10 @@ class History:
         return self._first_line, "; ".join(errors) or None
 
     def read(self) -> str | None:
-        """Read the entries of earlier runs, and return the faults of the file in words. Blocks.
+        """Load the entries of earlier runs. Return a description of errors in the file, or None. Blocks on the disk.
 
-        A file with broken lines is set aside under a dated name, and written again with what could be read. Of a file
-        with too many entities, only as many as may be held are in memory at any time, and on disk afterwards.
+        A file with broken lines is renamed and replaced by what could be read. If the file has too many entries, only
+        as many as the limits allow are in memory at any time, and remain on disk afterwards.
         """
         errors: list[str] = []
         try:
@@ -176,7 +175,7 @@ class History:
         try:
             reading = read_newest(self._path, self._max_entities, self._max_bytes, self._earlier_bytes)
             found = reading.newest.with_sizes()
-            # The line number of an entry from elsewhere may be one that this run gives.
+            # Ignore line numbers that this run will use, which a foreign file may contain.
             retained = [(entry, size) for entry, size in found if entry.line < self._first_line]
             is_whole = reading.newest.is_complete and not reading.is_torn
             if broken := reading.broken + len(found) - len(retained):
@@ -206,10 +205,10 @@ class History:
                 self._file.write_whole(self._written())
             except OSError as error:
                 logger.warning("the history's file could not be written again: %s", error)
-                self._file.size = 0  # the next entry tries again
+                self._file.size = 0  # rewritten with the next entry
 
     def _set_aside(self, reason: str, errors: list[str]) -> None:
-        """Rename the file, which has this reason, and continue without it."""
+        """Rename the file and continue without it. `reason` describes its error."""
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
@@ -218,19 +217,19 @@ class History:
             self._refuse(error, errors)
 
     def _refuse(self, error: OSError, errors: list[str]) -> None:
-        """Keep this run's history in memory only, as the file cannot be used."""
+        """Keep the history of this run in memory only, because the file cannot be used."""
         self._is_writable, self._file.size = False, 0
         why = f"the history {self._path} cannot be used ({error.strerror or error}); this run's is in memory only"
         errors.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
 
     def snapshot(self) -> Snapshot:
-        """Return the entities now, for a query: those of earlier runs, once they are read, and those of this run."""
+        """Return the current entries for a query. Waits until those of earlier runs are loaded."""
         self._is_read.wait()
         with self._lock:
             return self._stored.snapshot()
 
     def usage(self) -> dict[str, int]:
-        """Return the size of the history: entities, bytes in memory and on disk, and the limits."""
+        """Return the number of entries, their size in memory and on disk, and the limit, for `server_health`."""
         with self._lock:
             return {
                 "entities": len(self._stored),
@@ -240,10 +239,10 @@ class History:
             }
 
     def add(self, *entries: Entry) -> None:
-        """Add entries of the log, their lines ascending: evaluated code alone, in memory now, in the file soon.
+        """Add log entries in ascending order of their lines. Only those of category `evaluatedCode` are stored.
 
-        A string of more than 64 KiB retains its head and its tail. Entries beyond the limits are dropped, the oldest
-        first.
+        They are in memory at once and written soon afterwards. Strings of more than 64 KiB are truncated in the middle.
+        Beyond the limits, the oldest entries are dropped.
         """
         self.saw_line(entries[-1].line)
         for entry in entries:
@@ -261,22 +260,22 @@ class History:
                     del self._unrecorded[next(iter(self._unrecorded))]
             if self._is_writable:
                 self._pending.append(entry)
-                # While the disk lags, the entries waiting for it must not hold them either.
+                # If the disk is slow, evicted entries must not stay in memory by waiting for it.
                 if evicted and self._pending[0].line <= evicted[-1]:
                     self._give_up(evicted[-1])
         self._wake()
 
     def _insert(self, entry: Entry) -> Sequence[int]:
-        """Hold an entry, and return the lines of those that leave for it."""
+        """Store an entry, and return the lines of entries that were evicted."""
         return self._stored.insert(tuple(entry), size_of(entry))
 
     def _give_up(self, line: int) -> None:
-        """Drop the pending entries up to a line, which are never written."""
+        """Drop pending entries up to a line, so that they are never written."""
         self._unrecorded |= {e.evaluation: math.inf for e in self._pending if e.evaluation and e.line <= line}
         self._pending = [e for e in self._pending if e.line > line]
 
     def saw_line(self, line: int) -> None:
-        """Record a line that the log has given, so that no later run gives it again."""
+        """Record that the log has used a line number, so that no later run reuses it."""
         if self._line_numbers.note(line):
             self._wake()
             if self._line_numbers.is_used_up:
@@ -293,11 +292,11 @@ class History:
             wake()
 
     def is_recorded(self, evaluations: Collection[str]) -> bool:
-        """Return whether the code of these evaluations, as far as it was sent, is in the file."""
+        """Return whether the code of these evaluations has been written to the file."""
         return not self._unrecorded or self._unrecorded.keys().isdisjoint(evaluations)
 
     async def await_recorded(self, evaluations: Collection[str]) -> bool:
-        """Wait until `is_recorded`, for 100 ms of the disk at most; return whether it is."""
+        """Wait for at most `RECORDED_WITHIN_S` until the code of these evaluations is written. Return whether it is."""
         if not self._is_prepared.is_set():
             await anyio.to_thread.run_sync(self._is_prepared.wait, PREPARED_WITHIN_S)
         loop = asyncio.get_running_loop()
@@ -323,9 +322,9 @@ class History:
         return [self._unrecorded.get(evaluation, 0) for evaluation in evaluations]
 
     async def run(self, report: Callable[[str | None], None] | None = None) -> None:
-        """Write added entries as they come and make them durable, until cancelled; if the disk fails, try again.
+        """Write and sync entries until cancelled, and retry if the disk fails.
 
-        `report` gets a message when entries cannot be written, and None when they can be written again.
+        `report` receives a message when entries cannot be written, and None when they can be written again.
         """
         self._disk_errors.report = report
         self._writer = _Writer(self._write)
@@ -341,9 +340,9 @@ class History:
             self._writer = None
 
     async def _await_work(self) -> None:
-        """Return when there is something to put on disk."""
+        """Wait until there is something to sync to the disk."""
         woken, loop = asyncio.Event(), asyncio.get_running_loop()
-        # Made before the check for work, so that no work between the two is overlooked.
+        # Set before the check, so that work that arrives in between is noticed.
         self._sleeper = partial(loop.call_soon_threadsafe, woken.set)
         try:
             if not (self._pending or self._file.has_unsynced or self._line_numbers.is_low):
@@ -352,7 +351,7 @@ class History:
             self._sleeper = None
 
     def _write(self) -> None:
-        """Write what is pending. Errors are noted, and the next `flush` tries again."""
+        """Write pending entries. Errors are reported, and the next `flush` tries again."""
         if self._line_numbers.needs_extension or self._line_numbers.is_stalled:
             self._line_numbers.extend()
         try:
@@ -370,9 +369,9 @@ class History:
             wake()
 
     def _write_pending(self) -> None:
-        """Append the pending entries to the file: a killed process does not lose them from then on."""
+        """Append the pending entries to the file, so that they survive if the process is killed."""
         with self._file.writing:
-            pending = self._pending.copy()  # in one step, as all operations of lists
+            pending = self._pending.copy()  # atomic, like all methods of lists
             if not pending:
                 return
             try:
@@ -389,10 +388,9 @@ class History:
                         del self._unrecorded[entry.evaluation]
 
     def flush(self) -> None:
-        """Write all entries that are not in the file yet, and put the file on disk. Blocks.
+        """Write all pending entries and sync the file to the disk. Blocks.
 
-        Raises:
-            OSError: the entries cannot be written; nothing is lost, and the next flush tries again.
+        Raises: OSError: the entries cannot be written. They stay pending for the next flush.
         """
         with self._syncing:
             try:
@@ -416,7 +414,7 @@ class History:
             logger.warning("the history's file could not be compacted: %s", error)
 
     def _is_too_long(self) -> bool:
-        """Return whether the file is twice as long as its entities need."""
+        """Return whether the file has more than twice the size that its entries need."""
         if not self._is_read.is_set():
             return False
         with self._lock:
@@ -424,19 +422,19 @@ class History:
         return self._file.size > 2 * needed + SMALL_BYTES
 
     def _entries(self) -> list[Entry]:
-        """Return all entries held."""
+        """Return all stored entries."""
         self._is_read.wait()
         with self._lock:
             return list(map(Entry.from_record, self._stored.records))
 
     def _written(self) -> list[Entry]:
-        """Return the entries held that are in the file, while `self._file.writing` is held."""
+        """Return the stored entries that are in the file. The caller holds `self._file.writing`."""
         with self._lock:
             records, pending = self._stored.records, {entry.line for entry in self._pending}
         return [entry for entry in map(Entry.from_record, records) if entry.line not in pending]
 
     def close(self) -> None:
-        """Write everything, and the exact line to continue with. Blocks; a second call is harmless."""
+        """Write everything including the exact next line number. Blocks. Further calls do nothing."""
         if self._is_closed:
             return
         try:
@@ -444,7 +442,7 @@ class History:
         except OSError as error:
             logger.warning("the history could not be written at the end: %s", error)
         self._is_closed = True
-        self._is_read.set()  # no one has to wait any longer
+        self._is_read.set()  # release any waiting readers
         self._file.close()
         self._line_numbers.close()
 
@@ -455,14 +453,14 @@ def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], object]) 
 
 
 class _Writer:
-    """A thread that calls `write` after each `wake`, until its end.
+    """A thread that calls `write` after each `wake` until it is ended.
 
-    A thread of its own, as it must not wait behind a sync: a lock wakes it within some microseconds.
+    It is separate so that it never waits for a sync. The lock wakes it within microseconds.
     """
 
     def __init__(self, write: Callable[[], None]) -> None:
         self._write = write
-        self._has_work = threading.Lock()  # held while there is none
+        self._has_work = threading.Lock()  # locked while there is no work
         self._has_work.acquire()
         self._guard = threading.Lock()
         self._is_awake = False
@@ -471,19 +469,19 @@ class _Writer:
         threading.Thread(target=self._run, name="history", daemon=True).start()
 
     def wake(self) -> None:
-        """Write everything that was added so far."""
+        """Have the thread call `write` for everything added so far."""
         with self._guard:
             if not self._is_awake:
                 self._is_awake = True
                 self._has_work.release()
 
     def end(self) -> None:
-        """Let the thread finish its current work and end. No one waits for that, because the disk may block."""
+        """Make the thread exit after its current work. Does not wait for it, as the disk may block."""
         self._is_finished = True
         self.wake()
 
     def patience_s(self) -> float:
-        """Return how long to wait at most for the present work."""
+        """Return how long to wait for the current write at most."""
         since = self._busy_since
         return RECORDED_WITHIN_S if since is None else since + RECORDED_WITHIN_S - monotonic()
 
@@ -503,22 +501,19 @@ class _Writer:
 
 
 def forget_history(path: Path) -> None:
-    """Remove the entities on disk while no server uses them. Harmless if there are none.
+    """Delete the history's file, which no server may be using. Does nothing if it does not exist.
 
-    Raises:
-        OSError: the entities cannot be removed.
+    Raises: OSError: the file cannot be removed.
     """
     with contextlib.suppress(FileNotFoundError):
         files.remove(path)
 
 
 def read_history(path: Path) -> tuple[Entry, ...]:
-    """Return the entities on disk while no server uses them. Blocks; changes nothing.
+    """Read the entries of a history that no server uses, without changing anything. Blocks.
 
-    Raises:
-        UnreadableError: the file holds no history.
-        NewerFormatError: a newer version wrote it.
-        OSError: the file cannot be read.
+    Raises: UnreadableError: the file is not a history. NewerFormatError: it was written by a newer version. OSError: it
+    cannot be read.
     """
     if not os.path.lexists(path):
         return ()

@@ -1,7 +1,7 @@
-"""The file of a history: one thread appends lines, and another syncs and compacts them.
+"""The file of a history, to which one thread appends lines while another syncs and compacts it.
 
-A line survives the process once `append` returns, and the machine from the next `sync` on. The two threads wait for
-each other only while a compacted file replaces the old one.
+A line survives a crash of the process once `append` returns, and a crash of the machine after the next `sync`. The
+threads only wait for each other while a compacted file replaces the old one.
 """
 
 from __future__ import annotations
@@ -36,36 +36,37 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
 
 MAX_READ_BYTES = 256 * 2**20
-"""The longest file that is read at all, in some 5 s; or four times the most bytes held, if more."""
+"""Maximum size of a file that is read, which takes about 5 s. Larger if the history's limit requires it."""
 HEAD_BYTES = 4096
+"""Number of bytes read to check the header."""
 TAIL_BYTES = 2**20
-"""The end of the file in which a start searches for the last line. If it has none, a longer end is read."""
+"""Number of bytes at the end in which the last line is searched first. If there is none, more are read."""
 
 
 class HistoryFile:
-    """The file of one history, for the life of one server.
+    """The file of one history, for the lifetime of a server.
 
-    `most_bytes`: the size beyond which nothing is appended, as the file could not be read any more. Everything blocks,
-    and raises `OSError` if the disk refuses.
+    Nothing is appended beyond `most_bytes`, because the file could not be read again. All methods block, and raise
+    `OSError` if the disk fails.
     """
 
     def __init__(self, path: Path, most_bytes: int) -> None:
         self.size = 0
-        """The length of the file that the next lines are appended to; 0 for a file to be written as a whole."""
+        """Size of the file that lines are appended to, or 0 if the file has to be written from scratch."""
         self.writing = threading.RLock()
-        """Held while the end of the file moves."""
+        """Held while the end of the file changes."""
         self._path = path
         self._compacted = path.with_name(f".{path.name}.compacted.tmp")
         self._most_bytes = most_bytes
         self._writer = EntityWriter()
         self._descriptor: int | None = None
         self._ends_line = True
-        """Whether the file ends with a whole line."""
+        """Whether the file ends with a complete line."""
         self._has_unsynced = False
         self._is_new = False
-        """Whether the directory may not have the file on disk yet."""
+        """Whether the entry of the file in its directory may not be on disk yet."""
         self._appended: list[bytes] | None = None
-        """The lines that were appended since a compaction started; None while there is none, or it was given up."""
+        """Lines appended since a compaction started, or None if none is running or it was given up."""
         self._appended_bytes = 0
 
     @property
@@ -74,10 +75,10 @@ class HistoryFile:
         return self._has_unsynced
 
     def append(self, added: Iterable[Entry], entries: Callable[[], Iterable[Entry]]) -> None:
-        """Append entries; they survive the process from then on. A missing file is written with all `entries`.
+        """Append entries, which then survive a crash of the process. A missing file is created with all `entries`.
 
-        The torn end of a failed append is removed. If a torn line stays all the same, it is ended first, so that it
-        spoils no other.
+        If writing fails, a partial line is removed. If that is impossible, the next append ends that line first, so
+        that it does not damage others.
         """
         with self.writing:
             descriptor = self._open() if self.size else None
@@ -102,15 +103,15 @@ class HistoryFile:
                 self._note_appended(content)
 
     def _note_appended(self, content: bytes) -> None:
-        """Store lines for the compacted file; give up a compaction during which too many arrive."""
-        assert self._appended is not None  # noqa: S101  # the caller has checked
+        """Store lines for the compacted file. If there are too many, give up the compaction."""
+        assert self._appended is not None  # noqa: S101  # checked by the caller
         self._appended.append(content)
         self._appended_bytes += len(content)
         if self._appended_bytes > self._most_bytes // 8:
             self._appended = None
 
     def check(self) -> None:
-        """Reopen the file before the next append if another program has changed or replaced it."""
+        """Arrange for the file to be reopened if another program has changed or replaced it."""
         with self.writing:
             if self._descriptor is None:
                 return
@@ -121,13 +122,13 @@ class HistoryFile:
             self._close()
 
     def sync(self) -> None:
-        """Wait until everything appended before is on disk. Appends continue in the meantime."""
+        """Wait until everything appended so far is on disk. Appends continue in the meantime."""
         with self.writing:
             if not self._has_unsynced:
                 return
             self._has_unsynced = False
             descriptor = self._descriptor
-            if descriptor is None and self.size:  # written as a whole, or given up after a failure
+            if descriptor is None and self.size:  # rewritten, or closed after a failure
                 descriptor = self._open()
             if descriptor is None:
                 return
@@ -157,9 +158,9 @@ class HistoryFile:
             self._has_unsynced = self._is_new = not is_durable
 
     def compact(self, entries: Callable[[], Iterable[Entry]]) -> None:
-        """Replace the file by one with the `entries` that it holds, and with what is appended in the meantime.
+        """Replace the file by one with these entries, and with whatever is appended in the meantime.
 
-        Appends continue: each is on disk when its `sync` has returned, in the old file or in the compacted one.
+        Appends continue, and `sync` remains reliable: lines are on disk in the old file or in the compacted one.
         """
         with self.writing:
             entities = entries()
@@ -170,7 +171,7 @@ class HistoryFile:
             descriptor = files.open_for_writing(self._compacted, links=files.Links.NEVER, root=self._path.parent)
             try:
                 _write(descriptor, appended := self._appended_content())
-                files.put_on_disk(descriptor)  # the entries that were on disk before are on disk again
+                files.put_on_disk(descriptor)  # from here on, the compacted file is as durable as the old one
                 with self.writing:
                     _write(descriptor, last := self._appended_content())
                     os.close(descriptor)
@@ -198,7 +199,7 @@ class HistoryFile:
             return appended
 
     def close(self) -> None:
-        """Close the descriptor; a later append opens the file again."""
+        """Close the file. A later append opens it again."""
         with self.writing:
             self._close()
 
@@ -207,7 +208,7 @@ class HistoryFile:
         self._ends_line = True
 
     def _open(self) -> int | None:
-        """Return the descriptor of the file to append to; None for a file that is gone."""
+        """Return a descriptor for appending, or None if the file has been removed."""
         if self._descriptor is not None:
             return self._descriptor
         descriptor = files.open_for_writing(self._path, links=files.Links.NEVER, root=self._path.parent)
@@ -237,7 +238,7 @@ def _write(descriptor: int, content: bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read of a file: its newest entities, the number of its broken lines, and whether its end is torn."""
+    """The result of reading a file: its newest entries, its number of broken lines, and whether the last is torn."""
 
     newest: Newest
     broken: int
@@ -245,14 +246,12 @@ class Reading:
 
 
 def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
-    """Check the header of a file, cut off a torn last line, and return the file's size and its highest line number.
+    """Check a file's header, cut off a torn last line, and return its size and highest line number.
 
-    Both are 0 for a missing file and for an empty one. The line number is that of the last lines alone.
+    Both are 0 if the file is missing or empty. Only the last lines are searched for the line number.
 
-    Raises:
-        UnreadableError: the file holds no history.
-        NewerFormatError: a newer version wrote it. It stays as it is.
-        OSError: the file cannot be used.
+    Raises: UnreadableError: the file is not a history. NewerFormatError: it was written by a newer version. It is left
+    unchanged. OSError: it cannot be used.
     """
     whole, torn, size = b"", b"", 0
     for most in (TAIL_BYTES, 3 * TAIL_BYTES, TAIL_BYTES + MAX_LINE_BYTES):
@@ -278,15 +277,13 @@ def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
 
 
 def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None = None) -> Reading:
-    """Read the newest entities of the file, of its first `most` bytes alone if that is given.
+    """Read the newest entries of a file within the limits, or of its first `most` bytes.
 
-    Raises:
-        UnreadableError: the file holds no history, or there is none.
-        NewerFormatError: a newer version wrote it.
-        OSError: the file cannot be read.
+    Raises: UnreadableError: the file is not a history, or does not exist. NewerFormatError: it was written by a newer
+    version. OSError: it cannot be read.
     """
     newest = Newest(max_entities, max_bytes)
-    with closing(_chunks(path, max_bytes)) as read:  # some systems rename no open file
+    with closing(_chunks(path, max_bytes)) as read:  # some systems cannot rename an open file
         chunks = iter(read if most is None else _first(most, read))
         head = next(chunks, b"")
         check_version(head)
@@ -297,19 +294,19 @@ def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None 
 
 
 def most_read_bytes(max_bytes: int) -> int:
-    """Return the size of the longest file that is read for a history limited to `max_bytes`."""
+    """Return the maximum size of a file that is read for a history limited to `max_bytes`."""
     return max(MAX_READ_BYTES, 4 * max_bytes)
 
 
 def _noting(sizes: list[int], chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the chunks, while the length of each is noted."""
+    """Yield the chunks and append the length of each to `sizes`."""
     for chunk in chunks:
         sizes.append(len(chunk))
         yield chunk
 
 
 def _first(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Return the first bytes of some chunks."""
+    """Yield the first `most` bytes of the chunks."""
     for chunk in chunks:
         yield chunk[:most]
         most -= len(chunk)
@@ -318,10 +315,9 @@ def _first(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _chunks(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
-    """Yield the file, in chunks; nothing for a missing file.
+    """Yield the content of the file in chunks, or nothing if it does not exist.
 
-    Raises:
-        UnreadableError: anything but a file of this user lies there, or the file is too large.
+    Raises: UnreadableError: it is not a file of this user, or it is too large.
     """
     try:
         yield from durable_files.read(path, most_read_bytes(max_bytes))

@@ -1,4 +1,4 @@
-"""The line numbers of the log: none is given twice, by any run of a workspace's servers."""
+"""The line numbers of the log, which are unique across all runs of a workspace's servers."""
 
 from __future__ import annotations
 
@@ -20,46 +20,48 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_LINE_FILE_BYTES = 64
+"""Maximum size of the file with the reserved line number."""
 
 RESERVED_LINES = 2_000
-"""The lines that a crash skips at most, unless the log was fast. More are reserved when half are used."""
+"""Number of lines reserved at a time, and so the most that a crash usually skips. Half used, more are reserved."""
 MOST_RESERVED_LINES = 2**17
+"""Maximum number of lines reserved at a time while the log grows fast."""
 FAST_S = 1.0
-"""A log that uses up its lines within this time gets twice as many the next time."""
+"""If the reserved lines are used up within this time, twice as many are reserved next."""
 STALL_S = 0.05
-"""The longest wait for more lines, once for each time that the disk blocks."""
+"""Maximum wait for reserved lines, once for each time that the disk blocks."""
 MOST_UNTOLD = 64
-"""Lines that the log may have given beyond the last one reported."""
-LOST_LINES = 200_000  # skipped when the last given line is unknown: more than a run of days is likely to give
+"""Number of lines that the log may have used beyond the last one reported here."""
+LOST_LINES = 200_000  # skipped if the last used line is unknown: more than a run of several days is likely to use
 LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
 
 
 class LineNumbers:
-    """Line numbers that the log has given and may give, for the life of one server. `load` comes first.
+    """Allocates line numbers for one server. `load` must be called first.
 
-    The file is kept ahead of the given lines: it is written once for many lines, and a crash skips some.
+    A file stores a number above all used lines. It is updated once for many lines, so a crash skips some.
     """
 
     def __init__(self, path: Path) -> None:
         self.next_line = 1
-        """The first line that was not given yet."""
+        """The next line number to use."""
         self._file = path
         self._lock = threading.Lock()
         self._low_from = 0
-        """The last line of the first half of the durably reserved lines."""
+        """The last line number of the first half of the lines whose reservation is on disk."""
         self._reserved = 0
-        """The first line that is not reserved, or for which that failed."""
+        """The first line number that is not reserved, even if writing the reservation failed."""
         self._amount = RESERVED_LINES
         self._extended_at = 0.0
         self._extension = threading.Condition()
         self.is_stalled = False
-        """Whether a wait for more lines was in vain since the last extension."""
+        """Whether a wait for reserved lines has timed out since the last extension."""
         self._is_closed = False
 
     def load(self, last_known: int, errors: list[str]) -> None:
-        """Read the line to continue with, after `last_known` in any case, and reserve lines.
+        """Read the next line number, which is at least `last_known` + 1, and reserve lines.
 
-        Faults go to `problems`.
+        Append errors to `errors`.
         """
         self.next_line = max(self._read(last_known, errors), last_known + 1)
         if not self._reserve(self.next_line + RESERVED_LINES):
@@ -68,23 +70,23 @@ class LineNumbers:
         self._low_from = self._reserved - self._amount // 2
 
     def note(self, line: int) -> bool:
-        """Note a line that the log has given; return whether half of the reserved lines are used."""
+        """Record that the log has used a line number. Return whether half of the reserved lines are used."""
         if line >= self.next_line:
             self.next_line = line + 1
         return self.next_line > self._low_from
 
     @property
     def is_used_up(self) -> bool:
-        """Return whether the log may be about to give a line that is not reserved."""
+        """Return whether the log may be about to use a line number that is not reserved."""
         return self.next_line + MOST_UNTOLD > self._reserved and not self._is_closed
 
     @property
     def needs_extension(self) -> bool:
-        """Return whether half of the reserved lines are used, durable or not."""
+        """Return whether more than half of the reserved lines are used, on disk or not."""
         return self.next_line > self._reserved - self._amount // 2 and not self._is_closed
 
     def extend(self) -> None:
-        """Reserve more lines if half are used, without waiting until that is on disk."""
+        """Reserve more lines if half are used, without waiting for the disk."""
         if self.needs_extension:
             now = time.monotonic()
             is_fast = now - self._extended_at < FAST_S
@@ -96,7 +98,7 @@ class LineNumbers:
             self._extension.notify_all()
 
     def await_extension(self) -> None:
-        """Wait until another thread has called `extend`, for `STALL_S` at most, and not again while the disk blocks."""
+        """Wait for up to `STALL_S` until another thread has called `extend`, unless the last wait timed out."""
         if self.is_stalled:
             return
         with self._extension:
@@ -104,11 +106,11 @@ class LineNumbers:
 
     @property
     def is_low(self) -> bool:
-        """Return whether half of the reserved lines are used."""
+        """Return whether half of the lines whose reservation is on disk are used."""
         return self.next_line > self._low_from
 
     def renew(self) -> None:
-        """Reserve more lines if few are left, and wait until that is on disk. `extend` does not wait for it."""
+        """Reserve more lines if half are used, and wait until that is on disk."""
         if self.is_low and not self._is_closed:
             self.extend()
             line = self._reserved
@@ -116,7 +118,7 @@ class LineNumbers:
             self._low_from = max(self._low_from, line - self._amount // 2)
 
     def close(self) -> None:
-        """Store the exact line to continue with."""
+        """Store the exact next line number."""
         self._is_closed = True
         self._reserve(self.next_line)
         self._sync()
@@ -138,14 +140,14 @@ class LineNumbers:
         return last_known + LOST_LINES + 1
 
     def _reserve(self, line: int) -> bool:
-        """Keep in a file that lines below this one may have been given; return whether that worked.
+        """Store that lines below this one may have been used, and return whether that worked.
 
-        The record survives the process, and the machine once `_sync` has returned.
+        The record survives a crash of the process, and one of the machine after `_sync`.
         """
         with self._lock:
-            if not self._is_closed:  # two threads may reserve, and the slower one must take nothing back
+            if not self._is_closed:  # two threads may reserve, and the slower one must not lower the number
                 line = max(line, self._reserved)
-            self._reserved = line  # if it fails, no further line is held up by a try of its own
+            self._reserved = line  # set even if writing fails, so that later lines do not wait for another attempt
             try:
                 durable_files.replace(self._file, f"{line}\n".encode(), is_durable=False)
             except OSError as error:
@@ -154,7 +156,7 @@ class LineNumbers:
             return True
 
     def _sync(self) -> None:
-        """Put the record on disk."""
+        """Sync the record to the disk, ignoring errors."""
         try:
             descriptor = files.open_for_writing(self._file, links=files.Links.NEVER, root=self._file.parent)
             try:

@@ -1,8 +1,8 @@
-"""The writer of the output log: the only entry point for text of REPLs, of the server, and of applications.
+"""The writer of the output log, through which all text from REPLs, the server and applications passes.
 
-The history, the transcripts and the subscribers receive each entry. Applications send events by the thousand, which
-would push all evaluations out of the output log. So they have a store of their own, Datalog's source `$app`, and share
-only the counter of lines: the earlier entry has the lower line, in whichever store.
+Each entry also goes to the history, the transcripts and the subscribers. Applications send events by the thousand,
+which would evict all evaluations from the output log. So they have a store of their own, the Datalog source `$app`,
+which shares only the line numbers: across both stores, a lower line number means an earlier entry.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 NOTIFY_S = 0.05
-"""The longest time until subscribers are notified that the log grew, and the shortest between two times."""
+"""Minimum interval between two notifications that the log has grown, and the maximum delay of one."""
 
 
 class Logbook:
-    """Writer of the log, for the lifetime of one server: the history and the transcripts receive each entry.
+    """The writer of the log, for the lifetime of one server.
 
-    `log` is for reading and querying; only `record` appends to it. Secrets are redacted on the way in. `app` has the
-    events of applications, which neither history nor transcripts store.
+    `log` is for reading and querying, and only `record` appends to it. Secrets are redacted when an entry is recorded.
+    `app` has the events of applications, which are not part of the history and the transcripts.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Logbook:
         self._memory = memory
         self._transcripts = transcripts
         self._notification: _CoalescedNotification | None = None
-        """The notification of growth, only while `run` runs."""
+        """The pending notification that the log has grown, while `run` is active."""
         self._redactor = redactor
         self._recording_code = threading.Lock()
         self._chunk_redactors: dict[tuple[str, str], StreamRedactor] = {}
@@ -75,10 +75,10 @@ class Logbook:
         )
         self.app = AppLog(self.log.line_for_another, redact=redactor, follower=history.saw_line)
         self.on_left: Callable[[tuple[int, ...]], None] = lambda _lines: None
-        """The function that receives the lines that have left the log."""
+        """Called with the lines of entries that were evicted from the log."""
 
     def perform(self, effect: Append) -> None:
-        """Record the entry of an effect of the core."""
+        """Record an entry that the core has requested."""
         self.record(
             Entry(
                 NO_LINE,
@@ -97,11 +97,11 @@ class Logbook:
         )
 
     def record(self, entry: Entry) -> int:
-        """Append to the log, pass the entry's line to the evaluation's transcript, and return that line."""
+        """Append an entry to the log, the history and the evaluation's transcript, and return its line."""
         is_code = entry.category == EVALUATED_CODE
         with self._recording_code if is_code else nullcontext():
             line = self.log.append(entry, may_wait=self._notification is not None)
-            if is_code:  # in the history at once: the answer waits until it is written there
+            if is_code:  # added immediately, because the answer waits until the history has it
                 self.history.add(self.log.cleared(Entry(line, *entry[1:])))
         if self._notification is not None:
             self._notification.schedule()
@@ -111,9 +111,9 @@ class Logbook:
         return line
 
     def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
-        """Return a chunk of a REPL's stream, to be recorded for no evaluation, without the beginning of a secret.
+        """Return what may be recorded of a chunk that belongs to no evaluation, with secrets redacted.
 
-        The beginning waits for the next chunk of the stream, or for `flush_chunks`.
+        Text that may be the start of a secret is withheld until the next chunk of the stream, or `flush_chunks`.
         """
         redactor = self._chunk_redactors.get((repl, stream))
         if redactor is None:
@@ -121,38 +121,37 @@ class Logbook:
         return redactor.feed(chunk)
 
     def flush_chunks(self, repl: str) -> list[tuple[str, str]]:
-        """Return the streams of a REPL that prints no more, each with its waiting text, to be recorded."""
+        """Return the withheld text of each stream of a REPL that prints no more, as pairs of stream and text."""
         finished = [key for key in self._chunk_redactors if key[0] == repl]
         return [(key[1], self._chunk_redactors.pop(key).flush()) for key in finished]
 
     def learn_secrets(self, source: str, named: Iterable[tuple[str, str]]) -> None:
-        """Take those of these values that have the names of secrets out of all texts from now on."""
+        """Redact those of the named values whose names mark them as secrets, from now on."""
         found = [(name, value) for name, value in named if name.upper().endswith(NAME_ENDINGS)]
         if found:
             self.learn_sensitive(source, found)
 
     def learn_sensitive(self, repl: str, strings: Iterable[tuple[str, str]]) -> None:
-        """Treat these strings, each with a name, as secrets: the application in a REPL declared them sensitive."""
-        self.log.add_waiting()  # new secrets may push out older ones
+        """Redact these named strings, which the application in a REPL has declared sensitive, from now on."""
+        self.log.add_waiting()  # learning secrets may drop older ones
         self._redactor.learn_sensitive(repl, strings)
 
     def forget_sensitive(self, repl: str) -> None:
-        """Forget the strings that the application in a REPL declared sensitive, because it is gone."""
+        """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
         self.log.add_waiting()
         self._redactor.forget(repl)
 
     def remembered(self) -> tuple[Entry, ...]:
-        """Return the entities that earlier runs left: see `earlier_runs`. Blocks."""
+        """Return the entries of earlier runs: see `earlier_runs`. Blocks on the disk."""
         first = self.log.first_line or self.log.next_line
         code = map(Entry.from_record, self.history.snapshot().records)
         known = map(Entry.from_record, self._memory.snapshot().records)
         return earlier_runs(known, (entry for entry in code if entry.line < first))
 
     def query(self, request: LogQuery) -> QueryAnswer:
-        """Answer a Datalog query over all its sources. Run it in a thread: it takes up to two seconds.
+        """Answer a Datalog query across all sources. It may take up to two seconds, so call it in a thread.
 
-        Raises:
-            RefusedError: the query cannot be read, or requests too much.
+        Raises: RefusedError: the query is invalid or requests too much.
         """
         return self.log.query(
             request.text,
@@ -166,14 +165,14 @@ class Logbook:
         )
 
     async def run(self, report: Callable[[], None]) -> None:
-        """Call `report` when the log has grown, until cancelled. Calls are coalesced if it grows fast."""
+        """Call `report` whenever the log has grown, at most once per `NOTIFY_S`, until cancelled."""
 
         def grown() -> None:
             self.log.add_waiting()
             report()
 
         self._notification = _CoalescedNotification(grown)
-        self._notification.schedule()  # for the entries before
+        self._notification.schedule()  # for entries recorded before
         try:
             await anyio.sleep_forever()
         finally:
@@ -188,9 +187,9 @@ class Logbook:
 
 
 class _CoalescedNotification:
-    """The notification that the log grew, given once for all entries of a while, until it is cancelled.
+    """A notification that is sent once for all entries within `NOTIFY_S`.
 
-    A timer gives it, as a task would take three turns of the event loop, and nearly every evaluation schedules one.
+    It uses a timer because a task would take three turns of the event loop for nearly every evaluation.
     """
 
     def __init__(self, notify: Callable[[], None]) -> None:
@@ -199,12 +198,12 @@ class _CoalescedNotification:
         self._timer: asyncio.TimerHandle | None = None
 
     def schedule(self) -> None:
-        """Schedule the notification after `NOTIFY_S`, unless one is due already."""
+        """Schedule the notification unless it is scheduled already."""
         if self._timer is None:
             self._timer = self._loop.call_later(NOTIFY_S, self._due)
 
     def cancel(self) -> None:
-        """Cancel the scheduled notification; a later one may be scheduled."""
+        """Cancel the notification. It can be scheduled again."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -214,24 +213,29 @@ class _CoalescedNotification:
 
 
 APP_EVENT: Final = "appEvent"
-"""The category of every event."""
+"""The category of all application events."""
 MAX_EVENTS: Final = 2000
+"""Maximum number of retained events."""
 MAX_BYTES: Final = 4 * 2**20
+"""Maximum total size of retained events."""
 MAX_TEXT_CHARACTERS: Final = 4000
-"""Twice the longest text that a seam shows; a longer line keeps its head."""
+"""Maximum length of an event's text, twice the length of the longest that a seam sends."""
 MAX_NAME_CHARACTERS: Final = 300
+"""Maximum length of an event's other strings."""
 RECORD_BYTES: Final = 400
-"""The rough size of an event next to its strings."""
+"""Approximate size of an event without its strings."""
 LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
+"""Matches the directories in a library's path up to its package."""
 WHO: Final = APP_SCHEMA.attributes.index("who")
 
 
 @dataclass(frozen=True, slots=True)
 class AppEvent:
-    """An event of an application. `timestamp` is epoch milliseconds; unknown fields are None.
+    """An event of an application. `timestamp` is in epoch milliseconds; unknown fields are None.
 
-    `text`: the event in one line. `op` and `name`: its kind and its subject; `cause`: the dispatch that led to it,
-    `app_id` its number there, both as the seam has them. `who` and `evaluation`: the caller who caused it through us.
+    `text` describes the event in one line, `op` is its type and `name` its subject. `cause` is the dispatch that led to
+    it and `app_id` its number in the application, both as the seam reports them. `who` and `evaluation` identify the
+    caller if the event was caused through Codriver.
     """
 
     text: str
@@ -247,22 +251,22 @@ class AppEvent:
     session_key: str | None = None
 
     def to_record(self, line: int) -> Record:
-        """Return the event as a record of the store, in the order of `APP_SCHEMA`."""
+        """Return the event as a record in the order of `APP_SCHEMA`."""
         known = (line, APP_EVENT, self.text, self.timestamp, self.who, None, self.session_key, self.evaluation)
-        # `ns`, `run`, `notebook`, `file`, `kind` and `data` belong to other entities.
+        # Events have no `ns`, `run`, `notebook`, `file`, `kind` and `data`.
         return (*known, None, None, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
 
 
 def near(text: str, workspace: object) -> str:
-    """Return a line with paths of the workspace shortened to relative ones, and those of libraries to their package."""
+    """Shorten the paths in a line: relative within the workspace, and starting at the package for libraries."""
     return LIBRARY.sub("", text.replace(f"{workspace}/", ""))
 
 
 class AppLog(BoundedLog):
-    """The app log of one server run: the newest events within a number and a length in bytes. Any thread may call.
+    """The newest application events of one server run, within limits of number and size. Thread-safe.
 
-    `next_line` gives the next line of the output log's counter, and locks the counter until the event is stored.
-    `redact` is applied to every text on its way in.
+    `next_line` provides a line number from the output log's counter, which stays locked until the event is stored.
+    `redact` is applied to all strings.
     """
 
     def __init__(
@@ -279,14 +283,17 @@ class AppLog(BoundedLog):
         self._next_line = next_line
         self._redact = redact
         self.stored = 0
-        """The number of events recorded since the start."""
+        """Number of events recorded since the start."""
         self.dropped = 0
-        """The number of events that arrived too fast and were never recorded: see `drop`."""
+        """Number of events that arrived too fast to be recorded: see `drop`."""
         self.last_evicted_line = 0
-        """The highest line that has left."""
+        """The highest line number that was evicted."""
 
     def record(self, event: AppEvent) -> int:
-        """Add an event and return its line; events beyond the limits are dropped. Secrets and line ends are removed."""
+        """Add an event and return its line number.
+
+        Secrets and line endings are removed, and the oldest events are evicted.
+        """
         event = self._clean(event)
         size = RECORD_BYTES + sum([len(text) for text in (event.text, event.op, event.name, event.frame) if text])
         with self._lock, self._next_line() as line:
@@ -297,20 +304,20 @@ class AppLog(BoundedLog):
         return line
 
     def drop(self, count: int) -> None:
-        """Count events that are not recorded."""
+        """Count events that arrived but were not recorded."""
         with self._lock:
             self.dropped += count
 
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
-        """Return the number of events held after a line and of one caller."""
+        """Return the number of retained events, optionally after a line or of one caller."""
         return len(self._found(since, who))
 
     def entries(
         self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
     ) -> list[dict[str, Value]]:
-        """Return the newest events that pass every filter given, in line order, by their attributes' names.
+        """Return the newest events that pass all given filters, in order of their lines, as JSON objects.
 
-        `since`: lines after it. `until`: lines up to and with it.
+        `since` is exclusive and `until` inclusive.
         """
         found = self._found(since, who)
         if until is not None:
@@ -323,7 +330,7 @@ class AppLog(BoundedLog):
         return [record for record in records if since is None or cast("int", record[0]) > since]
 
     def _clean(self, event: AppEvent) -> AppEvent:
-        """Return the event without secrets, each text on one line and not too long."""
+        """Redact and shorten the strings of an event, each to one line."""
 
         def name(text: str | None) -> str | None:
             return text and self._text(text, MAX_NAME_CHARACTERS)

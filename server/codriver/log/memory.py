@@ -1,9 +1,9 @@
-"""Memory of a workspace: the output logs of its last runs, and documents that outlive a server.
+"""The memory of a workspace: the output logs of its latest runs, and documents that outlive a server.
 
-TinyDB databases are in the workspace's state directory, next to the history: `runs/RUN.json` for each run,
-`memory.json` for the documents. Each is one file, private to the user, limited in size, and only ever replaced as a
-whole. Nothing is read before it is requested. While a run continues, its log is written from time to time, and queries
-find the earlier runs under `$memory`. No other module imports tinydb.
+It consists of TinyDB databases in the workspace's state directory, next to the history: `runs/RUN.json` for each run
+and `memory.json` for the documents. Each file is private to the user, limited in size, and always replaced atomically.
+Nothing is read until it is needed. The log of a run is written from time to time, and queries find earlier runs under
+`$memory`. No other module imports tinydb.
 """
 
 from __future__ import annotations
@@ -40,13 +40,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_RUN_BYTES = 2 * MEBIBYTE
+"""Maximum size of the file of one run."""
 MAX_DOCUMENTS_BYTES = 8 * MEBIBYTE
-"""Maximum size of the documents' file: more than the largest set of the longest strings needs."""
+"""Maximum size of the documents' file, enough for the maximum number of documents of maximum length."""
 MAX_DOCUMENTS = 500
+"""Maximum number of documents. The oldest are dropped first."""
 MAX_NAME_CHARACTERS = 200
+"""Maximum length of a document's name."""
 MAX_TEXT_CHARACTERS = 2000
+"""Maximum length of a document's text, and of its data."""
 LOCK_S = 5.0
+"""Maximum wait for another process to release the lock."""
 LOCK_POLL_S = 0.01
+"""Pause between two attempts to acquire the lock."""
 RUNS, RUN, OUTPUT = "runs", "run", "output"
 NUMBERS = frozenset({"line", "timestamp"})
 
@@ -55,7 +61,7 @@ Tables = dict[str, dict[str, Any]]
 
 
 class BrokenMemoryError(OSError):
-    """A file of the memory cannot be read; `path` is the file's."""
+    """Raised when a file of the memory cannot be read. `path` is the path of the file."""
 
     def __init__(self, path: Path, why: object) -> None:
         super().__init__(f"{path} cannot be read: {why}")
@@ -64,7 +70,7 @@ class BrokenMemoryError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A small text that is remembered. Within a kind each name is unique. `time` is epoch milliseconds."""
+    """A short text to remember, whose name is unique within its kind. `time` is in epoch milliseconds."""
 
     kind: str
     name: str
@@ -76,9 +82,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One server's run. `started` and `ended` are epoch milliseconds; a killed run has no end.
+    """A run of a server. `started` and `finished` are in epoch milliseconds; `finished` is None if it was killed.
 
-    `id` is its start, in the form of a file name; `session` that of the server; `entries` the number remembered.
+    `id` is derived from its start and names its file, `session` is the server's session id, and `entries` is the number
+    of remembered entries.
     """
 
     id: str
@@ -89,13 +96,13 @@ class Run:
 
 
 def run_id(started_ms: int) -> str:
-    """Return the id of a run with this start: the time in UTC, sortable, to the millisecond."""
+    """Return the id of a run from its start: the time in UTC with milliseconds, which sorts chronologically."""
     seconds, milliseconds = divmod(started_ms, 1000)
     return f"{time.strftime('%Y-%m-%dT%H-%M-%S', time.gmtime(seconds))}-{milliseconds:03}"
 
 
 class ReplacedFile(Storage):
-    """TinyDB storage in one file below `root`, private to the user, capped, and replaced as a whole by each write."""
+    """TinyDB storage in a private file of limited size that is replaced atomically by each write."""
 
     def __init__(self, path: Path, root: Path, max_bytes: int) -> None:
         self._path = path
@@ -103,10 +110,9 @@ class ReplacedFile(Storage):
         self._max_bytes = max_bytes
 
     def read(self) -> Tables | None:
-        """Return all tables, or None for a missing file.
+        """Return all tables, or None if the file does not exist.
 
-        Raises:
-            BrokenMemoryError: the path is anything but a file, or the file is too large.
+        Raises: BrokenMemoryError: it is not a regular file, too large, or not a TinyDB database.
         """
         rules = Rules(Links.NEVER, self._max_bytes, is_granting=True)
         try:
@@ -122,8 +128,7 @@ class ReplacedFile(Storage):
     def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
         """Replace all tables.
 
-        Raises:
-            OSError: the file cannot be written, or would be too large.
+        Raises: OSError: the file cannot be written, or would be too large.
         """
         content = _encoded(data)
         if len(content) > self._max_bytes:
@@ -144,10 +149,10 @@ def _encoded(value: object) -> bytes:
 
 
 class Memory:
-    """The memory of one workspace, in its state directory. Any thread may call, and may have to wait for the disk.
+    """The memory of one workspace. It is thread-safe, and all methods may block on the disk.
 
-    `redact` is applied to documents on their way in; runs are already redacted. With `is_repairing` a broken file is
-    set aside under a dated name. In any case `report` is called, and the rest is read.
+    `redact` is applied to documents; the entries of runs have been redacted already. If `is_repairing`, a broken file
+    is renamed. `report` is called for it in any case, and the other files are read.
     """
 
     def __init__(
@@ -166,10 +171,9 @@ class Memory:
         self._loaded: tuple[object, EntityStore] | None = None
 
     def remember(self, document: Document) -> None:
-        """Store a document in place of the one with its kind and name; the oldest beyond the limit are dropped.
+        """Store a document in place of one with the same kind and name, and drop the oldest beyond the limit.
 
-        Raises:
-            OSError: the document cannot be written.
+        Raises: OSError: the document cannot be written.
         """
         name = self._redact(document.name)[:MAX_NAME_CHARACTERS]
         text = self._redact(document.text)[:MAX_TEXT_CHARACTERS]
@@ -183,41 +187,39 @@ class Memory:
                 database.table(old.kind).remove(where("name") == old.name)
 
     def documents(self, kind: str | None = None) -> tuple[Document, ...]:
-        """Return the documents, or those of a kind, the oldest first."""
+        """Return the documents, or those of one kind, oldest first."""
         read = self._read(self._documents_file, MAX_DOCUMENTS_BYTES, lambda database: _sorted(_documents_in(database)))
         return tuple([document for document in read or () if kind in (None, document.kind)])
 
     def forget(self, kind: str) -> None:
-        """Drop the documents of a kind.
+        """Delete all documents of a kind.
 
-        Raises:
-            OSError: the file cannot be written.
+        Raises: OSError: the file cannot be written.
         """
         with self._documents() as database:
             database.drop_table(kind)
 
     def run_ids(self) -> tuple[str, ...]:
-        """Return the runs that are remembered, the oldest first; no run is read."""
+        """Return the ids of the remembered runs, oldest first, without reading them."""
         return tuple(sorted([path.stem for path in self._runs_directory.glob("*.json")]))
 
     def runs(self) -> tuple[Run, ...]:
-        """Return the runs that can be read, the oldest first."""
+        """Return the runs whose files can be read, oldest first."""
         found = (self._read_run(run) for run in self.run_ids())
         return tuple([read[0] for read in found if read is not None])
 
     def entries(self, run: str) -> tuple[Entry, ...]:
-        """Return the remembered entries of a run's output log, in line order; empty for a log that cannot be read."""
+        """Return the remembered log entries of a run in order, or none if its file cannot be read."""
         read = self._read_run(run)
         return () if read is None else tuple(map(Entry.from_record, read[1]))
 
     def write_run(self, run: Run, records: Iterable[Record]) -> None:
-        """Store a run, with as many of its records as fit; they are given newest first.
+        """Store a run with as many of its records as fit. `records` are in order from newest to oldest.
 
-        Raises:
-            OSError: the file cannot be written.
+        Raises: OSError: the file cannot be written.
         """
         output: dict[str, Any] = {}
-        left = MAX_RUN_BYTES - 1024  # for the fields around the records
+        left = MAX_RUN_BYTES - 1024  # reserved for the fields around the records
         for record in records:
             document = cut(Entry.from_record(record)).to_json()
             left -= len(_encoded(document)) + len(str(record[0])) + 4
@@ -229,26 +231,26 @@ class Memory:
         self._run_storage(run.id).write({RUN: {"1": head}, OUTPUT: output})
 
     def forget_runs(self, runs: Iterable[str]) -> None:
-        """Remove the files of these runs.
+        """Delete the files of these runs.
 
-        Raises:
-            OSError: a file cannot be removed.
+        Raises: OSError: a file cannot be removed.
         """
         for run in runs:
             with contextlib.suppress(FileNotFoundError):
                 files.remove(self._runs_directory / f"{run}.json")
 
     def sweep(self) -> None:
-        """Remove the rests that a crash left of files being written."""
+        """Remove temporary files that a crash left."""
         for directory, pattern in ((self._runs_directory, ".*.tmp"), (self.directory, ".memory.json*.tmp")):
             for leftover in directory.glob(pattern):
                 with contextlib.suppress(OSError):
                     files.remove(leftover)
 
     def snapshot(self, *, without: str | None = None) -> Snapshot:
-        """Return the whole memory as entities: of all runs but one, each with its `run`, and after those the documents.
+        """Return all remembered entries: those of all runs except `without`, and then one for each document.
 
-        A document's category is its kind; its text is its name, followed by any further text.
+        Entries of runs have their `run`. An entry for a document has its kind as category, and its name followed by its
+        text as text.
         """
         with self._lock:
             runs = [run for run in self.run_ids() if run != without]
@@ -292,7 +294,7 @@ class Memory:
         return ReplacedFile(self._runs_directory / f"{run}.json", self.directory, MAX_RUN_BYTES)
 
     def _read_run(self, run: str) -> tuple[Run, list[Record]] | None:
-        """Return a run and its records in line order; None for a run that cannot be read."""
+        """Return a run and its records in order, or None if they cannot be read."""
         path = self._runs_directory / f"{run}.json"
 
         def read(database: TinyDB) -> tuple[Run, list[Record]]:
@@ -304,7 +306,7 @@ class Memory:
         return self._read(path, MAX_RUN_BYTES, read)
 
     def _read(self, path: Path, max_bytes: int, read: Callable[[TinyDB], T]) -> T | None:
-        """Return a part of a database; None for a broken one."""
+        """Apply `read` to a database, or return None if the file is broken."""
         try:
             with TinyDB(path, self.directory, max_bytes, storage=ReplacedFile) as database:
                 return read(database)
@@ -314,7 +316,7 @@ class Memory:
 
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
-        """The documents to be changed, by one process at a time."""
+        """Open the database of documents for a change, locking out other threads and processes."""
         make_private_directory(self.directory)
         with self._lock, _locked(self.directory / "memory.lock"):
             storage = ReplacedFile(self._documents_file, self.directory, MAX_DOCUMENTS_BYTES)
@@ -337,10 +339,9 @@ class Memory:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file.
+    """Hold a lock file for the duration of the context.
 
-    Raises:
-        TimeoutError: another process holds it, and does not release it.
+    Raises: TimeoutError: another process did not release it within `LOCK_S`.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
     with os.fdopen(descriptor, "wb"):  # the file object closes the descriptor
@@ -353,7 +354,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _stamp(path: Path) -> tuple[str, files.Stamp] | None:
-    """Return the stamp of a file, which differs after each replacement."""
+    """Return a value that differs after each replacement of the file, or None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -374,11 +375,9 @@ def _sorted(documents: Iterable[Document]) -> list[Document]:
 
 
 def _run(database: TinyDB, run: str) -> Run:
-    """Return the run whose log a database holds.
+    """Return the run that a database describes.
 
-    Raises:
-        TypeError: the database holds no run.
-        ValueError: the database holds another run.
+    Raises: TypeError: it describes none. ValueError: it describes another run.
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
@@ -387,11 +386,9 @@ def _run(database: TinyDB, run: str) -> Run:
 
 
 def _record(document: Mapping[str, Any], run: str) -> Record:
-    """Return the record of an entity of a run.
+    """Convert the JSON object of an entry to a record.
 
-    Raises:
-        KeyError: an attribute is missing or unknown.
-        TypeError: an attribute has another type.
+    Raises: KeyError: an attribute is missing or unknown. TypeError: an attribute has the wrong type.
     """
     for name, value in document.items():
         if type(value) is not (int if name in NUMBERS else str):
@@ -404,34 +401,36 @@ def _line(record: Record) -> int:
 
 
 SHORTEST_REST_S = 2.0
-"""The rest after a short log, which takes some milliseconds to write; a crash loses at most this time."""
+"""Minimum pause between two writes of a run. A crash loses at least this much of a short log."""
 LONGEST_REST_S = 30.0
+"""Maximum pause between two writes of a run."""
 REST_TIMES = 50
-"""To write takes 2 % of the time at most: the longest log, a second or so on a slow disk."""
+"""How many times longer the pause is than the write before it, so that writing takes at most 2 % of the time."""
 
 
 def rest_s(elapsed_s: float) -> float:
-    """Return the rest in seconds until a changing run is written again, after a write that took so long."""
+    """Return the pause in seconds after a write that took `elapsed_s`."""
     return min(max(SHORTEST_REST_S, REST_TIMES * elapsed_s), LONGEST_REST_S)
 
 
 class EarlierRuns:
-    """Source `$memory` of queries while a run continues: the whole memory except that run, which is in the log."""
+    """The query source `$memory`: everything remembered except the current run, whose entries are in the log."""
 
     def __init__(self, memory: Memory, run: str) -> None:
         self._memory = memory
         self._run = run
 
     def snapshot(self) -> Snapshot:
-        """Return the entities now."""
+        """Return the current entries."""
         return self._memory.snapshot(without=self._run)
 
 
 class RunRecorder:
-    """Writer of one run's part of the memory, for the lifetime of its server.
+    """Writes one run's log and documents to the memory, for the lifetime of its server.
 
-    `remember` never waits for the disk; `run` writes, off the loop, and `close` ends it. `max_runs` is the number of
-    runs to retain, including this one. Disk errors are reported when they begin and end, and writing is retried.
+    `remember` never waits for the disk. `run` writes in threads, and `close` writes the rest. `max_runs` returns the
+    number of runs to retain, including this one. Disk errors are reported when they begin and when they end, and
+    writing is retried.
     """
 
     def __init__(
@@ -445,7 +444,7 @@ class RunRecorder:
         self._written_line = log.last_line
         self._woken = anyio.Event()
         self._is_idle = False
-        """True while all is written: only the log's growth wakes the writer."""
+        """Whether everything is written, so that only growth of the log needs to wake the writer."""
         self._writing = threading.Lock()
         lost = "what passes through the REPLs is in memory only, and later servers will not know it"
         self._runs_errors = DiskErrorReporter("the memory of runs", memory.directory, lost)
@@ -453,17 +452,17 @@ class RunRecorder:
         self._documents_errors = DiskErrorReporter("checkpoints and REPLs that were given up", memory.directory, lost)
 
     def remember(self, document: Document) -> None:
-        """Store a document: on disk within a moment. Call it in the loop's thread."""
+        """Store a document soon. Must be called on the event loop."""
         self._pending.append(document)
         self._woken.set()
 
     def log_grew(self) -> None:
-        """Write the run within a moment. Called in the thread of the loop, once for all entries of a while."""
+        """Schedule a write because the log has grown. Must be called on the event loop."""
         if self._is_idle:
             self._woken.set()
 
     async def run(self, reporter_of: Callable[[str], Callable[[str | None], None]] | None = None) -> None:
-        """Write all changes, until cancelled. `reporter_of` maps an error's code to the function that reports it."""
+        """Write changes until cancelled. `reporter_of` returns the function that reports errors with a given code."""
         if reporter_of is not None:
             self._runs_errors.report = reporter_of("runs-unwritable")
             self._documents_errors.report = reporter_of("checkpoints-unwritable")
@@ -493,11 +492,11 @@ class RunRecorder:
         return self._log.last_line != self._written_line and self._max_runs() > 0
 
     def _wake_at(self, due_s: float) -> asyncio.TimerHandle:
-        """Return a timer of the loop's own: a cancel scope costs three times as much."""
+        """Schedule a timer of the event loop, which is three times as cheap as a cancel scope."""
         return asyncio.get_running_loop().call_later(max(0.0, due_s - time.monotonic()), self._woken.set)
 
     def close(self, finished_ms: int) -> None:
-        """Write all the rest, and the end of the run. Blocks; does not raise."""
+        """Write everything and the end of the run. Blocks. Does not raise."""
         self._write_documents()
         self._write_run(finished_ms)
 
@@ -516,7 +515,7 @@ class RunRecorder:
                 del self._pending[0]
 
     def _write_run(self, finished_ms: int | None) -> None:
-        """Write this run, if it has entries that have changed, and drop runs beyond the bound."""
+        """Write the run if its entries have changed, and delete runs beyond the limit."""
         with self._writing:
             last_line = self._log.last_line
             has_changes = last_line != self._written_line or finished_ms is not None
@@ -531,13 +530,13 @@ class RunRecorder:
         self._drop_old_runs()
 
     def _drop_old_runs(self) -> None:
-        """Drop the oldest runs beyond the number to keep, this run counted among them, written or not."""
+        """Delete the oldest runs beyond the limit, counting this one even if it has not been written."""
         others = [run for run in self._memory.run_ids() if run != self.started.id]
         self._memory.forget_runs(others[: max(0, len(others) - max(0, self._max_runs() - 1))])
 
 
 def _try(write: Callable[[], None], errors: DiskErrorReporter) -> bool:
-    """Write the run, and return whether that worked. Errors are reported when they begin and end."""
+    """Call `write`, report the start or end of disk errors, and return whether it succeeded."""
     try:
         write()
     except OSError as error:

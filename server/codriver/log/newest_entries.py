@@ -1,4 +1,4 @@
-"""The newest entries within limits: long strings truncated, sizes counted, entries read in any order."""
+"""The newest log entries within limits: truncates long strings, measures entries, and accepts them in any order."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
 
 MAX_TEXT_BYTES = 64 * 2**10
+"""Maximum size of an entry's text in UTF-8. Longer texts are truncated in the middle."""
 END_BYTES = MAX_TEXT_BYTES // 2 - 100
-"""Bytes retained of each end of a longer text; the mark between the two fits into the rest."""
+"""Number of bytes that are retained at each end of a longer text, leaving some for the mark between them."""
 EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
 def cut(entry: Entry) -> Entry:
-    """Return the entry; a string of more than 64 KiB retains its head and tail, with a mark between them."""
+    """Return the entry, with the middle of a text of more than 64 KiB replaced by a mark."""
     text = entry.text
     if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
         return entry
@@ -30,10 +31,10 @@ def cut(entry: Entry) -> Entry:
 
 
 def size_of(entry: Entry) -> int:
-    """Return the bytes that the entry's strings take, in memory or in the file, whichever are more."""
+    """Return the number of bytes that the entry's strings take in memory or in the file, whichever is larger."""
     others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
     names = [text for text in others if text]
-    if entry.text.isascii() and (joined := "".join(names)).isascii():  # a character takes a byte in memory
+    if entry.text.isascii() and (joined := "".join(names)).isascii():  # ASCII characters take one byte each in memory
         return _written(entry.text) + len(joined)
     size = max(sys.getsizeof(entry.text) - EMPTY_TEXT_BYTES, _written(entry.text))
     return size + sum([sys.getsizeof(text) - EMPTY_TEXT_BYTES for text in names])
@@ -44,10 +45,10 @@ def _written(text: str) -> int:
 
 
 class Newest:
-    """Limited collection of entries in any order: the ones with the highest lines are retained.
+    """A collection that retains the entries with the highest line numbers within limits, whatever their order.
 
-    Of two entries with one line the later counts. `last_line` is the highest line so far, or 0; `is_complete` says
-    whether all entries are stored untruncated.
+    Of two entries with the same line, the later one is retained. `last_line` is the highest line seen so far or 0.
+    `is_complete` is true as long as no entry was dropped or truncated.
     """
 
     def __init__(self, max_entities: int, max_bytes: int) -> None:
@@ -60,7 +61,7 @@ class Newest:
         self.is_complete = True
 
     def add(self, entry: Entry) -> None:
-        """Add an entry, and drop the lowest beyond the limits."""
+        """Add an entry, and drop those with the lowest lines if there are too many."""
         stored = cut(entry)
         self.is_complete &= stored is entry
         self.last_line = max(self.last_line, entry.line)
@@ -76,5 +77,5 @@ class Newest:
             self.is_complete = False
 
     def with_sizes(self) -> list[tuple[Entry, int]]:
-        """Return the entries, their lines rising, each with its size in bytes."""
+        """Return the entries in order of their lines, each with its size in bytes."""
         return [self._entries[line] for line in sorted(self._entries)]

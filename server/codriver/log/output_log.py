@@ -1,6 +1,6 @@
-"""The output log: all text of the REPLs, as entities that queries can find.
+"""The output log: all text from the REPLs, as entities that Datalog queries can find.
 
-A bounded store in memory: an insert and an eviction cost the same at ten entities and at ten thousand.
+It is a limited store in memory, in which adding and evicting takes the same time whatever its size.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ SCHEMA = Schema(
     required=frozenset({"line", "category", "text", "timestamp"}),
     indexed=frozenset({"category", "who", "ns", "repl-session-key", "evaluation", "run", "kind"}),
 )
-"""The attributes of an entity, in the log, the history and the memory alike; the memory alone has a `run`."""
+"""The attributes of an entry in the log, the history and the memory. Only those in the memory have a `run`."""
 
 APP_SCHEMA = replace(
     SCHEMA,
@@ -79,39 +79,44 @@ APP_SCHEMA = replace(
     indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
     only_in=("$app", len(SCHEMA.attributes)),
 )
-"""The attributes of an event of an application: see `codriver.log.logbook`."""
+"""The attributes of an application's event: see `codriver.log.logbook`."""
 
 LOG_SOURCES = QuerySources(
     replace(APP_SCHEMA, sources=(("$", "the log"), ("$app", ""), ("$history", ""), ("$memory", "")))
 )
-"""The attributes and sources of queries without any feature."""
+"""The attributes and sources that queries can use if no feature adds any."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
     SCHEMA.attributes.index(n) for n in ("category", "text", "who", "repl-session-key", "evaluation")
 )
 
 MAX_ENTITIES = 1000
+"""Default maximum number of entries."""
 MAX_BYTES = 16 * 2**20
+"""Default maximum total size of the entries' texts."""
 MAX_ROWS = 10_000
+"""Default maximum number of rows in the answer to a query."""
 TIME_LIMIT_S = 2.0
+"""Default maximum duration of a query."""
 LIGHT_CHARACTERS = 2**12
-"""The characters of a string that may wait to be added."""
+"""Maximum length of the text of an entry that may wait to be added."""
 MOST_WAITING = 32
-"""The entities that may wait: so many are added within a millisecond or two."""
-PARSED_QUERIES = 64  # kept for the next time, as most queries are asked again
+"""Maximum number of entries that wait to be added. Adding so many takes a millisecond or two."""
+PARSED_QUERIES = 64  # cached, as most queries are repeated
 
 
 NO_LINE = 0
+"""The line number of an entry that has not been added yet."""
 
 
 class Entry(NamedTuple):
-    """One entity of the log. `timestamp` is epoch milliseconds; unknown fields are None.
+    """An entry of the log. `timestamp` is in epoch milliseconds; unknown fields are None.
 
-    Its fields are in the order of `SCHEMA`: as a plain tuple the entity is the record in a store.
+    Its fields are in the order of `SCHEMA`, so as a plain tuple it is also the record in a store.
     """
 
     line: int
-    """`NO_LINE` before the log has given it one."""
+    """The line number, or `NO_LINE` for an entry that has not been added yet."""
     category: Category
     text: str
     timestamp: int
@@ -121,27 +126,27 @@ class Entry(NamedTuple):
     evaluation: str | None = None
     run: str | None = None
     notebook: str | None = None
-    """The path of the notebook that code was evaluated from, past this server."""
+    """The path of the notebook from which code was evaluated without this server."""
     file: str | None = None
-    """The path of the file whose text this is, as loaded."""
+    """The path of the file whose content the text is, for code that was loaded."""
     kind: str | None = None
-    """What the server reports in this entity, such as `edit`; None for text of the REPLs."""
+    """The type of event that the server reports, such as `edit`, or None for text from REPLs."""
     data: str | None = None
-    """The facts that an entity with a `kind` reports, as a JSON object."""
+    """The facts of an entry with a `kind`, as a JSON object."""
 
     @classmethod
     def from_record(cls, record: Record) -> Entry:
-        """Return the entity that a record of the store holds."""
+        """Create an entry from a record of the store."""
         return cls._make(cast("tuple[Any, ...]", record))
 
     def to_json(self) -> dict[str, Value]:
-        """Return the entity by its attributes' names without namespace; unknown ones have no key."""
+        """Return the entry as a JSON object with attribute names without namespace. Unknown attributes are left out."""
         return SCHEMA.document(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of one transaction: the entities added, the lines dropped, and the range of lines in the log."""
+    """The result of adding entries: those added, the lines evicted, and the range of lines in the log."""
 
     added: tuple[Entry, ...]
     retracted: tuple[int, ...]
@@ -151,10 +156,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A Datalog query over the log (`$`), applications, the history, the memory and recorded runs (`$app` …).
+    """A Datalog query over the log (`$`) and other sources, such as `$app`, `$history` and `$memory`.
 
-    `inputs`: JSON values in the order of `:in`, without the sources. `limit`: rows. `until`: the last line that the
-    query sees. `every_row`: all rows, also if `:find` asks for only one.
+    `inputs` are JSON values in the order of `:in` without the sources. `limit` is the maximum number of rows. `until`
+    is the last line that the query sees. With `every_row`, the answer has all rows even if `:find` specifies a single
+    one.
     """
 
     text: str
@@ -168,14 +174,13 @@ Listener = Callable[[Report], None]
 
 
 Follower = Callable[[int], None]
-"""A function that is given the line of each new entity."""
+"""A function that is called with the line of each new entry."""
 
 
 class BoundedLog:
-    """The common part of the output log and the app log: a bounded store, its lock, and the followers of new entities.
+    """The common base of the output log and the app log: a limited store, its lock, and followers of new entries.
 
-    Followers are called in the thread that brought the entity, with no lock held. An exception in one is logged, and
-    the entity stays.
+    Followers are called without the lock, in the thread that added the entry. Exceptions in them are logged.
     """
 
     def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
@@ -185,27 +190,27 @@ class BoundedLog:
 
     @property
     def first_line(self) -> int | None:
-        """Return the lowest line in the log."""
+        """Return the lowest line number in the log, or None if it is empty."""
         return self._current_store().first_line
 
     @property
     def last_line(self) -> int | None:
-        """Return the highest line in the log."""
+        """Return the highest line number in the log, or None if it is empty."""
         return self._current_store().last_line
 
     @property
     def entity_count(self) -> int:
-        """Return the number of entities."""
+        """Return the number of entries."""
         return len(self._current_store())
 
     @property
     def text_bytes(self) -> int:
-        """Return the size of all entities, in bytes."""
+        """Return the total size of the entries in bytes."""
         return self._current_store().bytes
 
     @contextmanager
     def followed_by(self, follower: Follower) -> Iterator[None]:
-        """Call `follower` with all new entities, for the duration of the context."""
+        """Call `follower` with the line of each new entry for the duration of the context."""
         with self._lock:
             self._followers = (*self._followers, follower)
         try:
@@ -215,29 +220,29 @@ class BoundedLog:
                 self._followers = tuple([known for known in self._followers if known is not follower])
 
     def snapshot(self) -> Snapshot:
-        """Return the entities now."""
+        """Return an immutable snapshot of the current entries."""
         store = self._current_store()
         with self._lock:
             return store.snapshot()
 
     def _current_store(self) -> BoundedStore:
-        """Return the store, with all entities that came."""
+        """Return the store with all entries that have been appended."""
         return self._store
 
     def _notify(self, line: int) -> None:
         for follower in self._followers:
             try:
                 follower(line)
-            except Exception:  # an exception is the follower's trouble, and the entity is there
+            except Exception:  # the entry has been added, so only log the exception
                 logger.exception("a follower of the log failed at line %d", line)
 
 
 class OutputLog(BoundedLog):
-    """The log of one server run, limited by count and by bytes of text: the lowest line is dropped first.
+    """The log of one server run, limited in number and size. The entry with the lowest line is evicted first.
 
-    The newest entity always stays, however long its text. Any thread may call. `redact` is applied to every text on its
-    way in, and to its caller and namespace. `listener` receives the report of every transaction in order, in the thread
-    that made it; an exception in it is logged, and the entities stay.
+    The newest entry always stays, however long it is. All methods are thread-safe. `redact` is applied to the text,
+    caller, namespace and data of each entry. `listener` receives the reports of all additions in order, in the thread
+    that added them. Exceptions in it are logged.
     """
 
     def __init__(
@@ -257,54 +262,54 @@ class OutputLog(BoundedLog):
         self._last_evicted_line = next_line - 1
         self._evicted = 0
         self._waiting: list[Entry] = []
-        """Entities that have their lines, and are not in the store yet."""
+        """Entries that have a line number but are not in the store yet."""
         self._adding = threading.RLock()
-        """The lock of the thread that moves them there and tells the listener, which may append and read."""
+        """Held by the thread that adds waiting entries and calls the listener, which may itself append and read."""
 
     @property
     def next_line(self) -> int:
-        """Return the line that the next entity gets."""
+        """Return the line number that the next entry will get."""
         return self._next_line
 
     @property
     def last_line(self) -> int | None:
-        """Return the highest line in the log."""
-        # Asked after each evaluation, so waiting entities are not hurried for the answer.
+        """Return the highest line number in the log, or None if it is empty."""
+        # Called after every evaluation, so waiting entries are not added just for this.
         waiting = self._waiting
         return waiting[-1].line if waiting else super().last_line
 
     @property
     def last_evicted_line(self) -> int:
-        """Return the highest line that has left, those of previous runs among them."""
+        """Return the highest line number that was evicted, or the last line of the previous run."""
         self.add_waiting()
         return self._last_evicted_line
 
     @contextmanager
     def line_for_another(self) -> Iterator[int]:
-        """Give the next line to an entity of another store, which takes it before the line after it is given."""
+        """Allocate the next line number for an entry of another store, which is locked until the context ends."""
         with self._lock:
             yield self._next_line
             self._next_line += 1
 
     @property
     def evicted(self) -> int:
-        """Return the number of entities that have left since the start."""
+        """Return the number of entries evicted since the start."""
         self.add_waiting()
         return self._evicted
 
     def without_secrets(self, text: str) -> str:
-        """Return a string as the log would store it, redacted before it is truncated."""
+        """Redact a string as the log would. Redact before truncating, as half of a secret is not recognized."""
         return self._redact(text)
 
     def cleared(self, entry: Entry) -> Entry:
-        """Return the entry as the log has it, without secrets."""
+        """Return the entry as the log stores it, with secrets redacted."""
         return self._without_secrets(entry, {None: None})
 
     def append(self, entry: Entry, *, may_wait: bool = False) -> int:
-        """Add an entity without a line, and return the line that it gets; entities beyond the limits are dropped.
+        """Add an entry and return its line number. Entries beyond the limits are evicted.
 
-        An entity that `may_wait` gets its line immediately, and is added together with later ones, by `add_waiting` or
-        at the next read. That takes half of the time, and none of it while the caller waits.
+        If it `may_wait`, it gets its number immediately but is added together with later ones, by `add_waiting` or at
+        the next read. That takes half the time, and the caller does not wait for it.
         """
         with self._lock:
             line = self._next_line
@@ -317,7 +322,7 @@ class OutputLog(BoundedLog):
 
     @property
     def sources(self) -> QuerySources:
-        """Return the attributes and sources that queries may name. Set once, before the server listens."""
+        """Return the attributes and sources that queries can use. Set once, before the server listens."""
         return self._sources
 
     @sources.setter
@@ -326,7 +331,7 @@ class OutputLog(BoundedLog):
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(sources.parse)
 
     def add_waiting(self) -> None:
-        """Add the waiting entities in the order of their lines, and report them to the listener."""
+        """Add waiting entries in order of their lines, and report them to the listener."""
         with self._adding:
             with self._lock:
                 waiting, self._waiting = self._waiting, []
@@ -344,14 +349,11 @@ class OutputLog(BoundedLog):
                 report = Report(added, tuple(retracted), self._store.first_line or last, last)
             try:
                 self._listener(report)
-            except Exception:  # an exception is the listener's trouble, and the entities are in the log
+            except Exception:  # the entries have been added, so only log the exception
                 logger.exception("the listener of the output log failed at line %d", last)
 
     def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
-        """Return the entity without secrets.
-
-        `names`: callers and namespaces by their redacted strings; new ones are added.
-        """
+        """Redact an entry. `names` caches redacted callers and namespaces, and is extended."""
         line, category, text, timestamp, who, namespace, *others, data = entry
         for name in (who, namespace):
             if name not in names:
@@ -376,9 +378,9 @@ class OutputLog(BoundedLog):
         session_key: str | None = None,
         limit: int | None = None,
     ) -> tuple[Entry, ...]:
-        """Return the entities that pass every filter given, in line order.
+        """Return the entries that pass all given filters, in order of their lines.
 
-        `since`: lines after it. `until`: lines up to and with it. `limit`: the newest so many.
+        `since` is exclusive and `until` inclusive. With `limit`, only the newest entries are returned.
         """
         snapshot = self.snapshot()
         equal = [(p, v) for p, v in ((WHO, who), (EVALUATION, evaluation), (SESSION_KEY, session_key)) if v is not None]
@@ -397,7 +399,7 @@ class OutputLog(BoundedLog):
                 found.append(record)
         return tuple(Entry.from_record(record) for record in reversed(found))
 
-    def query(  # noqa: PLR0913  # one argument a source and a limit
+    def query(  # noqa: PLR0913  # one argument per source and limit
         self,
         text: str,
         *,
@@ -410,17 +412,16 @@ class OutputLog(BoundedLog):
         until: int | None = None,
         every_row: bool = False,
     ) -> QueryAnswer:
-        """Return the answer of a Datalog query over `$`, the log, and the other sources, as they are now.
+        """Answer a Datalog query over the current content of `$`, the log, and the other sources.
 
-        The memory and the sources of features are loaded only if the query names them. `inputs`: JSON values in the
-        order of `:in`, without the sources; rules as an EDN string. `until`: the last line that the query sees.
-        `every_row`: a list of rows, also if `:find` asks for only one. Meant for a thread of its own: a query takes up
-        to `time_limit_s`.
+        The memory and the sources of features are only loaded if the query names them. `inputs` are JSON values in the
+        order of `:in` without the sources, with rules as an EDN string. `until` is the last line that the query sees.
+        With `every_row`, the answer is a list of rows even if `:find` specifies a single one. A query takes up to
+        `time_limit_s`, so call this in a thread.
 
-        Raises:
-            RefusedError: the text is not a query, the inputs do not fit, or a clause cannot be run.
+        Raises: RefusedError: the query is invalid, the inputs do not fit, or a clause cannot be executed.
         """
-        from codriver_datalog.budget import Budget  # noqa: PLC0415  # the start is quicker without queries
+        from codriver_datalog.budget import Budget  # noqa: PLC0415  # delays the start, and is not needed before the first query
         from codriver_datalog.errors import QueryError  # noqa: PLC0415  # as above
         from codriver_datalog.solve import solve  # noqa: PLC0415  # as above
 
@@ -444,7 +445,7 @@ class OutputLog(BoundedLog):
 
 
 class _Sources(Mapping[str, Snapshot]):
-    """Sources of one query, some of which are loaded once, when the query first reads them."""
+    """The sources of one query, some of which are loaded when the query first reads them."""
 
     def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable]) -> None:
         self._loaded = loaded
@@ -466,9 +467,10 @@ class _Sources(Mapping[str, Snapshot]):
 
 
 def earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Return the entities of earlier runs: logs, and code alone of runs without a log, in line order; then documents.
+    """Return the entries of earlier runs in order of their lines, followed by documents.
 
-    `remembered` comes from the memory, `code` from the history.
+    For runs whose log is not remembered, only the evaluated code is included. `remembered` comes from the memory and
+    `code` from the history.
     """
     known = tuple(remembered)
     logged = [entry for entry in known if entry.run]

@@ -1,6 +1,6 @@
-"""Image files for clients that do not pass image content to their model: the client's own tool can open a file.
+"""Image files for clients that do not pass images to their model, whose own tools can open a file instead.
 
-The files are in the state directory of the workspace, for this user alone, and are removed with their log entries.
+The files are in the state directory of the workspace, private to the user, and are deleted with their log entries.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 MAX_INSPECTED = 1000
-"""The newest entries, among which the entry of an image is searched for."""
+"""Number of newest entries that are searched for the one with an image."""
 
 
 class ImageFiles:
-    """The images in the files of `directory`, for the lifetime of one server, whose log is `log`."""
+    """The image files in `directory`, for the lifetime of one server with the log `log`."""
 
     def __init__(self, directory: Path, log: OutputLog) -> None:
         self._directory = directory
         self._log = log
         self._lines: dict[str, int] = {}
-        """By name of a file: the newest line of the log that the image is in."""
+        """The newest log line that contains each image, by file name."""
 
     def save(self, kind: str, data: str) -> str | None:
-        """Return the path of the file of an image, given as base64; None if it cannot be written. Blocks."""
+        """Write an image given as base64, and return the path of its file, or None if that fails.
+
+        Blocks on the disk.
+        """
         facts = image(kind, data)
         name = f"{facts.digest}{facts.suffix}"
         path = self._directory / name
@@ -50,7 +53,7 @@ class ImageFiles:
         return str(path)
 
     def drop(self, lines: Collection[int]) -> None:
-        """Remove the files of images in these lines, which have left the log."""
+        """Delete the files of images whose lines were evicted from the log."""
         if self._lines and lines:
             gone = [name for name, line in self._lines.items() if line <= max(lines)]
             for name in gone:
@@ -59,7 +62,7 @@ class ImageFiles:
                     remove(self._directory / name)
 
     def clear(self) -> None:
-        """Remove all images, also those that a killed server left."""
+        """Delete all images, including those of a server that was killed."""
         self._lines.clear()
         with suppress(OSError):
             for file in self._directory.iterdir():

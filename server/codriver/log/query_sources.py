@@ -1,4 +1,4 @@
-"""The attributes and sources that queries may name."""
+"""The attributes and sources that log queries can use."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ if TYPE_CHECKING:
 
 
 class Queryable(Protocol):
-    """Another database that a query may look into, such as the history."""
+    """A database that queries can read, such as the history."""
 
     def snapshot(self) -> Snapshot:
-        """Return the database's entities now, with the log's attributes."""
+        """Return a snapshot of the current entities, with the attributes of the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySource:
-    """A source that queries can name, besides the log itself."""
+    """A source for queries in addition to those of the log."""
 
     name: str
-    """Its name in queries, which begins with `$`."""
+    """The name of the source in queries, which starts with `$`."""
     schema: Schema
     rules: str = ""
-    """Rules in EDN that every query with this source may call."""
+    """Rules in EDN that are available to every query with this source."""
 
 
 @dataclass(frozen=True)
 class QuerySources:
-    """What queries can name: the attributes of `schema`, and the sources that features add to those of the log."""
+    """What queries can use: the attributes in `schema`, and the sources that features add to those of the log."""
 
     schema: Schema
     rules: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The rules of a source, by its name."""
+    """The rules of each source, by its name."""
     stores: Mapping[str, Queryable] = field(default_factory=lambda: MappingProxyType({}))
-    """The sources, each read only for a query that names it."""
+    """The added sources by name. Each is only read for queries that name it."""
 
     def with_sources(self, added: Sequence[tuple[QuerySource, Queryable]]) -> QuerySources:
-        """Return these sources and more, each with its store."""
+        """Return a copy extended by these sources and their stores."""
         schemas = tuple(source.schema for source, _ in added)
         return QuerySources(
             replace(
@@ -56,12 +56,11 @@ class QuerySources:
         )
 
     def parse(self, text: str) -> Query:
-        """Return the query in a string.
+        """Parse a query.
 
-        Raises:
-            QueryError: the text is no query.
+        Raises: QueryError: the text is not a valid query.
         """
-        from codriver_datalog.query import parse  # noqa: PLC0415  # the start is quicker without queries
+        from codriver_datalog.query import parse  # noqa: PLC0415  # delays the start, and is not needed before the first query
 
         named = tuple(rules for name, rules in self.rules.items() if name in text)
         return parse(text, schema=self.schema, rules=_rules(named, self.schema) if named else None)

@@ -1,17 +1,17 @@
-"""Redaction: secrets of the environment are removed from text on its way into the log and out of it.
+"""Redaction of secrets from text that enters or leaves the log.
 
-A secret is the value, at least 8 characters long, of an environment variable whose name ends in `_KEY`, `_SECRET`,
-`_TOKEN` or `_PASSWORD`. It becomes `<<redacted:NAME>>`, also in the form in which languages print it within a string:
-with quotes, backslashes and non-ASCII characters escaped, once or twice, or percent-encoded, or encoded for HTML or a
-shell. Any other form, such as base64 or reversed text, is not recognised.
+A secret is the value of an environment variable whose name ends in `_KEY`, `_SECRET`, `_TOKEN` or `_PASSWORD`, if it
+has at least 8 characters. It is replaced by `<<redacted:NAME>>`. It is also recognized in the forms in which languages
+print it within a string, with quotes, backslashes and non-ASCII characters escaped once or twice, and if it is
+percent-encoded or escaped for HTML or a shell. Other forms, such as base64 or reversed text, are not recognized.
 
-A value of several lines, such as a PEM key, is often shown line by line, by a diff or by Python's `pprint`. So each of
-its lines of at least 20 characters is a secret too, except lines without a secret: a BEGIN or END mark, `key: word`, or
-`key: URL`. A shorter line of at least 8 characters, such as the last of a key, is a secret unless it is a single word,
-such as the name of a section; of `key: value` the value is, if it is as long.
+A value of several lines, such as a PEM key, is often printed line by line, by a diff or by Python's `pprint`. So each
+of its lines of at least 20 characters is a secret too, unless it is a BEGIN or END mark, `key: word`, or `key: URL`. A
+shorter line of at least 8 characters, such as the last one of a key, is a secret unless it is an ordinary word, such as
+the name of a section. Of `key: value`, only the value is a secret if it is that long.
 
-An application in a REPL may declare values of its state sensitive. These are secrets too, from that moment until its
-REPL is gone. They are stored only in memory.
+An application in a REPL may declare values of its state as sensitive. They are redacted from that moment until the REPL
+is gone. They are stored only in memory.
 """
 
 from __future__ import annotations
@@ -30,42 +30,44 @@ if TYPE_CHECKING:
 
 NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 SECRET_KEYS = tuple(ending[1:] for ending in NAME_ENDINGS)
-"""The keys whose word is a secret, in a line `key: word` of a secret."""
-MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev", and would tear ordinary text apart
-LONG_LINE_CHARACTERS = 20  # of one line of a value: shorter lines may be harmless words
+"""Endings of keys whose value is a secret even if it is a word, in a line `key: word` of a secret."""
+MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev" that occur in ordinary text
+LONG_LINE_CHARACTERS = 20  # minimum length of a line that is always a secret, as shorter ones may be words
 LINE_ENDS = re.compile(r"[\r\n]+|(?:\\r)?\\n")
-"""The ends of a value's lines, also `\n` as two characters, which files of settings need."""
+r"""Line endings within a value, including `\n` as two characters, which some configuration files require."""
 BEGIN_OR_END = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
 KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
 WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
 _PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
 ORDINARY = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
-"""A word as it occurs in files, with any signs around it: `[default]`, `DB_HOST:`, `googleApis`, and not `kLmNoPqRsT`.
-"""
-URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # a URL with a user or a query may hold a secret
+"""Matches an ordinary word with any punctuation: `[default]`, `DB_HOST:` and `googleApis`, but not `kLmNoPqRsT`."""
+URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # a URL with a user or a query may contain a secret
 
 NOT_IN_NAMES, MOST_NAME = re.compile(r"[^\w.* -]"), 60
-"""The bounds of the names that stand for an application's strings."""
+"""Characters that are removed from the names of an application's strings, and the maximum length of a name."""
 
 _NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 _QUOTES = ("", '"', "'", "`")
-"""The quotes that a string may escape; none if another quote stands around the string."""
+"""Quotes that may be escaped in a string, and none for strings in other quotes."""
 UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
-"""Text that no string escapes: ASCII without control characters, quotes, slash and backslash."""
+"""Matches text that needs no escaping in a string: ASCII without control characters, quotes, slash and backslash."""
 
 
 MAX_SENSITIVE, MAX_SENSITIVE_CHARACTERS = 1000, 256 * 1024
-"""Strings that a REPL called sensitive, and their characters together: the newest are held."""
+"""Maximum number of a REPL's sensitive strings, and of their characters. The newest are retained."""
 
 
 class _Secrets:
-    """The secrets to search for, each with the name that stands for it; never changed.
+    """An immutable set of secrets to search for, each with the name that replaces it.
 
-    `groups`: for each secret a chunk that all its forms have in common, and the forms.
+    `groups` has two items for each secret: a substring that all its forms share, and the forms.
     """
 
     def __init__(self, named: Sequence[tuple[str, str]], known: Mapping[str, _Group]) -> None:
-        """`named`: names and secrets, the first of equal ones counts. `known`: the groups made before, by secret."""
+        """Create the set from pairs of name and secret. If a secret occurs repeatedly, the first name is used.
+
+        `known` has groups computed before, by secret.
+        """
         lines = [(name, line) for name, secret in named for line in secret_lines(secret)]
         self.by_secret: dict[str, _Group] = {}
         self.marks: dict[str, str] = {}
@@ -75,24 +77,28 @@ class _Secrets:
                 for form in self.by_secret[secret][1]:
                     self.marks.setdefault(form, f"<<redacted:{name}>>")
         for name, secret in reversed(named):
-            self.marks[secret] = f"<<redacted:{name}>>"  # a form of another secret gives way to the secret itself
+            self.marks[secret] = f"<<redacted:{name}>>"  # takes precedence over an equal form of another
         self.groups = tuple(self.by_secret.values())
 
     @cached_property
     def beginnings(self) -> Mapping[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-        """By character: the forms of secrets whose newest character it may be, while the rest is to come.
+        """An index to find out whether a text might end with the beginning of a secret.
 
-        By the letters that they begin with, each with the length of the longest such form.
+        For each character that may be the last one so far, it has groups of forms by their first letter, each with the
+        length of the longest form.
         """
         return _beginnings(sorted(self.marks, key=len, reverse=True))
 
     def forms_in(self, text: str) -> list[str]:
-        """Return the forms in the text, the longest first: far faster than a pattern, and nearly always none."""
+        """Return the forms that occur in the text, longest first.
+
+        Usually there are none, so this is faster than a pattern.
+        """
         found = [form for chunk, forms in self.groups if chunk in text for form in forms if form in text]
         return sorted(found, key=len, reverse=True) if found else found
 
     def out_of(self, text: str) -> str:
-        """Return the text with each form replaced by its mark."""
+        """Replace each form in the text by its mark."""
         forms = self.forms_in(text)
         return _any_of(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
 
@@ -102,22 +108,23 @@ def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
 
 
 class Redactor:
-    """Redacts secrets in text: those of the environment at its creation, and those learned since. Thread-safe."""
+    """Redacts the secrets of the environment at its creation, and those learned since. Thread-safe."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        """`secrets`: by variable name. Of two names for one value, the first in the alphabet stands for it."""
+        """Create a redactor for secrets by variable name.
+
+        If two names have the same value, the first in sort order is used.
+        """
         self._by_name = dict(secrets)
         self._sensitive: dict[str, dict[str, str]] = {}
-        """By REPL: the strings that its application called sensitive, the newest last, each with the name that stands
-        for it.
-        """
+        """The strings that each REPL's application declared sensitive, newest last, each with its name."""
         self._from_environment = self._secrets = _Secrets(sorted(secrets.items()), {})
-        """The secrets without those that applications called sensitive, and with them."""
+        """The secrets of the environment alone. `_secrets` also includes those that applications declared."""
 
     def learn(self, name: str, secret: str) -> None:
-        """Also redact this secret from now on, including in streams that are open.
+        """Also redact this secret from now on, including in open streams.
 
-        An earlier one of this name is retained.
+        A secret known by the same name is retained.
         """
         if len(secret) < MIN_CHARACTERS or secret in self._by_name.values():
             return
@@ -128,7 +135,7 @@ class Redactor:
         self._gather()
 
     def learn_sensitive(self, repl: str, sensitive: Iterable[tuple[str, str]]) -> None:
-        """Redact the strings that the application in a REPL declares sensitive, until `forget`."""
+        """Redact named strings that the application in a REPL declares sensitive, until `forget`."""
         by_text = dict(self._sensitive.get(repl, {}))
         for name, text in sensitive:
             if len(text) >= MIN_CHARACTERS and any(map(str.isalnum, text)):
@@ -143,7 +150,7 @@ class Redactor:
         self._gather()
 
     def forget(self, repl: str) -> None:
-        """Forget the strings that the application in a REPL declared sensitive, because it is gone."""
+        """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
         if repl in self._sensitive:
             self._sensitive = {name: by_text for name, by_text in self._sensitive.items() if name != repl}
             self._gather()
@@ -155,12 +162,12 @@ class Redactor:
 
     @property
     def secrets(self) -> _Secrets:
-        """Return the secrets now."""
+        """Return the current secrets."""
         return self._secrets
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Redactor:
-        """Return the redactor for the secrets in these environment variables."""
+        """Create a redactor for the secrets among these environment variables."""
         return cls(
             {
                 name: value
@@ -170,9 +177,9 @@ class Redactor:
         )
 
     def __call__(self, text: str) -> str:
-        """Return the text without secrets.
+        """Redact all secrets in a text.
 
-        Of two that overlap, the one that begins first goes, or else the longer one.
+        Of two overlapping secrets, the one that starts first is replaced, or else the longer.
         """
         for chunk, _ in self._secrets.groups:
             if chunk in text:
@@ -180,21 +187,21 @@ class Redactor:
         return text
 
     def redact_json(self, value: object, *, shows_sensitive: bool = False) -> object:
-        """Return a JSON value with every string in it redacted, keys included. Lists and tuples become lists.
+        """Redact all strings in a JSON value, including keys. Tuples become lists.
 
-        With `shows_sensitive`, strings that applications called sensitive stay.
+        With `shows_sensitive`, strings that applications declared sensitive are left unchanged.
         """
         return _redacted(value, self._from_environment if shows_sensitive else self._secrets)
 
     def may_find(self, printed: str) -> bool:
-        """Return whether values may hold a secret, judging by their printed form. False is certain.
+        """Return whether values may contain a secret, given their printed form. False is certain.
 
-        All printed forms of a secret share a chunk, so one check of a printed value saves one for each of its parts.
+        All printed forms of a secret share a substring, so checking a printed value saves checking each of its parts.
         """
         return any(chunk in printed for chunk, _ in self._secrets.groups)
 
     def stream(self) -> StreamRedactor:
-        """Return a redactor for one stream of text that comes in chunks."""
+        """Return a redactor for text that arrives in chunks."""
         return StreamRedactor(self)
 
 
@@ -209,10 +216,11 @@ def _redacted(value: object, secrets: _Secrets) -> object:
 
 
 class StreamRedactor:
-    """Redacts a stream whose chunks may split a secret.
+    """Redacts secrets in a stream whose chunks may split them.
 
-    Only a chunk's end that could be the beginning of a secret is withheld, until the next chunk or `flush` decides; all
-    other text is passed on immediately. Ordinary text is rarely withheld, and never more than the longest secret.
+    The end of a chunk is withheld only if it could be the beginning of a secret, until the next chunk or `flush`. All
+    other text is returned immediately. Ordinary text is rarely withheld, and never more than the length of the longest
+    secret.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -224,7 +232,7 @@ class StreamRedactor:
         return self._redactor.secrets
 
     def feed(self, chunk: str) -> str:
-        """Return the text that can go out now, without secrets."""
+        """Return the redacted text that can be output now."""
         text = self._withheld + chunk if self._withheld else chunk
         forms = self._secrets.forms_in(text)
         if not forms:
@@ -235,7 +243,7 @@ class StreamRedactor:
         position = 0
         for match in _any_of(forms).finditer(text):
             undecided = self._beginning(text, position)
-            if undecided <= match.start():  # the text may become a longer secret that begins no later
+            if undecided <= match.start():  # more text may complete a longer secret that starts no later
                 break
             done += text[position : match.start()], self._secrets.marks[match[0]]
             position = match.end()
@@ -245,12 +253,12 @@ class StreamRedactor:
         return "".join(done)
 
     def flush(self) -> str:
-        """Return the withheld text: call it when the stream ends, or pauses for longer than its reader should wait."""
+        """Return the withheld text. Call it when the stream ends, or pauses for longer than a reader should wait."""
         withheld, self._withheld = self._withheld, ""
         return self._secrets.out_of(withheld) if withheld else ""
 
     def _beginning(self, text: str, start: int) -> int:
-        """Return the first position from `start` on where the rest of the text may begin a secret, or its end."""
+        """Return the first position from `start` on where the text's end may begin a secret, or the text's length."""
         first = len(text)
         for letter, longest, forms in self._secrets.beginnings.get(text[-1:], ()):
             position = text.find(letter, max(start, len(text) - longest + 1), first)
@@ -264,7 +272,7 @@ class StreamRedactor:
 
 
 def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[str, ...]], ...]]:
-    """Return the table of `_Secrets.beginnings`, made of the forms."""
+    """Build the index for `_Secrets.beginnings`."""
     by_newest: dict[str, dict[str, list[str]]] = {}
     for form in forms:
         for newest in set(form[:-1]):
@@ -276,17 +284,14 @@ def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[s
 
 
 def secret_lines(secret: str) -> tuple[str, ...]:
-    """Return the lines of a secret of several lines that are secrets themselves.
-
-    Of `key: value` only the value, if long.
-    """
+    """Return the lines of a secret that are secrets themselves, reduced to the value in `key: value`."""
     lines = LINE_ENDS.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
     return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_CHARACTERS and _common(part)]))
 
 
 def _secret_part(line: str) -> str:
-    """Return the secret part of a line without space around it; empty for none."""
+    """Return the secret part of a line that was stripped of whitespace, or an empty string."""
     matched = KEY_AND_VALUE.fullmatch(line)
     value = matched["value"].rstrip(",;").strip("\"' ") if matched else line
     if BEGIN_OR_END.fullmatch(value.strip("\"', ")):
@@ -301,7 +306,7 @@ def _secret_part(line: str) -> str:
     return line if len(line) >= LONG_LINE_CHARACTERS or is_named_secret else ""
 
 
-# The prints of a character within a string in several languages, the quotes aside
+# How several languages print a character within a string, except for quotes.
 
 
 def _python(character: str) -> str:
@@ -360,9 +365,9 @@ _PRINTERS: tuple[Callable[[str], str], ...] = (
 
 
 def printed_forms(secret: str) -> tuple[str, ...]:
-    """Return the secret itself and its forms in strings, the longest form first, each once.
+    """Return the forms in which a secret may be printed, longest first, including the secret itself.
 
-    In strings a secret is escaped within a string, perhaps of a string, or encoded for a URL, for HTML or for a shell.
+    It may be escaped within a string, or within a string in a string, or encoded for a URL, HTML or a shell.
     """
     once = {secret, _utf_8(secret).decode("utf-8", "replace")}
     if not secret.isalnum() or not secret.isascii():
@@ -370,7 +375,7 @@ def printed_forms(secret: str) -> tuple[str, ...]:
         once |= _percent_encoded(secret)
         text = secret.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         quoted = text.replace('"', "&quot;")
-        once |= {text, quoted.replace("'", "&#x27;"), quoted.replace("'", "&#39;")}  # `html` has half a MB of names
+        once |= {text, quoted.replace("'", "&#x27;"), quoted.replace("'", "&#39;")}  # `html` takes half a MB
         once |= {secret.replace("'", "'\"'\"'"), secret.replace("'", r"'\''")}
     twice = {form for printed in once for form in _within_strings(printed)}
     return tuple(sorted(once | twice, key=lambda form: (-len(form), form)))
@@ -391,7 +396,7 @@ def _within_strings(text: str) -> set[str]:
 
 def _percent_encoded(secret: str) -> set[str]:
     raw = _utf_8(secret)
-    # In order: everything, a path, a form, JavaScript's encodeURIComponent, its encodeURI.
+    # In order: everything, a path, a form, JavaScript's encodeURIComponent, JavaScript's encodeURI.
     forms = {
         quote(raw, safe=""),
         quote(raw),
@@ -403,13 +408,13 @@ def _percent_encoded(secret: str) -> set[str]:
 
 
 def _utf_8(text: str) -> bytes:
-    """Return the bytes of an environment variable; bytes that were no UTF-8 there are unchanged."""
+    """Return the original bytes of an environment variable, even if they are not valid UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:  # half of a surrogate pair, as Windows allows
+    except UnicodeEncodeError:  # an unpaired surrogate, which Windows allows
         return text.encode("utf-8", "surrogatepass")
 
 
 def _common(secret: str) -> str:
-    """Return the longest chunk of the secret that no printing changes, empty for none."""
+    """Return the longest substring of the secret that is the same in all printed forms, or an empty string."""
     return max(re.findall("[A-Za-z0-9]+", secret), key=len, default="")

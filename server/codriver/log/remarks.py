@@ -1,4 +1,4 @@
-"""The remarks on a workspace that were reported already: each is reported once, whichever server or caller."""
+"""Remarks that are reported only once per workspace, across all its servers and callers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE)
 MAX_REMARKS: Final = 32
-"""Maximum number of remarks that are remembered; the oldest are forgotten first."""
+"""Maximum number of remarks that are remembered. The oldest are forgotten first."""
 
 logger = logging.getLogger(__name__)
 
 
 class Remarks:
-    """The reported remarks of one workspace, for the lifetime of a server. Reading the file blocks.
+    """The remarks that were reported in one workspace, for the lifetime of a server.
 
-    `spawn` starts a task, in which the file is written.
+    Creating it reads a file and blocks. `spawn` starts the task that writes the file.
     """
 
     def __init__(self, path: Path, spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], object]) -> None:
@@ -34,10 +34,10 @@ class Remarks:
         found = files.read_json(path, RULES)
         self._earlier = [text for text in found if isinstance(text, str)] if isinstance(found, list) else []
         self._now: dict[str, str] = {}
-        """For each remark that this server reported, the evaluation whose answer has it."""
+        """The evaluations whose answers have the remarks that this server reported, by remark."""
 
     def is_for(self, evaluation: str, remark: str) -> bool:
-        """Return whether the answer of this evaluation reports the remark, which then counts as reported."""
+        """Return whether the answer to this evaluation should include the remark, and record it as reported."""
         if remark in self._earlier:
             return False
         if remark not in self._now:
@@ -52,5 +52,5 @@ class Remarks:
     def _replace(self, data: bytes) -> None:
         try:
             files.replace(self._path, data, links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
-        except OSError as error:  # the remark is then reported again by the next server
+        except OSError as error:  # then the next server reports the remark again
             logger.info("%s cannot be written: %s", self._path, error)

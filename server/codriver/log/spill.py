@@ -1,8 +1,8 @@
-"""Spill files: parts of long strings on disk, and the store that counts the size of strings and moves them to disk.
+"""Files for parts of long strings, and the store that limits the size of all strings and writes them to disk.
 
-A server's directory is next to a lock that the server holds while it runs, in a directory that all servers of a
-workspace share. So the files of a killed server are recognised by their free lock, and removed by the next server that
-starts.
+Each server has a directory of its own in one that all servers of a workspace share, and a lock next to it that it holds
+while it runs. The directory of a server that was killed is recognized by its free lock, and removed by the next server
+that starts.
 """
 
 from __future__ import annotations
@@ -32,41 +32,44 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NAMES_TRIED = 5
+"""Maximum number of directory names that are tried."""
 LOCK_ENDING = ".lock"
-LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # all other files at a place that somebody chose by a link are not ours
-# Output may hold half of a surrogate pair: a program prints anything.
+LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that directory does not belong to Codriver
+# Programs can print unpaired surrogates.
 HALVES = "surrogatepass"
 
 STREAMS_IN_ALL = 4
-"""The number of strings of the greatest size that fit into the disk space for all."""
+"""Number of strings of maximum size that fit into the disk space."""
 FILES_A_STREAM = 16
-"""The number of files of a string: its oldest part is dropped a file at a time."""
-SMALL_CHARACTERS = 4096  # many thousands of chunks would take longer to go through than these characters to copy
+"""Maximum number of files of a string. Its oldest part is dropped one file at a time."""
+SMALL_CHARACTERS = 4096  # copying this many characters is faster than iterating over thousands of small chunks
 MAX_MOVING = 128 * 2**20
-"""Characters on their way to the disk in all: below this bound a string that is printed faster than the disk writes
-loses nothing. A disk that hangs must not fill the memory.
+"""Maximum number of characters that wait to be written, in all strings.
+
+Below it, a string that grows faster than the disk can write loses nothing. Beyond it, a blocked disk must not fill the
+memory.
 """
 MOST_AHEAD = 16 * 2**20
-"""The characters in memory above which a program's output is held up, if possible, until the disk has more."""
+"""Number of characters in memory above which a program's output is paused, if possible, until more is written."""
 AHEAD_S = 0.01
-"""Between two inspects that number."""
+"""Interval between two checks of that number."""
 HANGS_S = 1.0
-"""How long no write may end until the disk counts as hanging, for which no one waits."""
+"""Time without a completed write after which the disk counts as blocked, so that output does not wait for it."""
 GATHER_S = 0.1
-"""How long a new text may grow before it is written.
+"""Time for which text is gathered before it is written.
 
-Each use of the disk takes the interpreter from the event loop for a moment, which is a long one on a busy machine.
+Each disk access takes the interpreter away from the event loop, which can be noticeable on a busy machine.
 """
 CLOSE_S = 2.0
-"""How long an end waits for the disk."""
+"""Maximum time that closing the store waits for the disk."""
 
 
 class UnlockableError(OSError):
-    """No directory could be locked, so no one could tell later whether its server lives."""
+    """Raised when no directory could be locked, so that nobody could tell whether its server is running."""
 
 
 class SpillDirectory:
-    """The directory of one server in `root`, created with its first file. Used by one thread."""
+    """The directory of one server below `root`, which is created with its first file. For use by one thread."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -74,25 +77,24 @@ class SpillDirectory:
         self._lock: int | None = None
 
     def path(self) -> Path:
-        """Return the path of the directory, which exists from now on.
+        """Return the path of the directory after creating it if necessary.
 
-        Raises:
-            OSError: the directory cannot be made.
+        Raises: OSError: the directory cannot be created.
         """
         make_private_directory(self._root)
         if self._directory is None:
             self._directory = self._claimed()
-        self._directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)  # again, if somebody tidied up
+        self._directory.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)  # again, in case somebody removed it
         return self._directory
 
     def _claimed(self) -> Path:
-        """Create a directory and claim it by a lock."""
+        """Choose an unused name for the directory and lock it."""
         for _ in range(NAMES_TRIED):
             directory = self._root / secrets.token_hex(6)
             lock_file = directory.with_suffix(LOCK_ENDING)
             lock = _open(lock_file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
             try:
-                # A sweep between making the lock and holding it removes the file.
+                # Another server's sweep may remove the file before it is locked.
                 if try_lock(lock) and lock_file.exists():
                     self._lock = lock
                     return directory
@@ -105,18 +107,18 @@ class SpillDirectory:
         raise UnlockableError(f"no folder in {self._root} could be locked")
 
     def remove(self) -> None:
-        """Remove the directory with all its files, then release its lock. A second call is harmless."""
+        """Delete the directory with its files, and then release the lock. May be called repeatedly."""
         if self._directory is None or self._lock is None:
             return
         remove_tree(self._directory)
         os.close(self._lock)
         with suppress(OSError):
-            if not self._directory.exists():  # else the next start tries, by the lock
+            if not self._directory.exists():  # otherwise the lock remains, and the next server tries again
                 remove(self._directory.with_suffix(LOCK_ENDING))
         self._directory = self._lock = None
 
     def sweep(self) -> None:
-        """Remove the directories of dead servers. A directory of unknown state, or that cannot be removed, stays."""
+        """Delete the directories of servers that have ended. Those that cannot be locked or deleted are left alone."""
         with suppress(OSError):
             for lock_file in sorted(self._root.iterdir()):
                 if LOCK_NAME.fullmatch(lock_file.name):
@@ -124,12 +126,9 @@ class SpillDirectory:
 
 
 def _open(file: Path, flags: int) -> int:
-    """Return a descriptor of this user's own file in a directory that the caller knows.
+    """Open a private file of this user in a trusted directory, without following a link.
 
-    A link in its place is not followed.
-
-    Raises:
-        OSError: the file is something else, or cannot be opened.
+    Raises: OSError: it is not such a file, or cannot be opened.
     """
     with locate(file, Links.NEVER, root=file.parent) as position:
         return position.open_private(flags)
@@ -138,14 +137,14 @@ def _open(file: Path, flags: int) -> int:
 def _sweep(lock_file: Path) -> None:
     try:
         lock = _open(lock_file, os.O_RDWR)
-    except OSError:  # the file is gone, or not ours
+    except OSError:  # it has been removed, or belongs to another user
         return
     is_over = False
     try:
         if try_lock(lock):
             directory = lock_file.with_suffix("")
             remove_tree(directory)
-            is_over = not directory.exists()  # else the next server tries
+            is_over = not directory.exists()  # otherwise the next server tries again
     except OSError as error:
         logger.debug("%s stays, as it cannot be told whether its server lives: %s", lock_file, error)
     if is_over:
@@ -156,9 +155,9 @@ def _sweep(lock_file: Path) -> None:
 
 
 class SpillFile:
-    """One file with the characters of a string from the position `start` to before `end`.
+    """A file with the characters of a string from the position `start` up to `end`, exclusive.
 
-    One thread appends. Any thread may read before an `end` that it saw.
+    One thread appends. Any thread may read what is before an `end` that it has seen.
     """
 
     def __init__(self, directory: SpillDirectory, name: str, start: int) -> None:
@@ -167,24 +166,25 @@ class SpillFile:
         self._path: Path | None = None
         self._descriptor: int | None = None
         self.is_full = False
-        """Whether the file takes no more, permanently."""
+        """Whether nothing more can be appended."""
         self.start = start
         self.end = start
         self._positions: list[int] = []
-        """By block: the place of its first character in the text."""
+        """The position in the string of each block's first character."""
         self._offsets = [0]
-        """By block: its first byte in the file; after the last the file's length."""
+        """The offset in the file of each block's first byte, followed by the size of the file."""
 
     @property
     def size(self) -> int:
-        """Return the size in bytes."""
+        """Return the size of the file in bytes."""
         return self._offsets[-1]
 
     def append(self, blocks: Sequence[str]) -> int:
-        """Write the next part of the text; its size in bytes. Blocks. Afterwards comes more, or `rest`.
+        """Write the next blocks and return their size in bytes. Blocks on the disk.
 
-        Raises:
-            OSError: the part could not be written; the file still reads as before, and takes no more.
+        Call `rest` if nothing more follows soon.
+
+        Raises: OSError: they could not be written. The file can still be read, but not appended to.
         """
         encoded = [block.encode("utf-8", HALVES) for block in blocks]
         try:
@@ -208,21 +208,22 @@ class SpillFile:
         flags = os.O_WRONLY | os.O_APPEND
         if self._path is None:
             self._path = self._directory.path() / self._name
-            flags |= os.O_CREAT  # not a second time: text appended to a new empty file would be found nowhere
+            flags |= os.O_CREAT  # only once: text appended to a recreated, empty file would never be found
         return _open(self._path, flags)
 
     def rest(self) -> None:
-        """Hold no resource of the system until there is more to append. A second call is harmless."""
+        """Close the file until more is appended. May be called repeatedly."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with suppress(OSError):
                 os.close(descriptor)
 
     def read(self, start: int, end: int) -> str:
-        """Return the characters of the text from `start` to before `end`, all of them in this file. Blocks.
+        """Return the characters from `start` up to `end`, exclusive, all of which must be in this file.
 
-        Raises:
-            OSError: the file is missing, or not as it was written.
+        Blocks on the disk.
+
+        Raises: OSError: the file is missing or was changed.
         """
         if self._path is None or start >= end:
             return ""
@@ -245,7 +246,7 @@ class SpillFile:
         return text[start - started : end - started]
 
     def remove(self) -> None:
-        """Remove the file. Blocks; a second call is harmless."""
+        """Delete the file. Blocks on the disk. May be called repeatedly."""
         self.rest()
         if self._path is not None:
             with suppress(OSError):
@@ -253,7 +254,7 @@ class SpillFile:
 
 
 def _write(descriptor: int, blocks: list[bytes]) -> None:
-    """Write all bytes, in one go and without a copy if the system can."""
+    """Write all blocks, with a single system call and without copying if possible."""
     written = os.writev(descriptor, blocks) if hasattr(os, "writev") else 0
     if written < sum(map(len, blocks)):
         left = memoryview(b"".join(blocks))[written:]
@@ -263,35 +264,35 @@ def _write(descriptor: int, blocks: list[bytes]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SpillCapacity:
-    """The room for strings too long for memory: at most `max_bytes` in all, in its own directory in `root`."""
+    """Disk space for long strings: at most `max_bytes` in total, in a directory below `root`."""
 
     root: Path
     max_bytes: int
 
 
 class Spilling(Protocol):
-    """A string with a part in files."""
+    """A string that is partly in files."""
 
     age: int
-    """The age: the lower, the older."""
+    """Strings with a lower age lose their files first."""
 
     def drop_file(self) -> SpillFile:
-        """Drop the text in the oldest file, and give the file to be removed. Called with the lock held."""
+        """Drop the content of the oldest file, and return the file for removal. The caller holds the store's lock."""
 
 
 class Store:
-    """The room that all strings of a server share, for its life. Without a `room` all of them stay in memory.
+    """The memory and disk space that all strings of a server share. Without a `capacity`, everything stays in memory.
 
-    These fields are touched only with the `lock` held, which no one holds while using the disk: `held`, the characters
-    in memory; `moving`, those of them on their way to the disk, and `movers`, the strings that go there; `bytes`, the
-    size of all files.
+    These fields are only accessed while the `lock` is held, which nobody holds during disk access: `stored` is the
+    number of characters in memory, `moving` the number of those that wait to be written, `movers` the number of strings
+    that they belong to, and `bytes` the size of all files.
     """
 
     def __init__(self, max_stored: int, capacity: SpillCapacity | None = None) -> None:
         self.max_stored = max_stored
-        """The most characters of one text in memory while the disk takes none."""
+        """Maximum number of characters of one string that stay in memory while they cannot be written."""
         self.small_characters = min(SMALL_CHARACTERS, max_stored // 1000)
-        """The length below which chunks of a string are put together."""
+        """Maximum length to which small chunks of a string are joined."""
         self.lock = threading.Lock()
         self.stored = self.moving = self.movers = self.bytes = 0
         position = capacity.root if capacity else None
@@ -307,18 +308,18 @@ class Store:
         self._files = 0
         self._used: SpillFile | None = None
         self._writes = 0
-        """The number of writes so far."""
+        """Number of completed writes."""
         self._hung_after: int | None = None
-        """The number of writes when the disk was found to hang."""
+        """The number of writes that had completed when the disk was found to be blocked."""
         self._spilling: dict[Spilling, None] = {}
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def begin(self, report: Callable[[str | None], None] | None = None) -> None:
-        """Remove the directories of killed servers, while this server continues. Also without files of its own.
+        """Start removing the directories of servers that were killed, in the thread for the disk.
 
-        `report` gets a message when strings cannot be written, and None when they can be written again. It is called in
-        the thread for the disk, with the lock held.
+        `report` receives a message when strings cannot be written, and None when they can be written again. It is
+        called in that thread while the lock is held.
         """
         self.issue.report = report
         if self._root is not None and self._root.is_dir():
@@ -326,11 +327,11 @@ class Store:
 
     @property
     def spills(self) -> bool:
-        """Return whether strings go to the disk."""
+        """Return whether long strings are written to the disk."""
         return self._directory is not None and not self.is_closed
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Run this job in the thread for the disk, after all earlier jobs."""
+        """Run a function in the thread for the disk, after all functions submitted before."""
         if self.is_closed:
             return
         if self._thread is None:
@@ -339,12 +340,18 @@ class Store:
         self._jobs.put(job)
 
     def is_behind(self, unwritten: int, *, is_moving: bool) -> bool:
-        """Return whether a string holds more than its bound, with that much unwritten. Called with the lock held."""
+        """Return whether a string has too much unwritten text, which must be dropped. The caller holds the lock.
+
+        Text that is being written is not dropped as long as the disk works and not too much waits for it.
+        """
         is_hopeful = is_moving and self.issue.why is None and self.stored <= MAX_MOVING
         return unwritten > self.max_stored and not is_hopeful
 
     async def wait_until_written(self) -> None:
-        """Wait while much is on its way to the disk, unless the disk hangs: for callers that can hold up the output."""
+        """Wait while much text waits to be written, unless the disk is blocked.
+
+        Used to slow down a program's output.
+        """
         seen, waited_s = self._writes, 0.0
         while self.stored > MOST_AHEAD and self.movers and self._writes != self._hung_after:
             await anyio.sleep(AHEAD_S)
@@ -355,7 +362,7 @@ class Store:
                 self._hung_after = seen
 
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
-        """Return the file to continue in from the place `start`: the last one, or a new one after one that is full."""
+        """Return the file to continue in at the position `start`: the last one, or a new one if that is full."""
         if last is not None and not last.is_full and last.size < self.max_file_bytes:
             return last
         if self._directory is None:
@@ -364,32 +371,32 @@ class Store:
         return SpillFile(self._directory, f"{name}.{self._files}", start)
 
     def use(self, file: SpillFile | None) -> None:
-        """Set the file that is appended to next; the one before releases its resources. In the thread for the disk."""
+        """Close the file used before, if `file` is another one. Called in the thread for the disk."""
         if self._used is not None and self._used is not file:
             self._used.rest()
         self._used = file
 
     def wrote(self, text: Spilling, size: int) -> None:
-        """Note that a string wrote so many bytes. Called with the lock held."""
+        """Record that a string wrote `size` bytes. The caller holds the lock."""
         self.bytes += size
         self._writes += 1
         self._spilling[text] = None
         self.issue.over()
 
     def failed(self, error: OSError) -> None:
-        """Note that the disk could not be written. Called with the lock held."""
+        """Record a disk error. The caller holds the lock."""
         self.issue.met(error)
 
     def dropped(self, size: int) -> None:
-        """Note that a file of so many bytes holds nothing any more. Called with the lock held."""
+        """Record that a file of `size` bytes is no longer needed. The caller holds the lock."""
         self.bytes -= size
 
     def emptied(self, text: Spilling) -> None:
-        """Note that no part of this text is in files any more. Called with the lock held."""
+        """Record that a string has no more files. The caller holds the lock."""
         self._spilling.pop(text, None)
 
     def trim(self) -> None:
-        """Drop from the oldest text while more is on disk than allowed. In the thread for the disk."""
+        """Drop files of the oldest strings while too much is on disk. Called in the thread for the disk."""
         gone: list[SpillFile] = []
         with self.lock:
             while self.bytes > self.max_bytes and self._spilling:
@@ -399,7 +406,7 @@ class Store:
             file.remove()
 
     def usage(self) -> dict[str, object]:
-        """Return the size of all strings, in bytes in memory and on disk, and any disk error."""
+        """Return the size of all strings in memory and on disk, and any disk error, for `server_health`."""
         with self.lock:
             fields: dict[str, object] = {"keptBytes": self.stored, "spilledBytes": self.bytes}
             if self.issue.why is not None:
@@ -408,11 +415,11 @@ class Store:
 
     @property
     def staying_characters(self) -> int:
-        """Return the characters in memory that will not go to the disk soon."""
+        """Return the number of characters in memory that will not be written to the disk soon."""
         return max(0, self.stored - min(self.moving, MAX_MOVING))
 
     def close(self) -> None:
-        """Remove all files, and end. Blocks, but only a moment if the disk hangs; a second call is harmless."""
+        """Remove all files and end the thread. Waits for at most `CLOSE_S`. May be called repeatedly."""
         with self.lock:
             was_closed, self.is_closed = self.is_closed, True
         if self._thread is not None and not was_closed:

@@ -1,7 +1,8 @@
-"""Transcripts of evaluations: values, output and error output as text, while they run and afterwards.
+"""Transcripts of evaluations: their values, output and error output, while they run and afterwards.
 
-Short strings are in memory. Long ones have their newest part in memory, and the rest in files that end with the server.
-The places up to which callers were told each text are noted, so that each byte is told once.
+Short strings are in memory. Long ones have their newest part in memory and the rest in files, which are removed when
+the server stops. For each caller, the transcript records how much of each part was reported, so that nothing is
+reported twice.
 """
 
 from __future__ import annotations
@@ -43,20 +44,24 @@ __all__ = [
 T = TypeVar("T")
 
 LATE_CHARACTERS = 80
+"""Maximum length of the excerpt of late output."""
 MAX_LATE = 100
+"""Maximum number of late outputs that are remembered."""
 MAX_READERS = 256
+"""Maximum number of readers for which the reported late output is remembered."""
 FORGOTTEN_PART = 16
-"""One in so many of the transcripts held is over when they are forgotten."""
+"""How far the number of retained transcripts may be exceeded, as a fraction: several are forgotten together."""
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
-"""`stacks`: the threads of the REPL just before an interrupt of the evaluation."""
+"""The parts of a transcript. `stacks` is a thread dump taken just before the evaluation was interrupted."""
 
 
 class Transcript:
-    """Transcript of one evaluation: its output, and as `result` the values of its forms, one a line.
+    """The transcript of one evaluation. `result` has the values of its forms, one per line.
 
-    `first_line` and `last_line` are in the output log. `asked` stands for the code and its place; `before` is the id of
-    the previous evaluation of the same. `head` is the beginning of the code. No text of it has secrets.
+    `first_line` and `last_line` refer to the output log. `requested` identifies the code and where it ran, and `before`
+    is the id of the previous evaluation with an equal `requested`. `head` is the beginning of the code. All strings are
+    redacted.
     """
 
     def __init__(
@@ -70,42 +75,41 @@ class Transcript:
         code: str = "",
     ) -> None:
         self.evaluation = evaluation
-        # Secrets are taken out before the cut: half of a secret would not be recognised.
+        # Redacted before it is cut, as half of a secret would not be recognized.
         self.head = redactor(code)[:HEAD_CHARACTERS]
         self.requested = requested
         self.before = before
         self.result = Text(store, f"{evaluation}.result", age)
         self._streams: dict[str, Stream] = {}
-        """The streams that were written to, or read: most evaluations print nothing."""
+        """The streams that were written to or read, by name. Most evaluations print nothing."""
         self._age = age
         self._is_forgotten = False
         self._store = store
         self._redactor = redactor
         self._value_starts: list[int] = []
         self.stacks = ""
-        """A thread dump from before an interrupt."""
+        """A thread dump from just before an interrupt."""
         self.user_stacks = ""
-        """The part of the thread dump in the user's own code."""
+        """The part of the thread dump that concerns the user's code."""
         self.server_cut = False
         """Whether the REPL itself shortened a value."""
         self.cuts: dict[int, tuple[str, bool]] = {}
-        """By the number of the value, from 1: the parts that printing left out, in words, and whether the REPL keeps
-        it."""
+        """What printing left out of each value, and whether the REPL stores all of it, by the value's number from 1."""
         self.first_line: int | None = None
         self.last_line: int | None = None
         self._reported: ReportedPositions | None = None
         self._turn: asyncio.Lock | None = None
         self._waiting: list[asyncio.Future[None]] = []
-        """One future for each waiting task: an event of asyncio takes twice as many calls, anyio's six times."""
+        """One future per waiting task, which takes half as many calls as an asyncio event, and a sixth of anyio's."""
 
     @property
     def out(self) -> Stream:
-        """Return its output."""
+        """Return the standard output."""
         return self._stream("stdout")
 
     @property
     def err(self) -> Stream:
-        """Return its error output."""
+        """Return the error output."""
         return self._stream("stderr")
 
     def _stream(self, name: Literal["stdout", "stderr"]) -> Stream:
@@ -114,23 +118,23 @@ class Transcript:
             new = Stream(self._store, f"{self.evaluation}.{name}", self._age, self._redactor)
             if self._is_forgotten:
                 new.forget()
-            # In one step, as any thread may read.
+            # Atomic, because any thread may read.
             known = self._streams.setdefault(name, new)
         return known
 
     def reported_to(self, caller: Hashable) -> Mapping[str, int]:
-        """Return the number of characters of each part that this caller was told."""
+        """Return the number of characters of each part that were reported to a caller."""
         return NOWHERE if self._reported is None else self._reported.of(caller)
 
     def report(self, caller: Hashable, positions: Mapping[str, int]) -> None:
-        """Note that an answer with the parts up to these places was handed out to this caller."""
+        """Record that an answer reported the parts up to these positions to a caller."""
         if self._reported is None:
             self._reported = ReportedPositions()
         self._reported.move(caller, positions)
 
     @property
     def turn(self) -> asyncio.Lock:
-        """Return a lock to hold while an answer is made, so that a simultaneous one reports only what is new."""
+        """Return a lock to hold while an answer is created, so that concurrent answers do not report the same text."""
         if self._turn is None:
             self._turn = asyncio.Lock()
         return self._turn
@@ -138,30 +142,30 @@ class Transcript:
     @property
     def has_printed(self) -> bool:
         """Return whether the evaluation has printed anything."""
-        # In one step, as another thread may look into a stream for the first time.
+        # Copied atomically, because another thread may be adding a stream.
         return bool(self._streams) and any(stream.total for stream in list(self._streams.values()))
 
     @property
     def total(self) -> int:
-        """Return the characters of values, output and error output together, the dropped ones included."""
+        """Return the number of characters in all values and output, including those that were dropped."""
         printed = sum([stream.total for stream in list(self._streams.values())]) if self._streams else 0
         return self.result.total + printed
 
     @property
     def is_in_memory(self) -> bool:
-        """Return whether the whole transcript can be read without the disk."""
-        if self.total < PART_CHARACTERS:  # a shorter text never goes to the disk
+        """Return whether the whole transcript can be read without disk access."""
+        if self.total < PART_CHARACTERS:  # shorter strings are never written to the disk
             return True
         return self.result.is_in_memory and self.out.is_in_memory and self.err.is_in_memory
 
     def end_streams(self) -> list[tuple[str, bool]]:
-        """Add the output kept back, and give it, each text with whether it is error output."""
+        """Append the withheld output, and return each string with whether it is error output."""
         if not self._streams:
             return []
         return [(rest, stream is not self.out) for stream in (self.out, self.err) if (rest := stream.end())]
 
     def add_value(self, text: str) -> str:
-        """Add the value of one more form; the part of it that may be seen."""
+        """Append the value of a form, and return it redacted."""
         seen = self._redactor(text)
         if self._value_starts:
             self.result.add("\n")
@@ -170,20 +174,20 @@ class Transcript:
         return seen
 
     def retain_cut(self, words: str, *, is_stored: bool) -> None:
-        """Note the parts that printing left out of the last added value."""
+        """Record what printing left out of the last added value."""
         self.cuts[len(self._value_starts)] = self._redactor(words), is_stored
 
     def retain_stacks(self, whole: str, own: str) -> None:
-        """Keep a thread dump, and the part of it in the user's own code."""
+        """Store a thread dump and the part of it that concerns the user's code."""
         self.stacks, self.user_stacks = self._redactor(whole), self._redactor(own)
 
     @property
     def value_count(self) -> int:
-        """Return the number of values so far."""
+        """Return the number of values added so far."""
         return len(self._value_starts)
 
     def values(self) -> list[range]:
-        """Return the place of each value in `result`, in order: those held whole, and the rest of the last."""
+        """Return the range in `result` of each value that is retained completely, and what is left of the last."""
         starts, total, dropped = self._value_starts, self.result.total, self.result.dropped
         if len(starts) == 1:
             return [range(max(starts[0], dropped), total)]
@@ -193,7 +197,7 @@ class Transcript:
         return whole + positions[-1:]
 
     def text(self, part: Part) -> Text:
-        """Return a part as a string; of `stacks` a copy."""
+        """Return a part as a `Text`. For `stacks`, this is a copy."""
         if part == "stacks":
             copy = Text(Store(len(self.stacks)), "stacks", 0)
             copy.add(self.stacks)
@@ -201,17 +205,17 @@ class Transcript:
         return {"result": self.result, "stdout": self.out, "stderr": self.err}[part]
 
     def chunk(self, part: Part, start: int, length: int) -> Chunk:
-        """Return `length` characters of a part from `start` on, counted in all characters, including dropped ones."""
+        """Return `length` characters of a part from the position `start` on. Dropped characters count too."""
         return self.text(part).read(start, max(0, start) + length)
 
     @property
     def loss(self) -> str:
-        """Return the reason why characters are dropped, in words that can follow the verb."""
+        """Return why characters were dropped, as a clause that can follow a verb."""
         issue = self._store.issue.why
         return "as no more is kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
 
     def saw_line(self, line: int) -> None:
-        """Note that an entity of this evaluation was logged at `line`."""
+        """Record that an entry of this evaluation was logged at `line`."""
         if self.first_line is None:
             self.first_line = line
         self.last_line = line
@@ -220,17 +224,17 @@ class Transcript:
         """Wake all tasks that wait for a change."""
         waiting, self._waiting = self._waiting, []
         for one in waiting:
-            if not one.done():  # a cancelled task waits no more
+            if not one.done():  # it may have been cancelled
                 one.set_result(None)
 
     def change(self) -> Awaitable[None]:
-        """Return a future for the next `signal`, to be awaited at once, by one task alone."""
+        """Return a future for the next `signal`, which a single task must await immediately."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting.append(waiting)
         return waiting
 
     def forget(self) -> None:
-        """Drop all strings."""
+        """Drop all strings, in memory and on disk."""
         self._is_forgotten = True
         for text in (self.result, *self._streams.values()):
             text.forget()
@@ -238,28 +242,28 @@ class Transcript:
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Output after the end of its evaluation, or of none: so many lines, from a line of the log on."""
+    """Output that appeared after its evaluation had ended, or outside any evaluation."""
 
     source: str
-    """The evaluation; without one, the key of the REPL."""
+    """The id of the evaluation, or the key of the REPL if there is none."""
     is_evaluation: bool
     first_line: int
     last_line: int
     newlines: int
     is_finished: bool
-    """Whether the last line of the output is ended."""
+    """Whether the output ends with a line ending."""
     head: str
 
     @property
     def count(self) -> int:
-        """Return the number of printed lines, an unfinished one among them."""
+        """Return the number of lines, including an unfinished one."""
         return self.newlines + (not self.is_finished)
 
 
 class LateOutput:
-    """Late output of background threads and tasks, and how far each reader was told of it, for the life of a server.
+    """Late output of threads and tasks, and how much of it was reported to each reader, for the lifetime of a server.
 
-    The newest of it, and the readers that were told last, are kept: any other reader is notified of later output only.
+    Only the newest output and the latest readers are remembered. An unknown reader is only informed of later output.
     """
 
     def __init__(self) -> None:
@@ -268,7 +272,7 @@ class LateOutput:
         self._newest_reported = 0
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
-        """Note an output that was logged at this line."""
+        """Record output that was logged at `line`."""
         head = cut(" ".join(text[: 4 * LATE_CHARACTERS].split()), LATE_CHARACTERS)
         ends, newlines = text.endswith("\n"), text.count("\n")
         last = self._all[-1] if self._all else None
@@ -279,7 +283,7 @@ class LateOutput:
             self._all.append(Late(source, is_evaluation, line, line, newlines, ends, head))
 
     def tell(self, reader: Hashable) -> list[Late]:
-        """Return the output that this reader was not told of, the oldest first; from now on it counts as told."""
+        """Return the output that this reader has not seen, oldest first, and record it as reported."""
         before, newest = self._reported.get(reader), self._all[-1].last_line if self._all else 0
         self._reported[reader] = self._newest_reported = newest
         if before is None or before == newest:
@@ -288,7 +292,7 @@ class LateOutput:
 
 
 async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
-    """Do `work`, which reads these transcripts: in a thread of its own for strings on the disk."""
+    """Call `work`, which reads these transcripts, in a thread if any of them is partly on disk."""
     for transcript in transcripts:
         if not transcript.is_in_memory:
             return await anyio.to_thread.run_sync(work)
@@ -296,12 +300,12 @@ async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
 
 
 class Transcripts:
-    """All transcripts of a server, by evaluation id, for its life. No secret that `redactor` knows is in any.
+    """All transcripts of a server by evaluation id, redacted by `redactor`.
 
-    A transcript lives from the moment its evaluation is accepted until it is forgotten: at least the `stored` newest
-    are retained, and together at most `max_bytes` of text in memory, where the oldest go first. Long strings go to the
-    disk as far as `capacity` allows. Strings that cannot go there stay in memory, at most `max_stream_bytes` of a
-    stream; output beyond that replaces the oldest, which is counted. In memory characters count, as most is ASCII.
+    A transcript is opened when its evaluation is accepted. At least the `stored` newest finished ones are retained, as
+    long as all strings take at most `max_bytes` in memory; the oldest are forgotten first. Long strings are written to
+    the disk within `capacity`. While that is impossible, at most `max_stream_bytes` per stream stay in memory, and
+    older output is dropped and counted. Sizes in memory are in characters, as most text is ASCII.
     """
 
     def __init__(
@@ -320,31 +324,33 @@ class Transcripts:
         self.late = LateOutput()
         self._all: OrderedDict[str, Transcript] = OrderedDict()
         self.get: Callable[[str], Transcript | None] = self._all.get
-        """The transcript of an evaluation, None for one that was never opened or is forgotten."""
+        """Return the transcript of an evaluation, or None if it was never opened or has been forgotten."""
         self._newest: dict[Hashable, str] = {}
-        """By code and place: the newest evaluation of them that is held."""
+        """The newest evaluation that is retained for each code and place."""
         self._over: OrderedDict[str, None] = OrderedDict()
         self._opened = 0
 
     def cleared(self, value: object, *, shows_sensitive: bool = False) -> object:
-        """Return a JSON value without secrets, to be cut: half of a secret would not be recognised.
+        """Redact a JSON value. This must be done before it is cut, as half of a secret would not be recognized.
 
-        With `shows_sensitive`, strings that applications called sensitive stay.
+        With `shows_sensitive`, strings that applications declared sensitive are left unchanged.
         """
         return self._redactor.redact_json(value, shows_sensitive=shows_sensitive)
 
     def beginning(self, text: str, most: int, *, is_whole: bool) -> str:
-        """Return the first `most` characters of a string without secrets.
+        """Return the first `most` characters of a string, redacted.
 
-        Of a string that was cut before without half of one.
+        If it is not whole, a partial secret at its end is removed too.
         """
         seen = self._redactor(text) if is_whole else self._redactor.stream().feed(text)
         return seen if is_whole and len(seen) <= most else f"{seen[: most - 1]}…"
 
     def open(self, evaluation: str, requested: Hashable = None, code: str = "") -> Transcript:
-        """Return a new transcript. `asked` stands for the code and its place, None for code that no other equals.
+        """Open a transcript.
 
-        `code`: the code, whose head is held.
+        `requested` identifies the code and where it runs, or is None if no other evaluation equals it.
+
+        `code` is the code, of which only the beginning is stored.
         """
         self._opened += 1
         before = self._newest.get(requested)
@@ -355,11 +361,11 @@ class Transcripts:
         return transcript
 
     def mark_over(self, evaluation: str) -> None:
-        """Note the end of the evaluation: its transcript can be forgotten from now on, if others need the room."""
+        """Record that an evaluation has finished, so that its transcript may be forgotten to limit memory."""
         if evaluation not in self._all:
             return
         self._over[evaluation] = None
-        # Several at once, so that few of the tasks that wait for an evaluation wait for this.
+        # Forget several together, so that only few callers wait for it.
         if len(self._over) <= self._stored + self._stored // FORGOTTEN_PART and self.store.stored <= self._max_bytes:
             return
         while len(self._over) > 1 and (
@@ -373,22 +379,23 @@ class Transcripts:
 
 
 MOST_CALLERS: Final = 64
-"""The most callers; beyond them the one told longest ago begins again at 0, which `from` of the answer says."""
+"""Maximum number of callers per transcript. Beyond it, the least recent one gets the output from the start again."""
 NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
+"""The positions of a caller that has seen nothing."""
 
 
 class ReportedPositions:
-    """By caller and part: the characters told, counted from the first. Lives as long as its transcript."""
+    """How many characters of each part were reported to each caller, for the lifetime of the transcript."""
 
     def __init__(self) -> None:
         self._positions: Recent[Hashable, dict[str, int]] = Recent(MOST_CALLERS)
 
     def of(self, caller: Hashable) -> Mapping[str, int]:
-        """Return the places of one caller, by part; a part without a place was never told."""
+        """Return the positions of one caller. Parts that were never reported are missing."""
         return self._positions.get(caller, NOWHERE)
 
     def move(self, caller: Hashable, positions: Mapping[str, int]) -> None:
-        """Note that an answer up to these places was handed out. No place ever moves back."""
+        """Record that an answer reported the parts up to these positions. Positions never decrease."""
         known = self._positions.get(caller, {})
         self._positions[caller] = known | {
             part: max(position, known.get(part, 0)) for part, position in positions.items()

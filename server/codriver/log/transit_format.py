@@ -1,9 +1,9 @@
-"""Format of the history: a file of lines, each of them a value in transit's JSON encoding.
+"""The format of the history: a file of lines, each of which is a value in transit's JSON encoding.
 
-The first line is `["^ ","~:format-version",2]`; each of the others is an entity as a map, whose keys are keywords such
-as `:output/line`. Each line is written by itself, so it can be read without the lines before it. Lines are read and
-written one at a time, as a file may be many times larger than the part of it that is retained. transit-python reads and
-writes them; it is imported with the first line, since a server starts without it. No other module imports transit.
+The first line is `["^ ","~:format-version",2]`. Each other line is an entry as a map with keywords such as
+`:output/line` as keys. Lines are encoded independently, so each can be read without the others. They are read and
+written one at a time, as a file may be much larger than the part of it that is retained. No other module imports
+transit-python, which is imported with the first line so that it does not delay the start of the server.
 """
 
 from __future__ import annotations
@@ -20,33 +20,34 @@ if TYPE_CHECKING:
 FORMAT_VERSION: Final = 2
 HEADER: Final = b'["^ ","~:format-version",%d]\n' % FORMAT_VERSION
 VERSION: Final = re.compile(rb'\s*\[\s*"\^ "\s*,\s*"~:format-version"\s*,\s*([0-9]{1,9})\s*([],])')
-"""The beginning of a file of any version."""
+"""Matches the beginning of a file of any version."""
 LINE: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{1,18})"?,', re.MULTILINE)
-"""The beginning of the line of an entity, with its line number. No text of an entity has unescaped quotes."""
+"""Matches the beginning of an entry's line, with its line number. The text of an entry has no unescaped quotes."""
 HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 WRITTEN_BYTES: Final = 256 * 2**10
-MAX_NUMBER: Final = 10**17  # a line or a time; the next numbers still have 18 digits
+"""Approximate size of the chunks in which a file is written."""
+MAX_NUMBER: Final = 10**17  # of a line or a time, so that incremented numbers still have 18 digits
 
-MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever kept whole
+MAX_LINE_BYTES = 8 * 2**20  # eight times the longest code that was ever stored whole
 MAX_BROKEN_LINES: Final = 1000
-MAX_PLAIN_CHARACTERS: Final = 10_000  # outside of strings: an entity has some 30, and 8 MiB of brackets are 200 MiB
+"""Maximum number of broken lines in a file that still counts as a history."""
+MAX_PLAIN_CHARACTERS: Final = 10_000  # outside strings: an entry has 30, and 8 MiB of brackets take 200 MiB
 STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 
 
 class UnreadableError(ValueError):
-    """A file that holds no history, and the reason."""
+    """Raised when a file is not a history, with the reason."""
 
 
 class NewerFormatError(ValueError):
-    """A file that a newer version wrote."""
+    """Raised when a file was written by a newer version."""
 
 
 def check_version(head: bytes) -> None:
-    """Check that a file with this beginning has the present format.
+    """Check that a file with this beginning has the current format.
 
-    Raises:
-        UnreadableError: the file holds no history.
-        NewerFormatError: a newer version wrote it.
+    Raises: UnreadableError: it is not a history, or of an older format. NewerFormatError: it was written by a newer
+    version.
     """
     found = VERSION.match(head)
     version = 0 if found is None else int(found[1])
@@ -57,12 +58,12 @@ def check_version(head: bytes) -> None:
 
 
 def last_number(lines: bytes) -> int:
-    """Return the highest line number of the entities in some lines of a file; 0 for none."""
+    """Return the highest line number of the entries in these lines, or 0 if there are none."""
     return max(map(int, LINE.findall(lines)), default=0)
 
 
 def file_chunks(entities: Iterable[Entry]) -> Iterator[bytes]:
-    """Return the file that holds these entities, in chunks of some 256 KiB."""
+    """Yield a file with these entries, in chunks of about 256 KiB."""
     writer = EntityWriter()
     started, size = [HEADER], 0
     for entity in entities:
@@ -75,12 +76,12 @@ def file_chunks(entities: Iterable[Entry]) -> Iterator[bytes]:
 
 
 def line_of(entity: Entry) -> bytes:
-    """Return the line that holds this entity."""
+    """Encode an entry as a line."""
     return EntityWriter().line_of(entity)
 
 
 class EntityWriter:
-    """Writes the lines of entities, in one thread at a time."""
+    """Encodes entries as lines. Not thread-safe."""
 
     def __init__(self) -> None:
         self._stream = io.StringIO()
@@ -88,7 +89,7 @@ class EntityWriter:
         self._keys: dict[str, object] = {}
 
     def prepare(self) -> None:
-        """Import the library, which takes as long as the rest of a start."""
+        """Import the transit library, which takes as long as the rest of the server's start."""
         if self._writer is None:
             from transit.transit_types import Keyword  # noqa: PLC0415  # a server starts without it
             from transit.writer import Writer  # noqa: PLC0415  # as above
@@ -97,7 +98,7 @@ class EntityWriter:
             self._keys = {name: Keyword(f"{SCHEMA.namespace}/{name}") for name in SCHEMA.attributes}
 
     def line_of(self, entity: Entry) -> bytes:
-        """Return the line that holds an entity, with a mark in place of half a surrogate pair."""
+        """Encode an entry as a line. Unpaired surrogates become replacement characters."""
         self.prepare()
         self._stream.seek(0)
         self._stream.truncate()
@@ -109,10 +110,10 @@ class EntityWriter:
 
 
 class EntityLines:
-    """Reader of a file of lines. `broken` and `is_torn` are valid once `entities` is exhausted.
+    """Decodes the entries of a file. `broken` and `is_torn` are only valid when `entities` is exhausted.
 
-    `broken` counts the lines that hold no entity. Text after the last newline was torn by a crash: it is left out, and
-    `is_torn` is set.
+    `broken` is the number of lines that are not entries. `is_torn` is whether there was text after the last line
+    ending, which a crash has cut off and which is ignored.
     """
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -121,10 +122,9 @@ class EntityLines:
         self.is_torn = False
 
     def entities(self) -> Iterator[Entry]:
-        """Yield the entities in order, skipping the first line with the version.
+        """Yield the entries in order. The first line, which has the version, is skipped.
 
-        Raises:
-            UnreadableError: so many lines are broken that this is not a history.
+        Raises: UnreadableError: too many lines are broken for this to be a history.
         """
         lines, reader = self._lines(), _EntityReader()
         next(lines, None)
@@ -141,7 +141,7 @@ class EntityLines:
                 raise UnreadableError(f"more than {MAX_BROKEN_LINES} of its lines hold no entity")
 
     def _lines(self) -> Iterator[bytes | None]:
-        """Yield the whole lines; None for one that is too long."""
+        """Yield complete lines, or None for a line that is too long."""
         started = b""
         is_long = False
         for chunk in self._chunks:
@@ -156,7 +156,7 @@ class EntityLines:
 
 
 class _EntityReader:
-    """Reads the lines of entities. Keys that this version does not know are left out."""
+    """Decodes lines. Attributes that this version does not know are ignored."""
 
     def __init__(self) -> None:
         from transit.reader import Reader  # noqa: PLC0415  # a server starts without it
@@ -166,10 +166,9 @@ class _EntityReader:
         self._names = {Keyword(f"{SCHEMA.namespace}/{name}"): name for name in SCHEMA.attributes}
 
     def entity(self, line: bytes) -> Entry:
-        """Return the entity of a line of bounded length, unless it would take far more memory than the line.
+        """Decode a line of limited length, unless it would take much more memory than the line itself.
 
-        Raises:
-            UnreadableError: the line holds no entity, or is too large.
+        Raises: UnreadableError: the line is not an entry, or too complex.
         """
         try:
             text = line.decode()
@@ -180,7 +179,7 @@ class _EntityReader:
         try:
             found = self._reader.read(io.StringIO(text))
             entity = {self._names[key]: value for key, value in found.items() if key in self._names}
-        except Exception as error:  # noqa: BLE001  # whatever a broken value does to the library, the line is broken
+        except Exception as error:  # noqa: BLE001  # any exception of the library means that the line is broken
             raise UnreadableError(f"no transit: {error}") from None
         return _entry(entity)
 
