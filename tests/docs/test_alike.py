@@ -46,7 +46,7 @@ def test_all_run_where_it_is_asked_for_and_where_tests_are_named(monkeypatch):
 
     monkeypatch.delenv("CODRIVER_TESTS", raising=False)
     assert not is_whole(config("tests"))
-    assert is_whole(config("tests/repls/test_adapter_values.py::test_a_value_comes_back"))
+    assert is_whole(config("tests/repls/test_adapter_values.py::test_an_evaluation_returns_its_value"))
     assert is_whole(config("tests", keyword="leiningen"))
     monkeypatch.setenv("CODRIVER_TESTS", "all")
     assert is_whole(config("tests"))

@@ -1,4 +1,6 @@
-"""The app log: events of applications beside the output log, with its lines, in their own bounds, as `$app`."""
+"""The app log: events of applications next to the output log, with shared line numbers and its own limits, as
+`$app`.
+"""
 
 import threading
 
@@ -32,7 +34,7 @@ def asked(log, app, query, *inputs):
     return log.query(query, inputs=inputs, app=app).result
 
 
-def test_both_logs_have_the_lines_of_one_counter(log, app):
+def test_both_logs_share_one_line_counter(log, app):
     given = [log.append(Entry(NO_LINE, CODE, "1", 1)), app.record(event()), app.record(event())]
     given.append(log.append(Entry(NO_LINE, CODE, "2", 2)))
     assert given == [5, 6, 7, 8]
@@ -43,7 +45,7 @@ def test_both_logs_have_the_lines_of_one_counter(log, app):
     assert (app.first_line, app.last_line, app.entity_count, app.stored) == (6, 7, 2, 2)
 
 
-def test_an_event_has_what_is_known_and_no_key_for_the_rest(app):
+def test_an_event_has_only_known_attributes(app):
     app.record(event())
     app.record(event("2 event", 8, op="event", name="count/add", frame="app", cause=86, ms=0.25, app_id=342,
                      who="ann", evaluation="e1", session_key="python"))  # fmt: skip
@@ -67,7 +69,7 @@ def test_an_event_has_what_is_known_and_no_key_for_the_rest(app):
     ]
 
 
-def test_one_query_joins_an_evaluation_with_its_events(log, app):
+def test_one_query_can_join_an_evaluation_with_its_events(log, app):
     for number in range(3):
         log.append(Entry(NO_LINE, CODE, f"add {number}", 1, who="ann" if number else "bob", evaluation=f"e{number}"))
     app.record(event("3 fx by ann", evaluation="e1", who="ann"))
@@ -86,7 +88,7 @@ def test_one_query_joins_an_evaluation_with_its_events(log, app):
         ("[$app ?e] [(missing? $app ?e :output/op)]", [5]),
     ],
 )
-def test_events_are_found_by_what_is_theirs(log, app, clause, found):
+def test_events_are_found_by_their_own_attributes(log, app, clause, found):
     app.record(event())
     app.record(event(op="fx", cause=86, ms=0.25, frame="app"))
     app.record(event(op="error", cause=86, ms=1.5))
@@ -103,7 +105,7 @@ def test_events_are_found_by_what_is_theirs(log, app, clause, found):
         "[?f :output/evaluation ?id] [?e :output/evaluation ?id] [?e :output/name ?op]",
     ],
 )
-def test_what_events_alone_have_no_entity_of_the_log_has(log, app, where):
+def test_log_entities_lack_the_attributes_of_events(log, app, where):
     log.append(Entry(NO_LINE, CODE, "1", 1, who="ann", evaluation="e1"))
     app.record(event(op="fx"))
     assert asked(log, app, f"[:find ?e ?op :in $ $app :where {where}]") == []
@@ -112,7 +114,7 @@ def test_what_events_alone_have_no_entity_of_the_log_has(log, app, where):
     assert asked(log, app, '[:find ?o . :where [?e :output/line] [(get-else $ ?e :output/op "none") ?o]]') == "none"
 
 
-def test_pulls_know_the_attributes_of_both(log, app):
+def test_pulls_support_attributes_of_both_logs(log, app):
     log.append(Entry(NO_LINE, CODE, "1", 1))
     app.record(event(op="fx"))
     pattern = '[:output/line [:output/op :default "none"]]'
@@ -128,7 +130,7 @@ def test_pulls_know_the_attributes_of_both(log, app):
 
 
 @pytest.mark.parametrize("wrong", ["[?e :output/nope]", "[?e :output/line] [(missing? $ ?e :output/nope)]"])
-def test_an_unknown_attribute_is_answered_with_those_of_events_only_where_they_are_asked_for(log, app, wrong):
+def test_an_unknown_attribute_error_lists_event_attributes_only_if_events_are_queried(log, app, wrong):
     for sources, is_told in (("$", False), ("$ $app", True)):
         with pytest.raises(RefusedError) as error:
             log.query(f"[:find ?e :in {sources} :where {wrong}]", app=app)
@@ -137,31 +139,31 @@ def test_an_unknown_attribute_is_answered_with_those_of_events_only_where_they_a
         assert (":output/op" in expected) == is_told
 
 
-def test_a_rule_may_look_into_events(log, app):
+def test_a_rule_can_query_events(log, app):
     app.record(event(op="error"))
     rules = '[[(failed ?e) [?e :output/op "error"]]]'
     assert asked(log, app, "[:find [?e ...] :in $ $app % :where ($app failed ?e)]", rules) == [5]
 
 
-def test_triples_of_events_have_their_attributes(log, app):
+def test_triples_of_events_include_their_attributes(log, app):
     app.record(event(op="fx"))
     found = asked(log, app, "[:find [?a ...] :in $ $app :where [$app 5 ?a ?v]]")
     assert sorted(found) == [":output/category", ":output/line", ":output/op", ":output/text", ":output/timestamp"]
 
 
-def test_without_an_app_log_there_is_no_such_source(log):
+def test_without_an_app_log_the_source_is_unknown(log):
     with pytest.raises(RefusedError, match=r"one of the sources \$"):
         log.query("[:find ?e :in $ $app :where [$app ?e :output/line]]")
 
 
-def test_a_question_up_to_a_line_sees_no_event_after_it(log, app):
+def test_a_query_up_to_a_line_excludes_later_events(log, app):
     for _ in range(3):
         app.record(event())
     query = "[:find [?e ...] :in $ $app :where [$app ?e :output/line]]"
     assert log.query(query, app=app, until=6).result == [5, 6]
 
 
-def test_a_flood_of_events_takes_nothing_out_of_the_log(log, app):
+def test_a_flood_of_events_evicts_nothing_from_the_log(log, app):
     log.append(Entry(NO_LINE, CODE, "the oldest", 1))
     for _ in range(MAX_EVENTS + 50):
         app.record(event())
@@ -175,14 +177,14 @@ def test_a_flood_of_events_takes_nothing_out_of_the_log(log, app):
     assert (log.evicted, log.last_evicted_line) == (0, 4)
 
 
-def test_events_leave_for_their_bytes_too(log):
+def test_events_are_evicted_by_size_too(log):
     app = AppLog(log.line_for_another, max_bytes=10_000)
     for _ in range(10):
         app.record(event("x" * 3000))
     assert (app.entity_count, app.text_bytes <= 10_000, app.last_evicted_line) == (2, True, 12)
 
 
-def test_an_events_texts_are_on_one_line_without_secrets_and_not_too_long(log):
+def test_event_texts_are_single_line_redacted_and_bounded(log):
     app = AppLog(log.line_for_another, redact=lambda text: text.replace("s3cret", "***"))
     app.record(event("a\n\x1b[2J s3cret", op="s3cret", name="n" * 999, frame="s3cret", cause="s3cret", who="s3cret"))
     app.record(event("y" * 9000 + "s3cret", ms=float("nan")))
@@ -194,7 +196,7 @@ def test_an_events_texts_are_on_one_line_without_secrets_and_not_too_long(log):
     assert "ms" not in second
 
 
-def test_events_are_listed_by_line_and_caller_the_newest_within_a_limit(app):
+def test_the_newest_events_are_listed_by_line_and_caller(app):
     for number in range(6):
         app.record(event(str(number), who="ann" if number % 2 else None))
     assert [one["text"] for one in app.entries(since=6, limit=2)] == ["4", "5"]
@@ -202,7 +204,7 @@ def test_events_are_listed_by_line_and_caller_the_newest_within_a_limit(app):
     assert (app.count(), app.count(since=6), app.count(since=6, who="ann")) == (6, 4, 2)
 
 
-def test_listeners_are_told_of_each_event_while_they_listen(app, caplog):
+def test_listeners_are_notified_of_each_event_while_they_listen(app, caplog):
     heard = []
 
     def failing(line):
@@ -215,7 +217,7 @@ def test_listeners_are_told_of_each_event_while_they_listen(app, caplog):
     assert "line 5" in caplog.text
 
 
-def test_threads_that_record_in_both_logs_share_no_line_and_see_them_rise(log, app):
+def test_threads_recording_in_both_logs_share_no_line_number(log, app):
     seen, go = [], threading.Barrier(4)
 
     def fill(record):
@@ -231,12 +233,12 @@ def test_threads_that_record_in_both_logs_share_no_line_and_see_them_rise(log, a
     assert sorted(seen) == list(range(5, 2005))
 
 
-def test_what_was_not_recorded_is_counted(app):
+def test_dropped_events_are_counted(app):
     app.drop(37)
     app.drop(3)
     assert (app.stored, app.dropped) == (0, 40)
 
 
-def test_the_logs_own_attributes_come_first_and_are_no_more_than_they_were():
+def test_the_log_attributes_come_first_and_are_unchanged():
     assert APP_SCHEMA.attributes[: len(SCHEMA.attributes)] == SCHEMA.attributes
     assert not {"op", "cause"} & set(SCHEMA.attributes)

@@ -1,4 +1,4 @@
-"""Text of strangers, made harmless to a terminal and readable for a person."""
+"""Text from others, escaped for a terminal and readable for people."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def is_obeyed(char):
     return unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp") and char not in JOINERS
 
 
-def test_every_character_that_is_no_text_is_spelt_out_and_no_other():
+def test_only_non_text_characters_are_escaped():
     for code in range(sys.maxunicode + 1):
         char = chr(code)
         if char in "\n\t" or unicodedata.category(char) == "Cn":
@@ -43,12 +43,12 @@ def test_every_character_that_is_no_text_is_spelt_out_and_no_other():
         ("\N{FAMILY}\u200d\N{BOY}", "\N{FAMILY}\u200d\N{BOY}"),
     ],
 )
-def test_a_control_character_is_spelt_as_source_code_would(text, shown):
+def test_a_control_character_is_escaped_as_in_source_code(text, shown):
     assert visible(text) == shown
 
 
 @given(STRANGE)
-def test_what_is_visible_stays_so_and_can_be_encoded(text):
+def test_escaping_is_idempotent_and_encodable(text):
     assert visible(visible(text)) == visible(text)
     visible(text).encode()
     assert "\n" not in one_line(text)
@@ -56,22 +56,22 @@ def test_what_is_visible_stays_so_and_can_be_encoded(text):
 
 
 @given(STRANGE)
-def test_json_means_the_same_and_holds_nothing_that_a_terminal_obeys(text):
+def test_json_is_equivalent_and_contains_no_control_characters(text):
     shown = json_text({text: [text]})
     assert json.loads(shown) == json.loads(json.dumps({text: [text]}))
     assert not any(map(is_obeyed, shown))
     shown.encode()
 
 
-def test_json_keeps_what_is_text():
+def test_json_preserves_printable_text():
     assert json_text(["ä 漢 🙂"]) == '["ä 漢 🙂"]'
 
 
 @given(st.text(), st.integers(1, 20))
-def test_a_cut_text_has_so_many_characters_at_most_and_says_that_it_was_cut(text, most):
+def test_a_cut_text_respects_the_limit_and_is_marked(text, most):
     assert len(cut(text, most)) <= most
     assert cut(text, most) == text or cut(text, most) == text[: most - 1] + "…"
 
 
-def test_few_names_tell_how_many_more_there_are():
+def test_a_short_list_of_names_counts_the_rest():
     assert (few(["a", "b"], 2), few(["a", "b", "c"], 2), few([])) == ("a, b", "a, b and 1 more", "")

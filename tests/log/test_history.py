@@ -1,4 +1,4 @@
-"""What was evaluated survives the end of a server, however it ends."""
+"""Evaluated code survives the end of a server, however it ends."""
 
 import errno
 import io
@@ -51,19 +51,19 @@ def stored(path):
     return tuple(EntityLines([path.read_bytes()]).entities())
 
 
-def test_a_first_start_finds_nothing_and_counts_from_one(path):
+def test_a_first_start_finds_no_history_and_counts_from_one(path):
     _, loaded = started(path)
     assert (loaded.entities, loaded.next_line, loaded.report) == ((), 1, None)
 
 
-def test_what_was_added_is_restored_in_order(path):
+def test_entries_are_restored_in_order(path):
     entries = [code(2, '(println "ü")\n'), code(5, "^weird ~text `"), code(9)]
     ended(path, *entries)
     _, loaded = started(path)
     assert (loaded.entities, loaded.next_line, loaded.report) == (tuple(entries), 10, None)
 
 
-def test_the_file_is_transit_of_the_promised_shape(path):
+def test_the_file_is_transit_in_the_documented_format(path):
     ended(path, code(3))
     header, entity = [Reader("json").read(io.StringIO(line)) for line in path.read_text().splitlines()]
     assert dict(header) == {Keyword("format-version"): 2}
@@ -77,12 +77,12 @@ def test_the_file_is_transit_of_the_promised_shape(path):
     }
 
 
-def test_only_evaluated_code_is_kept(path):
+def test_only_evaluated_code_is_stored(path):
     ended(path, Entry(1, "evaluationOutput", "out", 0), code(2), Entry(3, "otherOutput", "more", 0))
     assert [entry.line for entry in started(path)[1].entities] == [2]
 
 
-def test_the_oldest_leaves_when_there_are_too_many(path):
+def test_the_oldest_entries_are_evicted(path):
     history, _ = started(path, max_entities=3)
     for line in range(1, 6):
         history.add(code(line))
@@ -91,12 +91,12 @@ def test_the_oldest_leaves_when_there_are_too_many(path):
     assert [entry.line for entry in started(path, max_entities=2)[1].entities] == [4, 5]
 
 
-def test_half_a_character_is_kept_as_a_mark(path):
+def test_a_lone_surrogate_is_stored_as_a_replacement_character(path):
     ended(path, code(1, "a\ud83d"))
     assert started(path)[1].entities[0].text == "a\ufffd"
 
 
-def test_files_are_for_their_owner_alone(path):
+def test_files_are_private(path):
     history, _ = started(path)
     history.add(code(1))
     history.flush()
@@ -104,7 +104,7 @@ def test_files_are_for_their_owner_alone(path):
 
 
 @pytest.mark.parametrize("how", ["closed", "killed"])
-def test_the_line_counter_never_repeats(path, how):
+def test_line_numbers_are_never_reused(path, how):
     history, loaded = started(path)
     history.add(code(loaded.next_line))
     history.saw_line(500)  # lines of output, which the history does not keep
@@ -113,28 +113,28 @@ def test_the_line_counter_never_repeats(path, how):
     assert started(path)[1].next_line == (501 if how == "closed" else 1 + RESERVED_LINES)
 
 
-def test_a_counter_that_runs_ahead_of_its_reservation_is_reserved_anew(path):
+def test_a_counter_ahead_of_its_reservation_is_reserved_again(path):
     history, _ = started(path)
     history.saw_line(RESERVED_LINES)
     history.flush()
     assert started(path)[1].next_line == 2 * RESERVED_LINES + 1
 
 
-def test_a_log_that_is_faster_than_the_disk_repeats_no_line_either(path):
+def test_a_log_faster_than_the_disk_reuses_no_line_number_either(path):
     history, _ = started(path)
     for line in range(1, 10 * RESERVED_LINES):
         history.saw_line(line)
     assert 10 * RESERVED_LINES <= started(path)[1].next_line <= 30 * RESERVED_LINES
 
 
-def test_a_crash_skips_few_lines(path):
+def test_a_crash_skips_few_line_numbers(path):
     history, _ = started(path)
     history.saw_line(196)
     history.flush()
     assert 196 < started(path)[1].next_line < 196 + 2500
 
 
-def test_a_broken_counter_skips_ahead_and_says_so(path):
+def test_a_broken_counter_skips_ahead_and_reports_it(path):
     ended(path, code(7))
     path.with_name(f"{path.name}.lines").write_text("garb")
     _, loaded = started(path)
@@ -142,7 +142,7 @@ def test_a_broken_counter_skips_ahead_and_says_so(path):
     assert "no line number" in loaded.report
 
 
-def test_a_lost_counter_goes_on_after_the_history(path):
+def test_a_lost_counter_continues_after_the_history(path):
     ended(path, code(7))
     path.with_name(f"{path.name}.lines").unlink()
     assert started(path)[1].next_line == 8
@@ -164,7 +164,7 @@ def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
     assert [entry.line for entry in started(path)[1].entities] == [1]
 
 
-def test_a_file_cut_at_any_length_gives_every_whole_line_and_is_gone_on_with(path):
+def test_a_truncated_file_keeps_its_whole_lines_and_is_continued(path):
     entries = [code(1, "1"), code(2, "ü")]
     whole = b"".join(file_chunks(entries))
     path.parent.mkdir()
@@ -179,14 +179,14 @@ def test_a_file_cut_at_any_length_gives_every_whole_line_and_is_gone_on_with(pat
         assert started(path)[1].report is None
 
 
-def test_a_header_cut_at_any_length_is_none(path):
+def test_a_truncated_header_is_unreadable(path):
     path.parent.mkdir()
     for length in range(HEADER.index(b"]")):
         path.write_bytes(HEADER[:length])
         assert "could not be read" in started(path)[1].report
 
 
-def test_a_newer_format_stays_untouched_and_the_run_is_kept_in_memory(path):
+def test_a_newer_format_is_left_alone_and_the_run_stays_in_memory(path):
     path.parent.mkdir()
     content = '["^ ","~:format-version",3]\n{"some":"thing"}\n'
     path.write_text(content)
@@ -201,7 +201,7 @@ def test_a_newer_format_stays_untouched_and_the_run_is_kept_in_memory(path):
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.lines"]
 
 
-def test_a_folder_that_cannot_be_made_leaves_the_run_in_memory(tmp_path):
+def test_without_a_directory_the_run_stays_in_memory(tmp_path):
     (tmp_path / "state").write_text("a file in the way")
     history, loaded = started(tmp_path / "state" / "h.json")
     assert "memory only" in loaded.report
@@ -211,7 +211,7 @@ def test_a_folder_that_cannot_be_made_leaves_the_run_in_memory(tmp_path):
     assert len(history.snapshot()) == 1
 
 
-def test_an_entry_is_appended_and_the_file_stays(path):
+def test_an_entry_is_appended_without_rewriting_the_file(path):
     history, _ = started(path)
     history.add(code(1))
     history.flush()
@@ -223,7 +223,7 @@ def test_an_entry_is_appended_and_the_file_stays(path):
     assert history.usage()["diskBytes"] == path.stat().st_size
 
 
-def test_a_file_that_is_twice_as_long_as_needed_is_written_anew(path, monkeypatch):
+def test_a_file_twice_as_long_as_necessary_is_rewritten(path, monkeypatch):
     monkeypatch.setattr(module, "SMALL_BYTES", 0)
     history, _ = started(path, max_entities=10)
     lengths = []
@@ -237,7 +237,7 @@ def test_a_file_that_is_twice_as_long_as_needed_is_written_anew(path, monkeypatc
     assert [entry.line for entry in started(path, max_entities=10)[1].entities] == list(range(90, 100))
 
 
-def test_entries_that_are_written_during_a_compaction_are_kept_once_each(path, monkeypatch):
+def test_entries_written_during_a_compaction_are_kept_once(path, monkeypatch):
     monkeypatch.setattr(module, "SMALL_BYTES", 0)
     history, _ = started(path, max_entities=10)
     lines, sync = itertools.count(1), os.fsync
@@ -264,7 +264,7 @@ def test_entries_that_are_written_during_a_compaction_are_kept_once_each(path, m
     assert history.usage()["diskBytes"] == path.stat().st_size
 
 
-async def test_an_entry_that_the_disk_refuses_is_not_recorded_until_it_is_written(path):
+async def test_an_entry_counts_as_recorded_only_once_it_is_written(path):
     history, _ = started(path)
     path.mkdir()
     async with anyio.create_task_group() as tasks:
@@ -283,7 +283,7 @@ async def test_an_entry_that_the_disk_refuses_is_not_recorded_until_it_is_writte
         tasks.cancel_scope.cancel()
 
 
-def test_a_history_that_is_only_in_memory_records_nothing(path):
+def test_a_history_in_memory_records_nothing(path):
     path.parent.mkdir()
     path.write_bytes(HEADER.replace(b"2", b"9"))
     history, _ = started(path)
@@ -292,7 +292,7 @@ def test_a_history_that_is_only_in_memory_records_nothing(path):
     assert history.is_recorded(["e2"])
 
 
-def test_an_entry_that_leaves_before_the_disk_takes_it_was_never_recorded(path):
+def test_an_entry_evicted_before_it_was_written_was_never_recorded(path):
     history, _ = started(path, max_entities=2)
     history.flush()
     path.mkdir()
@@ -303,7 +303,7 @@ def test_an_entry_that_leaves_before_the_disk_takes_it_was_never_recorded(path):
     assert [history.is_recorded([name]) for name in ("e1", "e2", "e3")] == [False, True, True]
 
 
-def test_a_start_writes_a_file_anew_that_is_far_too_long_and_no_other(path):
+def test_only_a_much_too_long_file_is_rewritten_at_the_start(path):
     path.parent.mkdir()
     path.write_bytes(b"".join(file_chunks([code(line, "x" * 10_000) for line in range(1, 101)])))
     inode = path.stat().st_ino
@@ -313,7 +313,7 @@ def test_a_start_writes_a_file_anew_that_is_far_too_long_and_no_other(path):
     assert [entry.line for entry in stored(path)] == list(range(91, 101))
 
 
-def test_a_broken_line_takes_no_other_with_it_and_the_file_is_set_aside(path):
+def test_a_broken_line_affects_no_other_and_the_file_is_set_aside(path):
     path.parent.mkdir()
     path.write_bytes(HEADER + line_of(code(1)) + b"garbage\n" + line_of(code(3)))
     _, loaded = started(path)

@@ -1,4 +1,4 @@
-"""Clients name their conversations in the `_meta` of a call, each in its own way."""
+"""Clients identify their conversations in the `_meta` of a call, each in its own way."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ def test_an_id_is_read_from_each_key(meta, meant):
     assert conversation_of(meta) == meant
 
 
-def test_only_a_digest_of_an_id_is_shown():
+def test_only_a_digest_of_an_id_is_displayed():
     assert len(digest_of("a-secret-id")) == 8
     assert digest_of("a-secret-id") != digest_of("another")
     assert digest_of("\ud800")
@@ -59,7 +59,7 @@ def test_two_conversations_of_a_client_are_two_callers(live, client, key):
 
 
 @pytest.mark.served("memory")
-def test_claude_code_is_recognised_by_the_session_of_its_relay_after_a_restart(live):
+def test_claude_code_is_recognized_by_its_session_after_a_restart(live):
     def who(name, session, **arguments):
         command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
         with Relayed(command, {**live.environ, "CLAUDE_CODE_SESSION_ID": session}, name=name) as client:

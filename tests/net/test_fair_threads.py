@@ -1,4 +1,4 @@
-"""Work in threads, shared out: nobody waits behind all that another asked for."""
+"""Fair sharing of worker threads: nobody waits behind everything that another client requested."""
 
 import gc
 import threading
@@ -36,7 +36,7 @@ async def settled():
         await anyio.lowlevel.checkpoint()
 
 
-async def test_who_asked_for_much_is_not_before_who_asks_for_little():
+async def test_a_client_with_many_requests_does_not_delay_one_with_few():
     shares, gate, order = Shares(1), Gate(), []
 
     async def ask(client):
@@ -57,7 +57,7 @@ async def test_who_asked_for_much_is_not_before_who_asks_for_little():
     assert order[1:] == ["hungry"] * 20
 
 
-async def test_one_client_never_has_all_slots():
+async def test_one_client_never_gets_all_slots():
     shares, gate = Shares(2), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -69,7 +69,7 @@ async def test_one_client_never_has_all_slots():
             gate.open.set()
 
 
-async def test_the_calls_of_one_client_come_in_their_order():
+async def test_calls_of_one_client_run_in_order():
     shares, gate, order = Shares(1), Gate(), []
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -82,7 +82,7 @@ async def test_the_calls_of_one_client_come_in_their_order():
     assert order == list(range(10))
 
 
-async def test_a_client_is_busy_until_it_has_what_it_asked_for():
+async def test_a_client_is_busy_until_it_received_its_result():
     shares, received = Shares(1), []
 
     async def ask():
@@ -98,7 +98,7 @@ async def test_a_client_is_busy_until_it_has_what_it_asked_for():
     assert not shares.is_busy("client")
 
 
-async def test_the_next_work_of_a_client_begins_only_when_its_caller_has_the_one_before(monkeypatch):
+async def test_a_clients_next_call_starts_after_its_previous_result_was_received(monkeypatch):
     shares, order, in_thread = Shares(2), [], anyio.to_thread.run_sync
 
     async def tell_late(*arguments, **options):
@@ -120,7 +120,7 @@ async def test_the_next_work_of_a_client_begins_only_when_its_caller_has_the_one
     assert order == ["the first is done", "the first is told", "the second is done", "the second is told"]
 
 
-async def test_a_fault_frees_the_slot_and_reaches_the_caller():
+async def test_an_error_frees_the_slot_and_reaches_the_caller():
     shares = Shares(1)
     with anyio.fail_after(BOUND_S):
         for _ in range(3):
@@ -129,7 +129,7 @@ async def test_a_fault_frees_the_slot_and_reaches_the_caller():
         assert await shares.run("c", lambda: 1) == 1
 
 
-async def test_a_caller_that_leaves_goes_at_once_and_its_slot_stays_taken_until_the_work_is_over():
+async def test_a_cancelled_caller_leaves_immediately_and_its_slot_when_the_work_ends():
     shares, gate = Shares(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -143,7 +143,7 @@ async def test_a_caller_that_leaves_goes_at_once_and_its_slot_stays_taken_until_
         assert await shares.run("other", lambda: 1) == 1
 
 
-async def test_callers_that_leave_while_they_wait_leave_nothing():
+async def test_callers_cancelled_while_waiting_leave_nothing_behind():
     shares, gate = Shares(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -162,7 +162,7 @@ async def test_callers_that_leave_while_they_wait_leave_nothing():
 
 
 @pytest.mark.parametrize("turns", range(6))
-async def test_a_caller_that_leaves_at_any_moment_gives_its_slot_back(turns):
+async def test_a_caller_cancelled_at_any_point_releases_its_slot(turns):
     shares = Shares(1)
     with anyio.fail_after(BOUND_S):
         for _ in range(20):
@@ -174,7 +174,7 @@ async def test_a_caller_that_leaves_at_any_moment_gives_its_slot_back(turns):
         assert await shares.run("other", lambda: 1) == 1
 
 
-async def test_who_gets_no_turn_in_time_is_told_how_many_wait():
+async def test_a_caller_without_a_turn_learns_how_many_are_waiting():
     shares, gate = Shares(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -188,7 +188,7 @@ async def test_who_gets_no_turn_in_time_is_told_how_many_wait():
             gate.open.set()
 
 
-async def test_a_slot_that_rests_is_not_used_again_at_once():
+async def test_a_resting_slot_is_not_reused_immediately():
     shares, gate = Shares(1, rests=True), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
@@ -216,7 +216,7 @@ async def test_clients_take_turns():
     assert order == ["many", "few", "many", "few", "many"]
 
 
-async def test_what_work_held_that_failed_is_let_go_with_it():
+async def test_references_of_failed_work_are_released():
     shares, held = Shares(1), []
 
     class Bytes(bytearray):

@@ -1,4 +1,4 @@
-"""The notes of servers: who is listed, and whose notes count for nothing."""
+"""The notes that servers leave about themselves: who is listed, and whose notes are ignored."""
 
 import json
 import os
@@ -26,11 +26,11 @@ def workspace(tmp_path):
     return folder
 
 
-def test_nobody_is_noted_where_there_is_no_state():
+def test_no_workspace_is_listed_without_state():
     assert noted_workspaces() == ()
 
 
-def test_a_workspace_is_noted_until_it_is_forgotten(workspace):
+def test_a_workspace_is_listed_until_it_is_forgotten(workspace):
     note(workspace)
     note(workspace)
     assert noted_workspaces() == (workspace,)
@@ -40,7 +40,7 @@ def test_a_workspace_is_noted_until_it_is_forgotten(workspace):
     assert noted_workspaces() == ()
 
 
-def test_the_note_of_a_folder_that_is_gone_goes_too(workspace):
+def test_the_note_of_a_deleted_workspace_is_removed(workspace):
     note(workspace)
     workspace.rmdir()
     assert noted_workspaces() == ()
@@ -48,7 +48,7 @@ def test_the_note_of_a_folder_that_is_gone_goes_too(workspace):
 
 
 @pytest.mark.parametrize("how", ["of another", "a link", "open to others", "too long", "relative", "no path"])
-def test_a_note_that_is_not_what_a_server_writes_counts_for_nothing(workspace, tmp_path, how):
+def test_a_note_not_written_by_a_server_is_ignored(workspace, tmp_path, how):
     place = workspace_state_directory(workspace) / NOTE
     place.parent.mkdir(parents=True)
     texts = {"of another": os.fsencode(tmp_path), "too long": b"/x" * 8192, "relative": b"some", "no path": b"\0"}
@@ -64,7 +64,7 @@ def test_a_note_that_is_not_what_a_server_writes_counts_for_nothing(workspace, t
     assert noted_workspaces() == ()
 
 
-def test_a_workspace_whose_server_was_killed_is_told_as_left_over(workspace):
+def test_a_workspace_whose_server_was_killed_is_reported(workspace):
     note(workspace)
     (known,) = health_of_all("codriver-status")
     assert (known.workspace, known.health) == (workspace, None)
@@ -84,7 +84,7 @@ def command(*words, env):
 
 
 @pytest.mark.slow
-def test_all_servers_of_a_user_are_listed_and_those_that_were_killed_are_said(tmp_path, workspace):
+def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, workspace):
     env, second = environ(tmp_path), tmp_path / "second"
     second.mkdir()
     for folder in (workspace, second):

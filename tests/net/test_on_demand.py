@@ -1,4 +1,4 @@
-"""Servers that commands and relays start when there is none, and that end by themselves."""
+"""Servers that commands and relays start on demand, and that end by themselves."""
 
 import json
 import subprocess
@@ -28,7 +28,7 @@ def run(workspace):
     run("stop")
 
 
-def test_start_brings_up_a_server_that_stays_for_the_next_command(run):
+def test_start_launches_a_server_that_serves_the_next_command_too(run):
     first = run("eval", "--start", "x = 20\nx + 1")
     assert (first.returncode, first.stdout) == (0, "21\n"), first.stderr
     again = run("eval", "x * 2")
@@ -36,7 +36,7 @@ def test_start_brings_up_a_server_that_stays_for_the_next_command(run):
     assert run("stop").stdout.startswith("stopped pid")
 
 
-def test_a_workspace_with_nothing_but_settings_gets_a_repl(run, workspace):
+def test_a_workspace_with_only_settings_gets_a_repl(run, workspace):
     (workspace / "codriver.toml").write_text("watch = false\n")
     (workspace / "opencode.json").write_text("{}")
     done = run("eval", "--start", "6 * 7")
@@ -49,7 +49,7 @@ def test_the_setting_starts_a_server_without_the_option(run):
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
 
 
-def test_a_server_that_does_not_start_is_explained_in_its_own_words(run, workspace):
+def test_a_server_that_fails_to_start_is_explained_by_its_own_message(run, workspace):
     (workspace / "codriver.toml").write_text("maxDepth = 'deep'\n")
     done = run("eval", "--start", "1")
     assert done.returncode == 3
@@ -58,7 +58,7 @@ def test_a_server_that_does_not_start_is_explained_in_its_own_words(run, workspa
     assert "serve.log" in done.stderr
 
 
-def test_a_server_that_a_relay_started_is_no_child_of_it(tmp_path):
+def test_a_server_started_by_a_relay_outlives_it(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     port_file = workspace / ".calva" / "mcp-server" / "port"
@@ -92,7 +92,7 @@ def call(relayed, tool):
             return answer
 
 
-def test_whoever_keeps_a_server_alive_is_named_by_status_and_when_it_is_stopped(run, relayed):
+def test_status_and_stop_name_who_keeps_a_server_alive(run, relayed):
     server = relayed.call("server_health")["pid"]
     assert "kept alive by 1 relay with --start (ann): `codriver stop --for-good`" in run("status").stdout
     stopped = run("stop")
@@ -103,7 +103,7 @@ def test_whoever_keeps_a_server_alive_is_named_by_status_and_when_it_is_stopped(
     assert call(relayed, "server_health")["result"]["structuredContent"]["pid"] != server
 
 
-def test_a_server_stopped_for_good_stays_away_until_somebody_starts_one(run, relayed, workspace):
+def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relayed, workspace):
     relayed.call("server_health")
     stopped = run("stop", "--for-good")
     assert stopped.stdout.endswith("none is started here until `codriver serve`, or a command with --start\n")
@@ -123,7 +123,7 @@ def test_a_server_stopped_for_good_stays_away_until_somebody_starts_one(run, rel
     assert "result" in call(relayed, "server_health")
 
 
-def test_a_server_started_by_hand_ends_a_stop_for_good(tmp_path, run):
+def test_starting_a_server_by_hand_ends_a_stop_for_good(tmp_path, run):
     assert run("stop", "--for-good").stdout.startswith("no server runs")
     assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").returncode == 3
     with serving(tmp_path, "--repl", "none") as live:
@@ -131,7 +131,7 @@ def test_a_server_started_by_hand_ends_a_stop_for_good(tmp_path, run):
     assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").stdout == "2\n"
 
 
-def test_only_a_mark_that_codriver_made_keeps_a_server_stopped(tmp_path, workspace, monkeypatch):
+def test_only_a_marker_written_by_codriver_keeps_a_server_stopped(tmp_path, workspace, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     stop_for_good(workspace)
     assert is_stopped_for_good(workspace)
@@ -156,7 +156,7 @@ def ancestors(process_id):
     return found
 
 
-def test_a_server_started_on_demand_ends_when_nobody_needs_it(tmp_path):
+def test_a_server_on_demand_ends_when_idle(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text("idleExitSeconds = 1\n")
     with serving(tmp_path, "--on-demand", "--repl", "none") as live:
@@ -165,14 +165,14 @@ def test_a_server_started_on_demand_ends_when_nobody_needs_it(tmp_path):
         assert not live.port_file.exists()
 
 
-def test_how_long_it_may_idle_can_be_changed_while_it_runs(tmp_path):
+def test_the_idle_time_can_be_changed_while_the_server_runs(tmp_path):
     with serving(tmp_path, "--on-demand", "--repl", "none") as live:
         (live.workspace / "codriver.toml").write_text("idleExitSeconds = 1\n")
         until(lambda: live.process.poll() is not None, "its end")
         assert live.process.returncode == 0
 
 
-def test_a_server_started_by_hand_stays_whatever_the_setting_says(tmp_path):
+def test_a_server_started_by_hand_ignores_the_idle_time(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text("idleExitSeconds = 1\n")
     with serving(tmp_path, "--repl", "none") as stays, serving(tmp_path / "b", "--idle-exit", "1") as goes:
@@ -182,7 +182,7 @@ def test_a_server_started_by_hand_stays_whatever_the_setting_says(tmp_path):
         assert json.loads(stays.run("status", "--json").stdout)["ok"]
 
 
-def test_a_server_on_demand_starts_no_program_of_a_workspace_that_nobody_accepted(run, workspace):
+def test_a_server_on_demand_starts_no_program_of_an_untrusted_workspace(run, workspace):
     python = workspace / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\ntouch {workspace}/run\nexec {sys.executable} "$@"\n')
@@ -199,7 +199,7 @@ def test_a_server_on_demand_starts_no_program_of_a_workspace_that_nobody_accepte
     assert "codriver trust" not in run("status").stdout
 
 
-def test_a_client_whose_server_was_replaced_is_told_so_once(tmp_path):
+def test_a_client_is_notified_once_that_its_server_was_replaced(tmp_path):
     with serving(tmp_path, "--repl", "python") as live:
         client = live.relay()
         assert "notes" not in client.call("evaluate_code", code="x = 7", timeoutMs=60_000, detail=False)

@@ -10,7 +10,7 @@ def outbox(**limits):
     return Outbox(**{"max_notifications": 3, "max_notification_bytes": 100, "congested_bytes": 50} | limits)
 
 
-async def test_lines_leave_in_the_order_they_came():
+async def test_lines_are_sent_in_order():
     box = outbox()
     box.offer(b"n1\n")
     box.put(b"r1\n")
@@ -18,7 +18,7 @@ async def test_lines_leave_in_the_order_they_came():
     assert box.batch() == b"n1\nr1\nn2\n"
 
 
-async def test_the_oldest_notifications_go_first_and_no_response_ever():
+async def test_the_oldest_notifications_are_dropped_first_and_responses_never():
     box = outbox()
     box.put(b"r1\n")
     for number in range(5):
@@ -36,7 +36,7 @@ async def test_notifications_are_bounded_by_bytes_too():
     assert box.dropped == 1
 
 
-async def test_the_first_loss_is_told_and_no_other():
+async def test_only_the_first_loss_is_reported():
     box, told = outbox(max_notifications=1), []
     box.on_first_loss = lambda: told.append(box.dropped)
     for number in range(5):
@@ -44,7 +44,7 @@ async def test_the_first_loss_is_told_and_no_other():
     assert (told, box.dropped) == ([1], 4)
 
 
-async def test_what_was_written_makes_room_for_new_notifications():
+async def test_sent_lines_make_room_for_new_notifications():
     box = outbox(max_notifications=1)
     box.offer(b"a\n")
     box.batch()
@@ -52,7 +52,7 @@ async def test_what_was_written_makes_room_for_new_notifications():
     assert (box.batch(), box.dropped) == (b"b\n", 0)
 
 
-async def test_a_closed_outbox_gives_what_waits_and_then_ends():
+async def test_a_closed_outbox_drains_and_then_ends():
     box = outbox()
     box.put(b"r\n")
     box.close()
@@ -60,7 +60,7 @@ async def test_a_closed_outbox_gives_what_waits_and_then_ends():
     assert box.batch() is None
 
 
-async def test_a_congested_outbox_makes_its_reader_wait_until_the_writer_wrote():
+async def test_a_congested_outbox_pauses_its_reader_until_the_writer_catches_up():
     box = outbox()
     box.put(b"x" * 60)
     batch = box.batch()
@@ -103,7 +103,7 @@ class Wire:
         return not self.is_full
 
 
-async def test_a_line_goes_at_once_while_nothing_waits_and_never_before_one_that_does():
+async def test_a_line_is_sent_immediately_unless_others_wait():
     wire, writers = Wire(), []
     box: Outbox = outbox(write_now=wire.write, start_writer=lambda: writers.append(box.waiting))
     box.put(b"r1\n")

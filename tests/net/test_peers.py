@@ -66,18 +66,18 @@ def test_another_protocol_is_refused(data):
 
 
 @pytest.mark.parametrize("data", FOREIGN)
-def test_another_protocol_never_passes_however_its_bytes_come(data):
+def test_another_protocol_never_passes_however_its_bytes_arrive(data):
     verdicts = [first_bytes_verdict(data[:size]) for size in range(len(data) + 1)]
     assert "json" not in verdicts
 
 
 @pytest.mark.parametrize("data", [b'{"jsonrpc"', b"[", b" \r\n{", b"nonsense\n", b'"text"', b"1\n", b"not json\r\n"])
-def test_json_and_what_is_only_a_mistake_pass(data):
+def test_json_and_invalid_lines_pass(data):
     assert first_bytes_verdict(data) == "json"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"P", b"POST", b"1", b"nonsense", b"patch / HTT"])
-def test_too_little_to_tell_waits(data):
+def test_too_few_bytes_are_undecided(data):
     assert first_bytes_verdict(data) == "wait"
 
 
@@ -89,14 +89,14 @@ TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL
     target=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E)),
     rest=st.binary(),
 )
-def test_no_request_line_of_http_ever_passes(method, target, rest):
+def test_no_http_request_line_ever_passes(method, target, rest):
     data = f"{method} /{target} HTTP/1.1\r\n".encode() + rest
     assert first_bytes_verdict(data) == "refuse"
     assert "json" not in {first_bytes_verdict(data[:size]) for size in range(len(data) - len(rest))}
 
 
 @given(st.binary(), st.binary())
-def test_a_verdict_that_lets_in_or_out_is_never_taken_back(first, more):
+def test_a_verdict_is_final(first, more):
     verdict = first_bytes_verdict(first)
     assert verdict == "wait" or first_bytes_verdict(first + more) == verdict
 
@@ -105,12 +105,12 @@ def test_a_verdict_that_lets_in_or_out_is_never_taken_back(first, more):
     "host",
     ["127.0.0.1", "127.1.2.3", "::1", "::1%lo", "[::1]", "::ffff:127.0.0.1", "::ffff:7f00:1", "localhost", "LocalHost"],
 )
-def test_loopback_is_known(host):
+def test_loopback_addresses_are_recognized(host):
     assert is_loopback(host)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "::ffff:10.0.0.1", "example.org", ""])
-def test_everything_else_is_not_loopback(host):
+def test_other_addresses_are_not_loopback(host):
     assert not is_loopback(host)
 
 
@@ -122,7 +122,7 @@ def test_only_the_same_token_matches():
     assert not token_matches("", "")
 
 
-def test_a_token_is_compared_in_constant_time():
+def test_tokens_are_compared_in_constant_time():
     """No comparison of its own leaves at the first byte that differs."""
     steps = list(dis.get_instructions(token_matches))
     assert "compare_digest" in token_matches.__code__.co_names
@@ -149,14 +149,14 @@ def pair(host):
 
 @linux
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "::1"])
-def test_the_user_at_the_other_end_is_told(host):
+def test_the_user_at_the_other_end_is_identified(host):
     with pair(host) as (accepted, _):
         assert peer_uid(accepted) == posix_only.user()
 
 
 @linux
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_both_ways_to_ask_say_the_same(host):
+def test_both_ways_to_identify_the_user_agree(host):
     with pair(host) as (accepted, connecting):
         there, here = accepted.getpeername()[:2], accepted.getsockname()[:2]
         expected = Peer(posix_only.user(), os.fstat(connecting.fileno()).st_ino)
@@ -177,7 +177,7 @@ class SeamChecks:
 
 
 @linux
-def test_a_lock_is_found_whose_row_was_moved_out_of_sight_while_the_table_was_read(tmp_path):
+def test_a_lock_is_found_even_if_its_row_moved_while_the_table_was_read(tmp_path):
     empty, full = tmp_path / "empty", tmp_path / "full"
     with socket.create_server(("127.0.0.1", 0)) as listener, (tmp_path / "lock").open("wb") as file:
         assert try_lock(file.fileno())
@@ -190,7 +190,7 @@ def test_a_lock_is_found_whose_row_was_moved_out_of_sight_while_the_table_was_re
 
 
 @linux
-def test_a_client_of_ipv4_behind_an_ipv6_listener_is_found():
+def test_an_ipv4_client_of_an_ipv6_listener_is_found():
     with socket.socket(socket.AF_INET6) as listener:
         try:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -206,7 +206,7 @@ def test_a_client_of_ipv4_behind_an_ipv6_listener_is_found():
 
 
 @linux
-def test_a_peer_that_closed_its_socket_is_nobody_and_not_root():
+def test_a_peer_that_closed_its_socket_is_not_mistaken_for_root():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.sendall(b"{}")
         connecting.close()
@@ -214,7 +214,7 @@ def test_a_peer_that_closed_its_socket_is_nobody_and_not_root():
 
 
 @linux
-def test_a_peer_that_only_said_all_is_still_somebody():
+def test_a_half_closed_peer_is_still_identified():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.shutdown(socket.SHUT_WR)
         assert peer_uid(accepted) == posix_only.user()
@@ -222,7 +222,7 @@ def test_a_peer_that_only_said_all_is_still_somebody():
 
 @linux
 @pytest.mark.anyio
-async def test_ones_own_connection_that_hung_up_is_not_said_to_be_another_users(tmp_path, caplog):
+async def test_the_users_own_closed_connection_is_not_reported_as_another_user(tmp_path, caplog):
     admission, admitted, done = Admission(token=None, session_id="x", workspace=tmp_path), [], anyio.Event()
 
     async def take(stream):
@@ -240,7 +240,7 @@ async def test_ones_own_connection_that_hung_up_is_not_said_to_be_another_users(
     assert (admitted, caplog.text) == ([None], "")
 
 
-def test_a_system_without_tables_is_told_from_one_without_the_peer(tmp_path):
+def test_a_system_without_tables_differs_from_one_without_the_peer(tmp_path):
     with pytest.raises(FileNotFoundError):
         look_up(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path)
     (tmp_path / "tcp").write_text("  sl  local_address rem_address\n")
@@ -291,18 +291,18 @@ def evaluated(live):
 
 
 @pytest.mark.parametrize("data", [data for data in FOREIGN if b"\n" in data], ids=repr)
-def test_what_rides_behind_another_protocol_evaluates_nothing(live, tmp_path, data):
+def test_json_after_another_protocol_evaluates_nothing(live, tmp_path, data):
     before = evaluated(live)
     assert unanswered(live, data + evaluation(live, tmp_path / "mark")) == b""
     assert evaluated(live) == [*before, "'marker'"]
 
 
 @linux
-def test_a_server_listens_on_loopback_alone(live):
+def test_a_server_listens_only_on_loopback(live):
     assert listening_hosts(live.port) == ["127.0.0.1"]
 
 
-def test_the_same_bytes_without_a_stranger_before_them_do_evaluate(live, tmp_path):
+def test_the_same_json_without_the_other_protocol_does_evaluate(live, tmp_path):
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as client:
         client.sendall(evaluation(live, tmp_path / "mark"))
         until((tmp_path / "mark").exists, "the evaluation")
@@ -343,7 +343,7 @@ peer.close()
 
 
 @linux
-def test_another_user_of_the_machine_is_hung_up_on(live, tmp_path):
+def test_another_local_user_is_disconnected(live, tmp_path):
     before = evaluated(live)
     done = as_nobody(SEND_AND_READ, live, evaluation(live, tmp_path / "mark"))
     assert done.stdout == b"b''\n", done.stderr
@@ -351,7 +351,7 @@ def test_another_user_of_the_machine_is_hung_up_on(live, tmp_path):
 
 
 @linux
-def test_another_user_who_closes_at_once_does_not_pass_for_root(live, tmp_path):
+def test_another_user_who_disconnects_immediately_does_not_pass_for_root(live, tmp_path):
     before = evaluated(live)
     for _ in range(5):
         assert as_nobody(SEND_AND_CLOSE, live, evaluation(live, tmp_path / "mark")).returncode == 0
@@ -359,13 +359,13 @@ def test_another_user_who_closes_at_once_does_not_pass_for_root(live, tmp_path):
 
 
 @linux
-def test_the_same_from_the_servers_own_user_does_come_in(live, tmp_path):
+def test_the_servers_own_user_is_accepted(live, tmp_path):
     done = as_user(0, SEND_AND_READ, live, evaluation(live, tmp_path / "mark"))
     assert b'"result"' in done.stdout, done.stderr
 
 
 @pytest.mark.skipif(sys.byteorder != "little", reason="the tables below are a little-endian machine's")
-def test_the_addresses_at_which_a_port_is_listened_on_are_in_the_kernels_tables(tmp_path):
+def test_listening_addresses_of_a_port_are_read_from_the_kernel_tables(tmp_path):
     head = "  sl  local_address rem_address   st\n"
     (tmp_path / "tcp").write_text(
         f"{head}   0: 0100007F:1EC8 00000000:0000 0A 0\n"
@@ -380,7 +380,7 @@ def test_the_addresses_at_which_a_port_is_listened_on_are_in_the_kernels_tables(
 
 
 @linux
-def test_who_listens_is_told_the_same_by_a_question_and_by_the_tables():
+def test_sock_diag_and_the_tables_agree_on_listeners():
     with contextlib.ExitStack() as opened:
         own = {}
         for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::1")):
@@ -397,7 +397,7 @@ def test_who_listens_is_told_the_same_by_a_question_and_by_the_tables():
         assert listening_sockets()[next(iter(own))] == f"127.0.0.1:{port}"
 
 
-def test_a_system_without_such_tables_is_told_apart_from_one_where_nobody_listens(tmp_path):
+def test_a_system_without_tables_differs_from_one_without_listeners(tmp_path):
     with pytest.raises(KernelSilentError):
         listening_hosts(7880, directory=tmp_path)
 
@@ -417,7 +417,7 @@ def as_user(user, code, live, data):
     return subprocess.run(command, input=data, capture_output=True, timeout=WAIT_S, check=False)
 
 
-def test_two_hundred_connect_at_once_and_all_come_in(live):
+def test_two_hundred_simultaneous_connections_are_accepted(live):
     answers = []
 
     def ask():

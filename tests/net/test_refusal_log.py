@@ -1,11 +1,11 @@
-"""Log lines about refused peers: one a minute for each reason, however often somebody is refused."""
+"""Log lines about refused peers: one per minute for each reason."""
 
 import logging
 
 from codriver.net.refusal_log import INTERVAL_S, RefusalLog
 
 
-def test_refusals_are_logged_once_a_minute_and_counted_between(caplog):
+def test_refusals_are_logged_once_a_minute_and_counted_in_between(caplog):
     now = [0.0]
     refusals = RefusalLog(logging.getLogger("refusals"), clock=lambda: now[0])
     for _ in range(1000):

@@ -36,14 +36,14 @@ def state(monkeypatch, tmp_path_factory):
     return folder / "codriver"
 
 
-def test_what_is_published_can_be_read_back(tmp_path):
+def test_a_published_record_can_be_read(tmp_path):
     with claim(tmp_path / "p", is_alive=nobody) as held:
         held.publish(ALIVE)
         assert (tmp_path / "p" / "port").read_bytes() == b"1234"
         assert read_record(tmp_path / "p") == ALIVE
 
 
-def test_the_files_are_the_users_own(tmp_path):
+def test_the_files_are_private(tmp_path):
     with claim(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
@@ -58,7 +58,7 @@ def test_leaving_the_claim_removes_its_files(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"lock", ".gitignore"}
 
 
-def test_files_that_another_server_wrote_meanwhile_stay(tmp_path):
+def test_files_written_by_another_server_meanwhile_are_kept(tmp_path):
     with claim(tmp_path, is_alive=nobody) as held:
         held.publish(ALIVE)
         other = json.loads((tmp_path / "server.json").read_text()) | {"sessionId": "session-b"}
@@ -67,7 +67,7 @@ def test_files_that_another_server_wrote_meanwhile_stay(tmp_path):
     assert read_record(tmp_path).session_id == "session-b"
 
 
-def test_files_that_no_longer_say_whose_they_are_stay(tmp_path):
+def test_files_that_no_longer_name_their_server_are_kept(tmp_path):
     with claim(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
@@ -76,7 +76,7 @@ def test_files_that_no_longer_say_whose_they_are_stay(tmp_path):
     assert {(tmp_path / name).read_text() for name in ("server.json", "port", "token")} == {"somebody's"}
 
 
-def test_a_token_is_a_new_one_at_each_start(tmp_path):
+def test_each_start_has_a_new_token(tmp_path):
     tokens = set()
     for _ in range(2):
         with claim(tmp_path, is_alive=nobody) as held:
@@ -85,7 +85,7 @@ def test_a_token_is_a_new_one_at_each_start(tmp_path):
     assert len(tokens) == 2
 
 
-def test_who_knows_the_port_alone_finds_the_token_in_the_users_own_state(tmp_path, state):
+def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tmp_path, state):
     with claim(tmp_path, is_alive=nobody) as held:
         token = held.demand_token()
         held.publish(ALIVE)
@@ -97,7 +97,7 @@ def test_who_knows_the_port_alone_finds_the_token_in_the_users_own_state(tmp_pat
     assert not list((state / "doors").iterdir())
 
 
-def test_the_token_of_the_next_server_at_that_port_stays(tmp_path, state):
+def test_the_token_of_the_next_server_on_that_port_is_kept(tmp_path, state):
     with claim(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
@@ -105,7 +105,7 @@ def test_the_token_of_the_next_server_at_that_port_stays(tmp_path, state):
     assert read_token_of(ALIVE.port) == NEXT
 
 
-def test_without_a_token_nothing_is_kept_for_the_port(tmp_path, state):
+def test_without_a_token_nothing_is_stored_for_the_port(tmp_path, state):
     with claim(tmp_path, is_alive=nobody) as held:
         held.publish(ALIVE)
         assert not (state / "doors").exists()
@@ -121,7 +121,7 @@ def test_a_stale_claim_is_replaced(tmp_path):
         assert not (tmp_path / "port").exists()
 
 
-def test_a_record_stops_nobody_from_starting_while_the_lock_is_free(tmp_path):
+def test_a_record_does_not_prevent_a_start_while_the_lock_is_free(tmp_path):
     """Whatever it names, also a process that runs: who gets the lock has the workspace."""
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD))
     with claim(tmp_path, is_alive=lambda found: True) as held:
@@ -138,7 +138,7 @@ with claim(pathlib.Path(sys.argv[1]), is_alive=lambda record: False):
 """
 
 
-def test_of_two_that_start_at_once_one_is_refused(tmp_path):
+def test_only_one_of_two_simultaneous_starts_succeeds(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
@@ -149,7 +149,7 @@ def test_of_two_that_start_at_once_one_is_refused(tmp_path):
         pass
 
 
-def test_one_that_waits_for_the_lock_names_the_server_that_came_up_meanwhile(tmp_path):
+def test_a_start_waiting_for_the_lock_names_the_server_that_appeared(tmp_path):
     asked = []
     up = {"pid": 1, "port": 4711, "host": "127.0.0.1", "sessionId": "x", "startedAt": "2026-01-01T00:00:00+00:00"}
 
@@ -170,7 +170,7 @@ def test_one_that_waits_for_the_lock_names_the_server_that_came_up_meanwhile(tmp
     assert asked
 
 
-def test_one_that_waits_for_the_lock_goes_on_when_the_other_has_ended(tmp_path):
+def test_a_start_waiting_for_the_lock_continues_when_the_other_ended(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
@@ -206,7 +206,7 @@ def test_a_port_file_that_is_a_link_is_replaced_and_not_followed(tmp_path):
     assert elsewhere.read_text() == "kept"
 
 
-def test_a_folder_that_is_a_file_is_said(tmp_path):
+def test_a_file_in_place_of_the_directory_is_reported(tmp_path):
     (tmp_path / "p").write_text("")
     with pytest.raises(ClaimError, match="choose another --workspace"), claim(tmp_path / "p", is_alive=nobody):
         pass
@@ -215,14 +215,14 @@ def test_a_folder_that_is_a_file_is_said(tmp_path):
 @pytest.mark.parametrize(
     "wrong", [{"pid": 0}, {"pid": -1}, {"pid": 10**30}, {"port": 0}, {"port": 65536}, {"startedAt": "x"}, {"host": 5}]
 )
-def test_a_record_with_one_wrong_value_harms_nobody(tmp_path, wrong):
+def test_a_record_with_an_invalid_value_is_harmless(tmp_path, wrong):
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD | wrong))
     with claim(tmp_path, is_alive=nobody):
         assert not (tmp_path / "server.json").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"pid": "x"}', '{"pid": 1}', "\udcff", "[" * 100_000])
-def test_a_record_that_says_nothing_usable_is_none(tmp_path, text):
+def test_an_unusable_record_is_none(tmp_path, text):
     (tmp_path / "server.json").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert read_record(tmp_path) is None
 
@@ -230,7 +230,7 @@ def test_a_record_that_says_nothing_usable_is_none(tmp_path, text):
 # With real servers
 
 
-def test_of_real_servers_that_race_one_runs_and_the_others_name_it(tmp_path):
+def test_only_one_of_several_real_servers_runs_and_the_others_name_it(tmp_path):
     servers = [Live(tmp_path, "--repl", "none") for _ in range(1)]
     command = servers[0].command("serve", "--port", "0", "--repl", "none")
     racers = [
@@ -246,7 +246,7 @@ def test_of_real_servers_that_race_one_runs_and_the_others_name_it(tmp_path):
         servers[0].stop()
 
 
-def test_a_stale_port_file_of_a_pid_that_another_has_now_is_replaced(tmp_path):
+def test_a_stale_port_file_with_a_reused_pid_is_replaced(tmp_path):
     live = Live(tmp_path, "--repl", "none")
     folder = live.port_file.parent
     live.stop(posix_only.KILL)

@@ -51,7 +51,7 @@ def said_by(script):
     return said
 
 
-def test_each_file_of_the_relay_is_written_only_when_it_differs(tmp_path):
+def test_a_relay_file_is_written_only_if_it_differs(tmp_path):
     source, target = relay_source(tmp_path), tmp_path / "there" / "relay.py"
     for installed, text in relay_files(source, target).items():
         install_relay(source, target)
@@ -68,7 +68,7 @@ def test_each_file_of_the_relay_is_written_only_when_it_differs(tmp_path):
         assert posix_only.has_mode(installed.parent, 0o700)
 
 
-def test_scripts_of_two_lines_run_relay_and_hook_and_so_does_the_folder(tmp_path):
+def test_short_scripts_and_the_directory_run_relay_and_hook(tmp_path):
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
     (folder,) = (tmp_path / "relays").iterdir()
     assert len(target.read_text().splitlines()) == 2
@@ -76,7 +76,7 @@ def test_scripts_of_two_lines_run_relay_and_hook_and_so_does_the_folder(tmp_path
     assert said_by(tmp_path / "codriver_hook.py") == "the hook\n"
 
 
-def test_a_relay_that_starts_in_the_middle_of_an_upgrade_has_one_version_alone(tmp_path):
+def test_a_relay_started_during_an_upgrade_uses_one_version_only(tmp_path):
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
     with start(target) as relay:
         assert relay.stderr.readline() == "begun\n"
@@ -85,7 +85,7 @@ def test_a_relay_that_starts_in_the_middle_of_an_upgrade_has_one_version_alone(t
     assert said_by(target) == "two two\n"
 
 
-def test_scripts_at_which_entries_of_before_point_run_the_relay_of_now(tmp_path):
+def test_old_script_entries_run_the_current_relay(tmp_path):
     """Before there were versions, a script imported the package that lay beside it."""
     names = ("codriver_relay.py", "codriver_hook.py", "codriver_relay/__init__.py", "codriver_relay/hook.py")
     (tmp_path / "codriver_relay").mkdir()
@@ -95,7 +95,7 @@ def test_scripts_at_which_entries_of_before_point_run_the_relay_of_now(tmp_path)
     assert (said_by(target), said_by(tmp_path / "codriver_hook.py")) == ("one one\n", "the hook\n")
 
 
-def test_an_upgrade_that_breaks_off_leaves_the_version_of_before(tmp_path):
+def test_an_interrupted_upgrade_leaves_the_previous_version(tmp_path):
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
     source = relay_source(tmp_path, "two")
     last_part = [place for place in relay_files(source, target) if place.name == "part.py"]
@@ -105,7 +105,7 @@ def test_an_upgrade_that_breaks_off_leaves_the_version_of_before(tmp_path):
     assert said_by(target) == "one one\n"
 
 
-def test_the_versions_that_were_installed_last_stay(tmp_path):
+def test_the_most_recently_installed_versions_are_kept(tmp_path):
     target = tmp_path / "codriver_relay.py"
     before = tmp_path / "codriver_relay" / "__init__.py"  # as it was before there were versions
     before.parent.mkdir()
@@ -120,7 +120,7 @@ def test_the_versions_that_were_installed_last_stay(tmp_path):
     assert (tmp_path / "relays" / "notes").is_dir()
 
 
-def test_a_version_that_runs_stays_however_many_are_installed(tmp_path):
+def test_a_running_version_is_kept_however_many_are_installed(tmp_path):
     """A relay lives for days, and loads the start of a server when its own is gone."""
     source = tmp_path / "shipped" / "codriver_relay"
     shutil.copytree(shipped_relay(), source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -137,7 +137,7 @@ def test_a_version_that_runs_stays_however_many_are_installed(tmp_path):
     assert not folder.exists()
 
 
-def test_of_servers_that_install_at_once_the_last_leaves_a_relay_that_runs(tmp_path):
+def test_concurrent_installations_leave_a_working_relay(tmp_path):
     target, sources = tmp_path / "codriver_relay.py", []
     for count in range(2 * MOST_VERSIONS):
         (tmp_path / str(count)).mkdir()
@@ -154,20 +154,20 @@ def test_of_servers_that_install_at_once_the_last_leaves_a_relay_that_runs(tmp_p
             assert len(set(said_by(target).split())) == 1
 
 
-def test_a_relay_that_cannot_be_installed_is_said(tmp_path):
+def test_a_relay_that_cannot_be_installed_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(RelayNotInstalledError, match="XDG_CONFIG_HOME"):
         install_relay(relay_source(tmp_path), tmp_path / "file" / "relay.py")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a named pipe")
-def test_a_pipe_in_place_of_the_relay_is_refused_and_not_waited_for(tmp_path):
+def test_a_pipe_in_place_of_the_relay_is_refused(tmp_path):
     posix_only.make_pipe(tmp_path / "relay.py")
     with pytest.raises(RelayNotInstalledError, match="a pipe"):
         install_relay(relay_source(tmp_path), tmp_path / "relay.py")
 
 
-def test_an_installed_relay_is_compiled_once_and_by_any_start(tmp_path):
+def test_an_installed_relay_is_compiled_once_by_any_start(tmp_path):
     """A script is compiled at each start: a client would wait for that each time."""
     target = install_relay(shipped_relay(), tmp_path / "codriver_relay.py")
     (tmp_path / "json.py").write_text("raise SystemExit('a module from where the relay lies')")

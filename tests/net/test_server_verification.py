@@ -1,4 +1,4 @@
-"""A port file left by a server that was killed may name the port of another workspace's server by now."""
+"""A port file left by a killed server may name the port of another workspace's server."""
 
 import json
 import socket
@@ -29,7 +29,7 @@ def workspaces(tmp_path):
         killed.run("stop")
 
 
-def test_a_command_does_not_reach_the_server_of_another_workspace(workspaces):
+def test_a_command_does_not_use_the_server_of_another_workspace(workspaces):
     killed, other = workspaces
     for name, *arguments in (["eval", WHERE], ["status"], ["tools"]):
         done = killed.run(name, *arguments)
@@ -44,7 +44,7 @@ def test_a_command_starts_its_own_server_instead(workspaces):
     assert (done.returncode, done.stdout) == (0, f"'{killed.workspace}'\n"), done.stderr
 
 
-def test_a_relay_reaches_its_own_server_or_none(workspaces):
+def test_a_relay_connects_to_its_own_server_or_none(workspaces):
     killed, other = workspaces
     command = [sys.executable, "-I", "-S", RELAY, str(killed.port_file), "--start"]
     with Relayed(command, killed.environ) as client:
@@ -53,7 +53,7 @@ def test_a_relay_reaches_its_own_server_or_none(workspaces):
         assert client.call("server_health")["workspace"] == str(other.workspace)
 
 
-def test_without_start_the_relay_gives_up_and_no_request_passes(workspaces):
+def test_without_start_the_relay_gives_up_and_forwards_nothing(workspaces):
     killed, other = workspaces
     command = [sys.executable, "-I", "-S", RELAY, str(killed.port_file)]
     call = {
@@ -70,7 +70,7 @@ def test_without_start_the_relay_gives_up_and_no_request_passes(workspaces):
     assert other.run("eval", "'stranger' in globals()").stdout == "False\n"
 
 
-def test_the_doctor_says_that_the_port_file_was_left(workspaces):
+def test_doctor_reports_a_left_over_port_file(workspaces):
     killed, _ = workspaces
     report = json.loads(killed.run("doctor", "--json").stdout)
     (check,) = [check for check in report["checks"] if check["area"] == "port file"]
@@ -78,7 +78,7 @@ def test_the_doctor_says_that_the_port_file_was_left(workspaces):
 
 
 @pytest.mark.parametrize("pieces", [1, 10, 1000])
-def test_an_introduction_is_understood_however_it_comes(tmp_path, pieces):
+def test_an_introduction_is_recognized_in_any_chunks(tmp_path, pieces):
     with serving(tmp_path, "--repl", "none") as live:
         session = json.loads((live.port_file.parent / "server.json").read_text())["sessionId"]
         for named, is_let_in in ((session, True), ("another", False)):
@@ -96,7 +96,7 @@ def test_an_introduction_is_understood_however_it_comes(tmp_path, pieces):
             assert bool(answer) is is_let_in
 
 
-def test_what_only_begins_like_an_introduction_is_answered(tmp_path):
+def test_a_message_that_only_resembles_an_introduction_is_answered(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         for line in (
             b'{"jsonrpc": "2.0", "method": "codriver/token", broken\n',
@@ -107,14 +107,14 @@ def test_what_only_begins_like_an_introduction_is_answered(tmp_path):
                 assert "error" in json.loads(connection.makefile("rb").readline())
 
 
-def test_a_server_stops_by_its_socket_where_no_signal_can_ask_it(tmp_path):
+def test_a_server_can_be_stopped_through_its_socket(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         request_stop(live.workspace, read_record(live.port_file.parent))
         assert live.process.wait(WAIT_S) == 0
         assert not live.port_file.exists()
 
 
-def test_the_server_of_another_workspace_is_not_asked_to_stop(workspaces):
+def test_the_server_of_another_workspace_is_not_stopped(workspaces):
     killed, other = workspaces
     with pytest.raises((NotTheServerError, StrangeServerError)):
         request_stop(killed.workspace, read_record(killed.port_file.parent))

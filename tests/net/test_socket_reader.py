@@ -1,4 +1,4 @@
-"""A connection is read in order and to its end, and what nobody takes waits with the client."""
+"""A connection is read in order to its end, and data that nobody reads waits with the client."""
 
 import socket
 import struct
@@ -29,7 +29,7 @@ async def pair():
     client.close()
 
 
-async def test_the_first_bytes_come_first_and_then_what_is_sent(pair):
+async def test_the_first_bytes_come_before_later_ones(pair):
     stream, client = pair
     receive = receiving(stream, b"first")
     client.sendall(b"second")
@@ -39,14 +39,14 @@ async def test_the_first_bytes_come_first_and_then_what_is_sent(pair):
     assert await receive() == b"third"
 
 
-async def test_what_the_library_has_read_already_is_not_lost(pair):
+async def test_bytes_already_read_by_the_library_are_not_lost(pair):
     stream, client = pair
     client.sendall(b"ab")
     assert await stream.receive(1) == b"a"
     assert await receiving(stream, b"")() == b"b"
 
 
-async def test_a_client_that_has_said_all_still_hears_answers(pair):
+async def test_a_half_closed_client_still_receives_answers(pair):
     stream, client = pair
     receive = receiving(stream, b"")
     client.sendall(b"last")
@@ -58,7 +58,7 @@ async def test_a_client_that_has_said_all_still_hears_answers(pair):
     assert client.recv(100) == b"answer"
 
 
-async def test_a_connection_that_is_reset_is_told_from_one_that_ended(pair):
+async def test_a_reset_connection_differs_from_a_closed_one(pair):
     stream, client = pair
     receive = receiving(stream, b"")
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -66,7 +66,7 @@ async def test_a_connection_that_is_reset_is_told_from_one_that_ended(pair):
     assert await receive() is None
 
 
-async def test_much_that_comes_at_once_is_given_in_pieces_and_in_order(pair):
+async def test_a_large_message_arrives_in_chunks_and_in_order(pair):
     stream, client = pair
     sent = bytes(range(256)) * 4096
     receive, came = receiving(stream, b""), b""
@@ -79,7 +79,7 @@ async def test_much_that_comes_at_once_is_given_in_pieces_and_in_order(pair):
     assert came == sent
 
 
-async def test_what_nobody_takes_waits_with_the_client(pair):
+async def test_unread_data_waits_with_the_client(pair):
     stream, client = pair
     receive = receiving(stream, b"")
     reader = getattr(receive, "__self__", None)
@@ -97,7 +97,7 @@ async def test_what_nobody_takes_waits_with_the_client(pair):
     assert came == sent
 
 
-async def test_what_is_taken_at_once_is_not_given_and_what_is_not_taken_keeps_its_order(pair):
+async def test_directly_handled_bytes_are_not_queued_and_order_is_kept(pair):
     stream, client = pair
     session = ClientSession("c1", Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
     taken, is_taken = [], anyio.Event()

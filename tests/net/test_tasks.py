@@ -15,7 +15,7 @@ def anyio_backend():
     return "asyncio"
 
 
-async def test_what_is_begun_runs_and_is_waited_for():
+async def test_started_tasks_run_and_are_joined():
     tasks, done = TaskSet(), []
 
     async def work(name):
@@ -29,7 +29,7 @@ async def test_what_is_begun_runs_and_is_waited_for():
     await tasks.join()
 
 
-async def test_the_end_gives_each_its_chance_to_clean_up_also_one_that_just_began():
+async def test_ending_lets_every_task_clean_up_even_one_just_started():
     tasks, cleaned = TaskSet(), []
 
     async def work(name):
@@ -46,7 +46,7 @@ async def test_the_end_gives_each_its_chance_to_clean_up_also_one_that_just_bega
     assert sorted(cleaned) == ["new", "old"]
 
 
-async def test_what_begins_while_others_end_is_waited_for_too():
+async def test_a_task_started_while_others_end_is_joined_too():
     tasks, done = TaskSet(), []
 
     async def last():
@@ -62,7 +62,7 @@ async def test_what_begins_while_others_end_is_waited_for_too():
     assert done == ["last"]
 
 
-async def test_a_fault_is_logged_and_ends_nothing_else(caplog):
+async def test_an_error_is_logged_and_ends_no_other_task(caplog):
     tasks, done = TaskSet(), []
 
     async def fail():

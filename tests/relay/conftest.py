@@ -15,17 +15,17 @@ from relay.relay_process import THREADS, Host, RelayProcess
 BOTH_WAYS = ("test_relay_life", "test_relay_streams")
 """Files whose tests are run by threads, too, but for those that wait for a limit of time or of memory."""
 LONG = frozenset({
-    "test_a_client_that_is_gone_ends_the_relay",
-    "test_a_flood_of_empty_lines_makes_the_client_wait_before_memory_ends",
-    "test_a_flood_that_cannot_be_sent_makes_the_client_wait",
-    "test_a_server_command_that_does_not_exist_is_named",
-    "test_a_server_that_does_not_start_is_explained",
-    "test_a_server_that_only_hangs_up_does_not_keep_the_relay_trying_for_ever",
-    "test_a_server_that_says_all_but_the_answer_to_the_repeated_handshake_is_left",
-    "test_a_server_that_starts_late_may_answer_as_long_as_others",
-    "test_an_answer_that_never_comes_is_waited_for_only_so_long",
-    "test_what_the_server_never_took_is_answered_when_stdin_has_ended",
-    "test_what_was_sent_takes_no_memory_while_it_has_no_answer",
+    "test_the_relay_ends_when_its_client_is_gone",
+    "test_a_flood_of_empty_lines_throttles_the_client",
+    "test_the_client_is_throttled_while_nothing_can_be_sent",
+    "test_a_missing_server_command_is_named",
+    "test_a_server_that_fails_to_start_is_explained",
+    "test_a_server_that_only_disconnects_is_not_retried_forever",
+    "test_a_server_that_does_not_answer_the_repeated_handshake_is_dropped",
+    "test_a_server_that_starts_late_has_the_full_time_to_answer",
+    "test_an_answer_that_never_arrives_is_awaited_for_a_limited_time",
+    "test_lines_the_server_never_read_are_answered_after_stdin_ended",
+    "test_unanswered_requests_use_no_memory_after_they_were_sent",
 })  # fmt: skip
 
 

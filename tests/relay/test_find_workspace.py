@@ -1,4 +1,4 @@
-"""`--workspace auto`: the workspace from the environment, the current folder, or the roots of the client."""
+"""`--workspace auto`: the workspace from the environment, the working directory, or the roots of the client."""
 
 import json
 import os
@@ -92,18 +92,18 @@ def refusal(relay, number=1):
 # From the environment and the current folder
 
 
-def test_the_two_lists_of_project_files_are_one():
+def test_the_two_lists_of_project_files_match():
     assert set(PROJECT_FILES) == {"codriver.toml", *project_marks()}
 
 
-def test_the_folder_that_the_client_names_goes_first(auto, project, tmp_path):
+def test_the_directory_named_by_the_client_takes_precedence(auto, project, tmp_path):
     named = tmp_path / "named"
     named.mkdir()
     assert served(auto(folder=project, CLAUDE_PROJECT_DIR=str(named))) == named
 
 
 @pytest.mark.parametrize("mark", [*sorted(PROJECT_FILES), ".calva/mcp-server/lock", ".git/HEAD", ".git"])
-def test_the_nearest_folder_with_a_sign_of_a_workspace_is_it(auto, place, mark):
+def test_the_nearest_directory_with_a_marker_file_is_the_workspace(auto, place, mark):
     inner = place / "a" / "b"
     inner.mkdir(parents=True)
     (place / "deps.edn").touch()
@@ -113,23 +113,23 @@ def test_the_nearest_folder_with_a_sign_of_a_workspace_is_it(auto, place, mark):
 
 
 @pytest.mark.parametrize("text", ["${CLAUDE_PROJECT_DIR}", "${workspaceFolder}"])
-def test_a_variable_that_the_client_left_as_text_is_as_good_as_auto(auto, project, text):
+def test_an_unexpanded_variable_means_auto(auto, project, text):
     assert served(auto(folder=project, words=("--workspace", text, "--start"))) == project
 
 
-def test_a_folder_of_that_name_can_still_be_given(auto, place):
+def test_a_directory_named_auto_can_still_be_given(auto, place):
     (place / "auto").mkdir()
     assert served(auto(words=("--workspace", "./auto", "--start"))) == place / "auto"
 
 
-def test_a_link_that_is_named_leads_to_its_folder(auto, project, tmp_path):
+def test_a_link_is_resolved_to_its_directory(auto, project, tmp_path):
     (tmp_path / "link").symlink_to(project)
     assert served(auto(CLAUDE_PROJECT_DIR=str(tmp_path / "link"))) == project
 
 
 @pytest.mark.parametrize("named", ["", "named", "./named", "{home}", "{home}/link", "/", "/tmp", "{tmp}", "{tmp}/none",
                                    "{tmp}/file", "{tmp}/open", "${workspaceFolder}", "{tmp}/bad\udcff"])  # fmt: skip
-def test_a_name_that_is_no_folder_of_the_users_own_is_passed_over(auto, project, tmp_path, named):
+def test_a_name_that_is_not_the_users_own_directory_is_ignored(auto, project, tmp_path, named):
     home = tmp_path / "home"
     for folder in (home, tmp_path / "open", project / "named"):
         folder.mkdir()
@@ -141,7 +141,7 @@ def test_a_name_that_is_no_folder_of_the_users_own_is_passed_over(auto, project,
 
 
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a folder away")
-def test_a_folder_of_another_user_is_none_and_ends_the_way_upward(auto, project, tmp_path):
+def test_a_directory_of_another_user_is_ignored_and_stops_the_search(auto, project, tmp_path):
     posix_only.give_away(project)
     assert "found no workspace" in refusal(auto(CLAUDE_PROJECT_DIR=str(project)))
     assert "found no workspace" in refusal(auto(folder=project))
@@ -150,14 +150,14 @@ def test_a_folder_of_another_user_is_none_and_ends_the_way_upward(auto, project,
 
 
 @pytest.mark.parametrize("folder", ["home", "/", "/tmp"])
-def test_home_the_root_and_folders_for_temporary_files_are_none(auto, tmp_path, folder):
+def test_home_root_and_temporary_directories_are_not_workspaces(auto, tmp_path, folder):
     home = tmp_path / "home"
     home.mkdir()
     (home / "pyproject.toml").touch()
     assert "found no workspace" in refusal(auto(folder=tmp_path / folder, HOME=str(home)))
 
 
-def test_a_folder_below_home_is_found_and_home_is_not_crossed(auto, tmp_path):
+def test_the_search_finds_directories_below_home_and_stops_there(auto, tmp_path):
     home = tmp_path / "home"
     (home / "app" / "src").mkdir(parents=True)
     (home / "plain").mkdir()
@@ -168,14 +168,14 @@ def test_a_folder_below_home_is_found_and_home_is_not_crossed(auto, tmp_path):
     assert "found no workspace" in refusal(auto(folder=home / "plain", HOME=str(home), TMPDIR="/nowhere"))
 
 
-def test_a_current_folder_that_was_removed_is_none(auto, tmp_path):
+def test_a_deleted_working_directory_is_not_a_workspace(auto, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
     program = "import os; os.rmdir(os.getcwd()); import codriver_relay; codriver_relay.main()"
     assert "found no workspace" in refusal(auto(folder=gone, program=program))
 
 
-def test_a_folder_that_cannot_be_looked_at_is_beyond_the_border(tmp_path):
+def test_an_unreadable_directory_stops_the_search(tmp_path):
     assert is_border(str(tmp_path / "none"))
     assert not is_border(str(tmp_path))
 
@@ -199,7 +199,7 @@ def test_a_root_of_the_client_is_the_workspace(auto, project):
     assert served(relay) == project
 
 
-def test_what_waits_for_the_roots_is_carried_out_then(auto, project):
+def test_requests_waiting_for_the_roots_are_handled_afterwards(auto, project):
     relay = greeted(auto())
     relay.send(request(7, "tools/list"), request(8, "ping"), request(9))
     assert relay.receive() == answer(8)
@@ -223,7 +223,7 @@ def test_what_waits_for_the_roots_is_carried_out_then(auto, project):
         (["file://{project}/%00", "file://{project}/%", "file://[", "", "file:project", "file://{plain}"], "plain"),
     ],
 )
-def test_of_several_roots_the_first_workspace_counts_else_the_first(project, tmp_path, monkeypatch, uris, wanted):
+def test_the_first_root_that_is_a_workspace_or_else_the_first_is_used(project, tmp_path, monkeypatch, uris, wanted):
     places = {name: tmp_path / name for name in ("plain", "other", "home", "with space é")}
     for folder in places.values():
         folder.mkdir()
@@ -234,7 +234,7 @@ def test_of_several_roots_the_first_workspace_counts_else_the_first(project, tmp
     assert workspace_of_roots(encode(roots(*filled))) == str(tmp_path / wanted)
 
 
-def test_a_path_with_bytes_that_are_no_text_is_read():
+def test_a_path_with_undecodable_bytes_is_parsed():
     assert path_of("file:///a%ff") == os.fsdecode(b"/a\xff")
 
 
@@ -259,7 +259,7 @@ def test_a_client_without_a_usable_root_is_told_to_name_the_workspace(auto, said
     refusal(relay, 6)
 
 
-def test_roots_that_change_after_none_was_usable_are_asked_for_again(auto, project):
+def test_changed_roots_are_requested_again_if_none_was_usable(auto, project):
     relay = greeted(auto())
     relay.send(roots())
     refusal(relay)
@@ -269,7 +269,7 @@ def test_roots_that_change_after_none_was_usable_are_asked_for_again(auto, proje
     assert served(relay, 2) == project
 
 
-def test_a_choice_stays_when_the_roots_change(auto, project, tmp_path):
+def test_the_workspace_stays_when_the_roots_change(auto, project, tmp_path):
     relay = greeted(auto())
     relay.send(roots(project.as_uri()), CHANGED)
     assert served(relay) == project
@@ -277,7 +277,7 @@ def test_a_choice_stays_when_the_roots_change(auto, project, tmp_path):
     assert served(relay, 2) == project
 
 
-def test_a_client_that_never_answers_gets_errors_and_a_late_answer_counts(auto, project):
+def test_a_client_that_does_not_answer_gets_errors_and_a_late_answer_counts(auto, project):
     relay = auto(**waiting(roots_s=0.2))
     greeted(relay)
     relay.send(request(5, "tools/list"))
@@ -289,14 +289,14 @@ def test_a_client_that_never_answers_gets_errors_and_a_late_answer_counts(auto, 
     assert served(relay, 7) == project
 
 
-def test_a_client_without_roots_is_not_greeted(auto):
+def test_a_client_without_roots_is_refused(auto):
     relay = auto()
     for capabilities in ({}, {"roots": None}):
         relay.send(initialize(**capabilities))
         assert "has no roots" in relay.receive()["error"]["message"]
 
 
-def test_a_client_that_asks_without_a_handshake_is_brought_to_make_one(auto, project):
+def test_a_client_without_a_handshake_is_asked_to_make_one(auto, project):
     relay = auto()
     relay.send(request(1, "server/discover"))
     error = relay.receive()["error"]
@@ -307,13 +307,13 @@ def test_a_client_that_asks_without_a_handshake_is_brought_to_make_one(auto, pro
     assert served(relay, 3) == project
 
 
-def test_a_batch_is_refused_request_by_request(auto):
+def test_each_request_of_a_batch_is_refused(auto):
     relay = auto()
     relay.send([request(1), request(2), INITIALIZED])
     assert {relay.receive()["id"], relay.receive()["id"]} == {1, 2}
 
 
-def test_a_client_that_ends_before_it_names_roots_leaves_no_relay(auto):
+def test_the_relay_ends_if_stdin_ends_before_the_roots_arrive(auto):
     relay = greeted(auto())
     relay.send(request(5))
     relay.end()
@@ -323,7 +323,7 @@ def test_a_client_that_ends_before_it_names_roots_leaves_no_relay(auto):
 
 
 @polls_alone
-def test_a_client_that_is_gone_ends_the_search(place):
+def test_the_search_ends_when_the_client_is_gone(place):
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(RELAY), "--workspace", "auto"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -332,7 +332,7 @@ def test_a_client_that_is_gone_ends_the_search(place):
         assert process.wait(timeout=WAIT_S) == 0
 
 
-def test_what_was_said_before_the_roots_reaches_the_server_as_from_the_client(auto, project, start_host):
+def test_messages_sent_before_the_roots_reach_the_server_unchanged(auto, project, start_host):
     host = start_host()
     relay = greeted(auto(words=(host.port, "--workspace", "auto")))
     relay.send(request(7, "tools/list"), encode(roots(project.as_uri())) + encode(request(8))[:-1])
@@ -350,7 +350,7 @@ def test_what_was_said_before_the_roots_reaches_the_server_as_from_the_client(au
 # With a real server
 
 
-def test_the_greeting_promises_nothing_that_the_server_does_not_keep(stack, project, place, tmp_path):
+def test_the_greeting_promises_only_what_the_server_supports(stack, project, place, tmp_path):
     ours = {name: value for name, value in environ(tmp_path).items() if name.startswith(("XDG_", "CODRIVER_"))}
     ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     relay = RelayProcess("--workspace", "auto", "--start", environment=ours)

@@ -1,4 +1,4 @@
-"""The hook program: what it asks for each recorded input, how it tells the answer, and how it never gets in the way."""
+"""The hook program: its query for each recorded input, the format of its answer, and that it never blocks a client."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ def test_a_start_after_a_compaction_says_so(source, told):
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape['client']}-{shape['event']}-{shape['about']}")
-def test_a_recorded_input_asks_what_it_is_about(shape):
+def test_a_recorded_input_produces_its_query(shape):
     assert question(shape["client"], shape["event"], shape["input"]) == shape["asked"]
 
 
@@ -48,13 +48,13 @@ def test_a_recorded_input_asks_what_it_is_about(shape):
      {"tool_input": {"file_path": "x" * 5000}}, {"edits": "no", "file_path": ["a"]},
      {"hook_event_name": "Other"}],
 )  # fmt: skip
-def test_an_input_of_another_shape_asks_nothing_about_files(client, given):
+def test_a_malformed_input_queries_nothing_about_files(client, given):
     for event in ("edited", "writing"):
         if event in CLIENTS[client]:
             assert question(client, event, given) is None
 
 
-def test_a_client_that_goes_on_because_it_was_blocked_asks_nothing():
+def test_a_client_that_continues_after_a_block_queries_nothing():
     for client in ("claude-code", "codex", "qwen", "gemini", "copilot"):
         assert question(client, "stopping", {"stop_hook_active": True}) is None
     assert question("cursor", "stopping", {"loop_count": 1}) is None
@@ -82,7 +82,7 @@ BLOCKED = {"decision": "block", "reason": "no"}
         ("opencode", {"context": "line 2"}, {"block": "no"}, {"block": "no"}),
     ],
 )
-def test_each_client_is_told_in_its_own_shape(client, edited, writing, stopping):
+def test_each_client_gets_its_own_format(client, edited, writing, stopping):
     assert render(client, "edited", {"context": "line 2"}) == edited
     for event, shape in (("writing", writing), ("stopping", stopping)):
         if shape is not None:
@@ -91,7 +91,7 @@ def test_each_client_is_told_in_its_own_shape(client, edited, writing, stopping)
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("told", [{}, {"context": ""}, {"context": 7, "block": ["x"]}, {"ok": True, "allow": True}])
-def test_what_says_nothing_is_told_as_nothing_and_no_client_is_ever_told_to_allow(client, told):
+def test_an_empty_answer_stays_empty_and_never_allows_anything(client, told):
     for event in CLIENTS[client]:
         assert render(client, event, told) == {}
         assert "allow" not in json.dumps(render(client, event, {**TOLD, **told, "allow": True}))
@@ -128,7 +128,7 @@ def edit_in(live, name, text):
     return {"hook_event_name": "PostToolUse", "tool_name": "Edit", "tool_input": {"file_path": str(file)}}
 
 
-def test_the_answer_of_the_server_comes_out_in_the_clients_shape_from_any_folder_below(program, live):
+def test_the_answer_has_the_clients_format_in_any_subdirectory(program, live):
     given = edit_in(live, "core.clj", "(defn f [x]\n  (inc x)\n")
     below = live.workspace / "src" / "shop"
     below.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def test_the_answer_of_the_server_comes_out_in_the_clients_shape_from_any_folder
         assert client.call("repl_output_log", query=query)["result"] == [["qwen edited core.clj"]]
 
 
-def test_claudes_hook_run_by_copilot_says_nothing(program, live):
+def test_a_claude_hook_run_by_copilot_answers_nothing(program, live):
     given = json.dumps(edit_in(live, "twice.clj", "(")).encode()
     assert run(program, live.workspace, "claude-code", "edited", given=given, COPILOT_CLI="1") == {}
     assert run(program, live.workspace, "claude-code", "edited", given=given) != {}
@@ -150,18 +150,18 @@ def test_claudes_hook_run_by_copilot_says_nothing(program, live):
     "given", [b"", b"no json", b"[" * 100_000, b"\xff\xfe", b"null", b'{"a":' + b" " * (INPUT_BYTES + 1)],
     ids=["nothing", "text", "nested", "bytes", "null", "giant"],
 )  # fmt: skip
-def test_an_input_that_is_none_is_answered_with_nothing(program, live, given):
+def test_a_malformed_input_gets_an_empty_answer(program, live, given):
     assert run(program, live.workspace, "qwen", "edited", given=given) == {}
 
 
-def test_a_file_outside_the_workspace_is_answered_with_nothing(program, live, tmp_path):
+def test_a_file_outside_the_workspace_gets_an_empty_answer(program, live, tmp_path):
     (tmp_path / "outside.clj").write_text("(((")
     given = {"hook_event_name": "PostToolUse", "tool_input": {"file_path": str(tmp_path / "outside.clj")}}
     assert run(program, live.workspace, "qwen", "edited", given=json.dumps(given).encode()) == {}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_without_a_server_it_says_nothing_and_starts_none(program, tmp_path, client):
+def test_without_a_server_the_hook_answers_nothing_and_starts_none(program, tmp_path, client):
     (tmp_path / "codriver.toml").write_text("autoStartMCPServer = true\n")
     for event in EVENTS:
         if event in CLIENTS[client]:
@@ -188,7 +188,7 @@ def stranger():
 
 
 @pytest.mark.parametrize("mode", [0o700, 0o755])
-def test_whoever_else_listens_where_a_checkout_says_is_told_nothing(program, tmp_path, stranger, mode):
+def test_nothing_is_sent_to_another_listener_named_by_a_checkout(program, tmp_path, stranger, mode):
     place_of(tmp_path, stranger.getsockname()[1], mode)
     given = json.dumps({"hook_event_name": "PostToolUse", "tool_input": {"file_path": "secret.clj"}}).encode()
     assert run(program, tmp_path, "qwen", "edited", given=given) == {}
@@ -199,7 +199,7 @@ def test_whoever_else_listens_where_a_checkout_says_is_told_nothing(program, tmp
             assert connection.recv(1000) == b""
 
 
-def test_the_server_of_another_workspace_is_not_asked(program, live, tmp_path):
+def test_the_server_of_another_workspace_is_not_queried(program, live, tmp_path):
     (tmp_path / ".calva").symlink_to(live.workspace / ".calva")
     given = json.dumps(edit_in(live, "other.clj", "(")).encode()
     assert run(program, tmp_path, "qwen", "edited", given=given) == {}
@@ -208,19 +208,19 @@ def test_the_server_of_another_workspace_is_not_asked(program, live, tmp_path):
     assert run(program, tmp_path, "qwen", "edited", given=given) == {}
 
 
-def test_a_server_that_does_not_answer_holds_nobody_up(program, live):
+def test_a_hung_server_does_not_block_the_hook(program, live):
     given = json.dumps(edit_in(live, "late.clj", "(")).encode()
     with stopped(live.process.pid):
         assert run(program, live.workspace, "qwen", "edited", given=given, CODRIVER_HOOK_DEADLINE_S="1.5") == {}
 
 
 @pytest.mark.parametrize("given", ["nan", "-1", "0", "inf", "soon", ""])
-def test_a_deadline_that_is_none_is_its_own(monkeypatch, given):
+def test_an_invalid_deadline_falls_back_to_the_default(monkeypatch, given):
     monkeypatch.setenv("CODRIVER_HOOK_DEADLINE_S", given)
     assert deadline_s() == DEADLINE_S
 
 
-def test_an_input_that_never_ends_holds_nobody_up(program, live):
+def test_an_endless_input_does_not_block_the_hook(program, live):
     command = [sys.executable, "-I", "-S", str(program), "qwen", "edited"]
     with subprocess.Popen(command, cwd=live.workspace, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdin.write(b'{"hook_event_name":')
@@ -229,7 +229,7 @@ def test_an_input_that_never_ends_holds_nobody_up(program, live):
         assert process.wait(60) == 0
 
 
-def test_a_pipe_in_place_of_the_port_file_is_not_waited_for(program, tmp_path):
+def test_a_pipe_in_place_of_the_port_file_does_not_block_the_hook(program, tmp_path):
     presence = place_of(tmp_path, 1)
     (presence / "port").unlink()
     posix_only.make_pipe(presence / "port")
@@ -239,7 +239,7 @@ def test_a_pipe_in_place_of_the_port_file_is_not_waited_for(program, tmp_path):
 @pytest.mark.parametrize(
     "words", [(), ("claude-code",), ("nobody", "edited"), ("cline", "stopping"), ("qwen", "x", "y")]
 )
-def test_a_wrong_command_line_is_said_on_stderr_alone(program, words):
+def test_a_wrong_command_line_is_reported_only_on_stderr(program, words):
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(program), *words], capture_output=True, timeout=60, check=False
     )

@@ -1,4 +1,4 @@
-"""A client whose server is being started is answered from what the last server kept for it, where nothing changed."""
+"""While a server starts, its client is answered from the tool list cached by the previous one, if nothing changed."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ def introduced(cold, greeting=GREETING):
     return peer
 
 
-def test_the_client_is_answered_at_once_and_introduced_later(cold, monkeypatch):
+def test_the_client_is_answered_immediately_and_introduced_later(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = greeted(cold)
     relay.send(request(8))
@@ -43,7 +43,7 @@ def test_the_client_is_answered_at_once_and_introduced_later(cold, monkeypatch):
     assert relay.receive() == answer(8, {"done": True})
 
 
-def test_a_list_that_differs_is_told_as_a_change(cold, monkeypatch):
+def test_a_different_list_is_reported_as_a_change(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = greeted(cold)
     peer = introduced(cold)
@@ -52,7 +52,7 @@ def test_a_list_that_differs_is_told_as_a_change(cold, monkeypatch):
     assert relay.receive() == answer(8)
 
 
-def test_the_list_is_asked_of_the_server_as_soon_as_it_is_there(cold, monkeypatch):
+def test_the_server_is_asked_for_its_list_as_soon_as_it_runs(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = greeted(cold)
     peer = introduced(cold)
@@ -60,7 +60,7 @@ def test_the_list_is_asked_of_the_server_as_soon_as_it_is_there(cold, monkeypatc
     assert peer.read() == LIST
 
 
-def test_a_connection_that_is_lost_before_the_comparison_counts_as_a_change(cold, monkeypatch):
+def test_a_connection_lost_before_the_comparison_counts_as_a_change(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = greeted(cold)
     introduced(cold).close()
@@ -71,7 +71,7 @@ def test_a_connection_that_is_lost_before_the_comparison_counts_as_a_change(cold
     assert relay.receive() == LIST_CHANGED
 
 
-def test_a_server_that_refuses_to_start_is_the_answer_to_what_waits(cold, monkeypatch):
+def test_a_failed_server_start_answers_waiting_requests(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = greeted(cold)
     relay.send(request(8))
@@ -79,7 +79,7 @@ def test_a_server_that_refuses_to_start_is_the_answer_to_what_waits(cold, monkey
     assert "status 3" in relay.receive()["error"]["message"]
 
 
-def test_a_cancelled_call_is_cancelled_at_the_server(cold, monkeypatch):
+def test_a_cancelled_call_is_cancelled_on_the_server(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = greeted(cold)
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}}
@@ -106,7 +106,7 @@ SPOILT = {
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
-def test_what_does_not_fit_any_more_is_ignored(cold, monkeypatch, spoil):
+def test_an_outdated_cache_is_ignored(cold, monkeypatch, spoil):
     file = cold.keep(monkeypatch)
     assert read_kept(str(cold.workspace), encode(INITIALIZE)) is not None
     spoil(file, cold.workspace)
@@ -119,7 +119,7 @@ def test_what_does_not_fit_any_more_is_ignored(cold, monkeypatch, spoil):
     assert relay.receive() == answer("first")
 
 
-def test_a_client_without_skills_has_an_answer_of_its_own(cold, monkeypatch):
+def test_a_client_without_skills_has_its_own_cached_answer(cold, monkeypatch):
     file = cold.keep(monkeypatch)
     assert read_kept(str(cold.workspace), encode(INITIALIZE), takes_skills=False) is None
     rewrite(file, clients=[{**kept(file), "withoutSkills": True}])
@@ -127,7 +127,7 @@ def test_a_client_without_skills_has_an_answer_of_its_own(cold, monkeypatch):
     assert read_kept(str(cold.workspace), encode(INITIALIZE), takes_skills=False) is not None
 
 
-def test_another_python_may_have_another_version(cold, monkeypatch):
+def test_a_cache_of_another_python_is_ignored(cold, monkeypatch):
     monkeypatch.delenv("CODRIVER_SERVER_COMMAND", raising=False)
     del cold.environment["CODRIVER_SERVER_COMMAND"]
     file = cold.keep(monkeypatch)
@@ -136,7 +136,7 @@ def test_another_python_may_have_another_version(cold, monkeypatch):
     assert read_kept(str(cold.workspace), encode(INITIALIZE)) is None
 
 
-def test_the_newest_clients_are_kept_in_a_file_of_the_users_own(cold, monkeypatch):
+def test_the_newest_clients_are_cached_in_a_private_file(cold, monkeypatch):
     for number in range(MAX_CLIENTS + 2):
         file = cold.keep(monkeypatch, name=f"agent-{number}")
     names = [client["name"] for client in json.loads(file.read_text())["clients"]]
@@ -144,7 +144,7 @@ def test_the_newest_clients_are_kept_in_a_file_of_the_users_own(cold, monkeypatc
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def test_a_workspace_that_is_gone_is_told_in_the_log_and_fails_nothing(cold, caplog):
+def test_a_deleted_workspace_is_logged_and_fails_nothing(cold, caplog):
     cold.workspace.rmdir()
     with caplog.at_level(logging.INFO):
         write(cold.workspace, {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS})
@@ -152,7 +152,7 @@ def test_a_workspace_that_is_gone_is_told_in_the_log_and_fails_nothing(cold, cap
     assert str(cold.workspace) in caplog.text
 
 
-def test_clients_kept_under_other_circumstances_are_forgotten(cold, monkeypatch):
+def test_clients_cached_under_other_conditions_are_dropped(cold, monkeypatch):
     cold.keep(monkeypatch, name="before")
     (cold.workspace / "codriver.toml").write_text('toolset = "full"\n')
     file = cold.keep(monkeypatch)
@@ -160,7 +160,7 @@ def test_clients_kept_under_other_circumstances_are_forgotten(cold, monkeypatch)
     assert circumstances(cold.workspace).items() <= json.loads(file.read_text()).items()
 
 
-def test_our_variables_with_secrets_are_no_circumstance_and_in_no_file(cold, monkeypatch):
+def test_secret_variables_are_no_cache_condition_and_in_no_file(cold, monkeypatch):
     cold.environment |= {"CODRIVER_TOKEN": "sesame-1", "CODRIVER_KERNEL_TOKEN": "sesame-2"}
     assert "sesame" not in cold.keep(monkeypatch).read_text()
     greeted(cold, CODRIVER_KERNEL_TOKEN="another")
@@ -174,7 +174,7 @@ def answered(relay, identity):
     return next(line["result"] for line in iter(relay.receive, None) if line.get("id") == identity)
 
 
-def test_a_real_server_is_listed_before_it_is_there(gated, tmp_path):
+def test_a_real_server_is_listed_before_it_is_ready(gated, tmp_path):
     relay = gated.relay()
     relay.send(INITIALIZE, INITIALIZED, LIST)
     gated.open()

@@ -1,4 +1,4 @@
-"""A client without a handshake is answered from what is kept, too, and told on its streams of a list that differs."""
+"""Clients without a handshake are also answered from the cache, and their streams report a different list."""
 
 import contextlib
 import json
@@ -62,7 +62,7 @@ OTHERS = {
 }
 
 
-def test_a_client_without_a_handshake_is_answered_at_once(cold, monkeypatch):
+def test_a_client_without_a_handshake_is_answered_immediately(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(request(8), LISTEN)
@@ -72,7 +72,7 @@ def test_a_client_without_a_handshake_is_answered_at_once(cold, monkeypatch):
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(8)]
 
 
-def test_a_client_may_list_without_having_discovered(cold, monkeypatch):
+def test_a_client_can_list_without_discovering_first(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = cold.relay()
     relay.send(LIST)
@@ -80,7 +80,7 @@ def test_a_client_may_list_without_having_discovered(cold, monkeypatch):
     asked(cold)
 
 
-def test_a_client_without_a_handshake_of_which_nothing_is_kept_waits(cold, monkeypatch):
+def test_a_client_that_is_not_cached_waits(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = cold.relay()
     relay.send(LIST)
@@ -91,7 +91,7 @@ def test_a_client_without_a_handshake_of_which_nothing_is_kept_waits(cold, monke
 
 
 @pytest.mark.parametrize("left_out", ["protocolVersion", "clientInfo", "clientCapabilities"])
-def test_a_request_that_does_not_say_all_of_its_client_is_left_to_the_server(cold, monkeypatch, left_out):
+def test_a_request_with_incomplete_client_information_is_left_to_the_server(cold, monkeypatch, left_out):
     cold.keep(monkeypatch, **KEPT)
     relay = cold.relay()
     one = request(7, "tools/list", _meta={name: said for name, said in ENVELOPE.items() if name != META + left_out})
@@ -99,14 +99,14 @@ def test_a_request_that_does_not_say_all_of_its_client_is_left_to_the_server(col
     assert cold.serve().read() == one
 
 
-def test_a_kept_list_is_stale_at_once_for_every_cache(cold, monkeypatch):
+def test_a_cached_list_is_immediately_stale_for_other_caches(cold, monkeypatch):
     lasting = {"ttlMs": 3_600_000}
     cold.keep(monkeypatch, **{**KEPT, "greeting": {**DISCOVERED, **lasting}, "tools": {**LISTED, **lasting}})
     listed(cold)
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_a_stream_that_is_open_hears_of_another_list(cold, monkeypatch, other):
+def test_an_open_stream_reports_a_different_list(cold, monkeypatch, other):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
@@ -116,7 +116,7 @@ def test_a_stream_that_is_open_hears_of_another_list(cold, monkeypatch, other):
     assert [relay.receive(), relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1"), answer(8)]
 
 
-def test_a_stream_that_is_opened_later_hears_of_it_once(cold, monkeypatch):
+def test_a_stream_opened_later_reports_it_once(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     peer = asked(cold)
@@ -131,7 +131,7 @@ def test_a_stream_that_is_opened_later_hears_of_it_once(cold, monkeypatch):
     assert [relay.receive() for _ in range(5)] == [*told[:2], changed(3), told[2], answer(9)]
 
 
-def test_a_stream_that_the_client_ended_hears_nothing(cold, monkeypatch):
+def test_a_closed_stream_reports_nothing(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
@@ -146,7 +146,7 @@ def test_a_stream_that_the_client_ended_hears_nothing(cold, monkeypatch):
     assert relay.receive() == answer(8)
 
 
-def test_who_has_listed_anew_is_told_nothing_more(cold, monkeypatch):
+def test_a_client_that_listed_again_is_not_notified(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     peer = asked(cold)
@@ -158,7 +158,7 @@ def test_who_has_listed_anew_is_told_nothing_more(cold, monkeypatch):
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(9)]
 
 
-def test_the_list_is_compared_with_the_next_server_where_the_first_is_lost(cold, monkeypatch):
+def test_the_list_is_compared_with_the_next_server_if_the_first_is_lost(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     asked(cold).close()
@@ -170,7 +170,7 @@ def test_the_list_is_compared_with_the_next_server_where_the_first_is_lost(cold,
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1")]
 
 
-def test_both_eras_are_answered_from_what_is_kept_side_by_side(cold, monkeypatch):
+def test_clients_with_and_without_a_handshake_are_answered_from_the_cache(cold, monkeypatch):
     cold.keep(monkeypatch)
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
@@ -186,7 +186,7 @@ def test_both_eras_are_answered_from_what_is_kept_side_by_side(cold, monkeypatch
     assert [relay.receive(), relay.receive()] == [LIST_CHANGED, answer(8)]
 
 
-def test_a_handshake_is_answered_behind_a_probe_that_waits(cold, monkeypatch):
+def test_a_handshake_is_answered_while_a_probe_waits(cold, monkeypatch):
     cold.keep(monkeypatch)
     relay = cold.relay()
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "first"}}
@@ -202,14 +202,14 @@ MISTAKEN = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKEN.values(), ids=MISTAKEN)
-def test_what_is_no_answer_to_a_client_without_a_handshake_is_ignored(cold, monkeypatch, mistake):
+def test_an_invalid_cached_answer_is_ignored(cold, monkeypatch, mistake):
     cold.keep(monkeypatch, **{**KEPT, **mistake})
     relay = cold.relay()
     relay.send(DISCOVER)
     assert cold.serve().read() == DISCOVER
 
 
-def test_what_is_kept_of_a_client_without_a_handshake_answers_no_handshake(cold, monkeypatch):
+def test_the_cache_of_a_client_without_a_handshake_answers_no_handshake(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = cold.relay()
     initialize = request("first", "initialize", protocolVersion="2026-07-28", capabilities={}, clientInfo=CLIENT)
@@ -276,7 +276,7 @@ async def told_too_little(gated):
 
 
 @pytest.mark.slow
-def test_the_client_of_the_sdk_is_listed_before_there_is_a_server_and_corrected_then(gated):
+def test_the_sdk_client_lists_before_there_is_a_server_and_is_updated_then(gated):
     async def bounded():
         with anyio.fail_after(WAIT_S):
             await told_too_little(gated)

@@ -1,4 +1,4 @@
-"""What a client sees of the relay while servers come, go and fail."""
+"""What a client sees of the relay while servers start, stop and fail."""
 
 import contextlib
 import json
@@ -38,7 +38,7 @@ from relay.relay_process import (
 IDS = [7, 0, -3, "a", "0", 'say "é\n"', ""]
 
 
-def test_messages_pass_both_ways_untouched(relay, host):
+def test_messages_pass_through_unchanged_in_both_directions(relay, host):
     line = b'{ "params" : {"text": "\\u00e9 \xc3\xa9 \\"}{"} ,"id":1 , "method":"tools/call"}\r\n'
     relay.send(line, b"not json\n", b"[1, 2]\n", b"\n")
     peer = host.accept()
@@ -48,7 +48,7 @@ def test_messages_pass_both_ways_untouched(relay, host):
     assert relay.receive_line() == reply
 
 
-def test_pieces_leave_as_whole_lines(relay, host):
+def test_chunks_are_forwarded_as_whole_lines(relay, host):
     data = encode(request(1, text="ä" * 50)) + encode(request(2))
     for byte in data:
         relay.send(bytes([byte]))
@@ -108,7 +108,7 @@ def test_a_request_without_an_answer_gets_an_error_with_its_own_id(relay, host, 
         assert word in error["error"]["message"]
 
 
-def test_id_zero_gets_its_error(relay, host):
+def test_a_request_with_id_zero_gets_its_error(relay, host):
     relay.send(request(0))
     peer = host.accept()
     peer.read()
@@ -116,7 +116,7 @@ def test_id_zero_gets_its_error(relay, host):
     assert relay.receive()["id"] == 0
 
 
-def test_an_answer_that_spells_the_id_differently_is_its_answer(relay, host):
+def test_an_answer_that_escapes_the_id_differently_matches(relay, host):
     relay.send(b'{"id":"\\u00e9","method":"tools/call"}\n', request(2))
     peer = host.accept()
     peer.read()
@@ -127,7 +127,7 @@ def test_an_answer_that_spells_the_id_differently_is_its_answer(relay, host):
     assert relay.receive()["id"] == 2
 
 
-def test_nothing_is_sent_twice_and_half_an_answer_is_dropped(relay, host):
+def test_nothing_is_sent_twice_and_a_partial_answer_is_dropped(relay, host):
     peer = open_session(relay, host)
     relay.send(request(1), request(2))
     peer.read()
@@ -141,7 +141,7 @@ def test_nothing_is_sent_twice_and_half_an_answer_is_dropped(relay, host):
     assert peer.read() == request(3)
 
 
-def test_a_request_sent_in_part_counts_as_sent(relay, host):
+def test_a_partially_sent_request_counts_as_sent(relay, host):
     peer = open_session(relay, host)
     relay.send(request(1, text="x" * 30_000_000))
     peer.connection.recv(10)
@@ -177,7 +177,7 @@ def test_two_restarts_in_a_row_are_survived(relay, host):
         peer = reopen_session(relay, host)
 
 
-def test_a_server_that_dies_during_the_repeated_handshake_is_tried_again(relay, host):
+def test_a_server_that_dies_during_the_repeated_handshake_is_retried(relay, host):
     open_session(relay, host).close()
     peer = host.accept()
     peer.read()
@@ -185,7 +185,7 @@ def test_a_server_that_dies_during_the_repeated_handshake_is_tried_again(relay, 
     reopen_session(relay, host)
 
 
-def test_a_server_that_says_all_but_the_answer_to_the_repeated_handshake_is_left(start_relay, host):
+def test_a_server_that_does_not_answer_the_repeated_handshake_is_dropped(start_relay, host):
     relay = start_relay(host.port, **waiting(handshake_s=1))
     open_session(relay, host).close()
     peer = host.accept()
@@ -205,7 +205,7 @@ def test_a_server_that_says_all_but_the_answer_to_the_repeated_handshake_is_left
     assert message == request(1)
 
 
-def test_an_unanswered_initialize_takes_the_answer_of_its_repetition(relay, host):
+def test_an_unanswered_initialize_gets_the_answer_of_its_repetition(relay, host):
     relay.send(INITIALIZE)
     peer = host.accept()
     peer.read()
@@ -216,7 +216,7 @@ def test_an_unanswered_initialize_takes_the_answer_of_its_repetition(relay, host
     assert relay.receive() == answer(0, {"second": True})
 
 
-def test_a_line_that_the_server_does_not_read_is_refused_and_not_sent(start_relay, host, tmp_path):
+def test_a_line_the_server_cannot_accept_is_refused_and_not_sent(start_relay, host, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     relay = start_relay(folder / "port")
     with claimed(folder):
@@ -264,7 +264,7 @@ def test_a_refused_handshake_is_never_repeated(relay, host, probes):
         peer.close()
 
 
-def test_an_earlier_session_outlives_a_refused_second_handshake(relay, host):
+def test_an_earlier_session_survives_a_refused_second_handshake(relay, host):
     peer = open_session(relay, host)
     relay.send({**INITIALIZE, "id": "again"})
     assert peer.read()["id"] == "again"
@@ -287,7 +287,7 @@ def test_a_cancelled_handshake_is_not_repeated(relay, host):
     assert peer.read() == STATELESS
 
 
-def test_a_pipelined_handshake_without_an_answer_reaches_the_next_server_whole(relay, host):
+def test_an_unanswered_pipelined_handshake_reaches_the_next_server_whole(relay, host):
     relay.send(INITIALIZE, INITIALIZED)
     peer = host.accept()
     assert [peer.read(), peer.read()] == [INITIALIZE, INITIALIZED]
@@ -300,7 +300,7 @@ def test_a_pipelined_handshake_without_an_answer_reaches_the_next_server_whole(r
     reopen_session(relay, host)
 
 
-def test_a_server_that_refuses_the_repeated_handshake_is_left(relay, host):
+def test_a_server_that_refuses_the_repeated_handshake_is_dropped(relay, host):
     open_session(relay, host).close()
     peer = host.accept()
     assert peer.read() == INITIALIZE
@@ -308,7 +308,7 @@ def test_a_server_that_refuses_the_repeated_handshake_is_left(relay, host):
     reopen_session(relay, host)
 
 
-def test_a_client_without_a_handshake_gets_none_made_for_it(relay, host):
+def test_no_handshake_is_made_for_a_client_without_one(relay, host):
     relay.send(request(1, "subscriptions/listen"))
     peer = host.accept()
     peer.read()
@@ -319,7 +319,7 @@ def test_a_client_without_a_handshake_gets_none_made_for_it(relay, host):
     assert peer.read() == request(2, "server/discover")
 
 
-def test_a_server_request_is_no_answer(relay, host):
+def test_a_request_of_the_server_is_not_an_answer(relay, host):
     relay.send(request(1))
     peer = host.accept()
     peer.read()
@@ -341,7 +341,7 @@ def test_a_cancelled_request_gets_no_error(relay, host):
     assert relay.receive()["id"] == 2
 
 
-def test_giving_up_answers_every_waiting_request_and_the_next_one_tries_again(start_relay, start_host, tmp_path):
+def test_giving_up_answers_all_waiting_requests_and_the_next_one_retries(start_relay, start_host, tmp_path):
     port_file = tmp_path / ".calva" / "mcp-server" / "port"
     relay = start_relay(port_file, CODRIVER_RELAY_GIVE_UP_S="0.3")
     relay.send(request("a"), request(0))
@@ -373,9 +373,7 @@ def ended_process():
     return process.pid
 
 
-def test_where_the_servers_process_is_gone_requests_are_answered_at_once_and_a_new_server_is_found(
-    start_relay, start_host, tmp_path
-):
+def test_requests_are_answered_immediately_if_the_server_process_is_dead(start_relay, start_host, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     record_of(folder, ended_process(), closed_port())
     patient = {"CODRIVER_RELAY_DURATIONS": "absent_s=3600", "CODRIVER_RELAY_GIVE_UP_S": "3600"}
@@ -395,7 +393,7 @@ def test_where_the_servers_process_is_gone_requests_are_answered_at_once_and_a_n
 
 
 @pytest.mark.parametrize("is_left", [True, False], ids=["a port file is left", "none was ever there"])
-def test_where_nothing_runs_and_nothing_may_be_started_everything_is_answered_soon(start_relay, tmp_path, is_left):
+def test_without_a_server_and_without_start_requests_are_answered_soon(start_relay, tmp_path, is_left):
     folder = tmp_path / ".calva" / "mcp-server"
     folder.mkdir(parents=True, mode=0o700)
     if is_left:
@@ -410,7 +408,7 @@ def test_where_nothing_runs_and_nothing_may_be_started_everything_is_answered_so
     assert relay.receive()["id"] == 7
 
 
-def test_a_server_that_lives_and_does_not_answer_is_given_up_before_clients_give_up(start_relay, tmp_path):
+def test_a_hung_server_is_given_up_before_clients_give_up(start_relay, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     record_of(folder, os.getpid(), closed_port())
     durations = {"CODRIVER_RELAY_DURATIONS": "silent_s=0.3", "CODRIVER_RELAY_GIVE_UP_S": "3600"}
@@ -419,7 +417,7 @@ def test_a_server_that_lives_and_does_not_answer_is_given_up_before_clients_give
     assert relay.receive()["error"]["data"] == {"reason": "server-unreachable"}
 
 
-def test_giving_up_after_stdin_has_ended_fails(start_relay):
+def test_giving_up_after_stdin_ended_exits_with_an_error(start_relay):
     relay = start_relay(closed_port(), CODRIVER_RELAY_GIVE_UP_S="0.3")
     relay.send(request(1))
     relay.end()
@@ -427,7 +425,7 @@ def test_giving_up_after_stdin_has_ended_fails(start_relay):
     assert relay.wait() == 1
 
 
-def test_a_server_that_only_hangs_up_does_not_keep_the_relay_trying_for_ever(start_relay, host):
+def test_a_server_that_only_disconnects_is_not_retried_forever(start_relay, host):
     relay = start_relay(host.port, CODRIVER_RELAY_GIVE_UP_S="0.6")
     relay.send(INITIALIZE)
     host.listener.settimeout(5)  # twenty times the pause between attempts
@@ -441,14 +439,14 @@ def test_a_server_that_only_hangs_up_does_not_keep_the_relay_trying_for_ever(sta
 
 
 @pytest.mark.parametrize("text", ["", "abc", "-5", "99999", "1664 1665"])
-def test_a_port_file_without_a_port_is_named(start_relay, tmp_path, text):
+def test_an_invalid_port_file_is_named(start_relay, tmp_path, text):
     (tmp_path / "port").write_text(text)
     relay = start_relay(tmp_path / "port", CODRIVER_RELAY_GIVE_UP_S="0")
     relay.send(request(1))
     assert "holds no port number" in relay.receive()["error"]["message"]
 
 
-def test_all_answers_come_when_stdin_ends_before_the_connection(start_relay, start_host, tmp_path):
+def test_all_answers_arrive_if_stdin_ends_before_the_connection(start_relay, start_host, tmp_path):
     relay = start_relay(tmp_path / "port")
     relay.send(request(1), encode(request(2))[:-1])
     relay.end()
@@ -463,7 +461,7 @@ def test_all_answers_come_when_stdin_ends_before_the_connection(start_relay, sta
     assert relay.wait() == 0
 
 
-def test_answers_to_what_is_no_request_also_come_after_stdin_has_ended(relay, host):
+def test_answers_to_invalid_lines_arrive_after_stdin_ended(relay, host):
     relay.send(b"nonsense\n")
     relay.end()
     peer = host.accept()
@@ -476,7 +474,7 @@ def test_answers_to_what_is_no_request_also_come_after_stdin_has_ended(relay, ho
     assert relay.wait() == 0
 
 
-def test_an_open_subscription_does_not_hold_the_relay(relay, host):
+def test_an_open_subscription_does_not_keep_the_relay_alive(relay, host):
     relay.send(request(1, "subscriptions/listen"))
     peer = host.accept()
     peer.read()
@@ -486,7 +484,7 @@ def test_an_open_subscription_does_not_hold_the_relay(relay, host):
     assert relay.wait() == 0
 
 
-def test_an_answer_that_never_comes_is_waited_for_only_so_long(relay, host):
+def test_an_answer_that_never_arrives_is_awaited_for_a_limited_time(relay, host):
     relay.send(request(1))
     peer = host.accept()
     peer.read()
@@ -495,7 +493,7 @@ def test_an_answer_that_never_comes_is_waited_for_only_so_long(relay, host):
     assert relay.wait() == 0
 
 
-def test_a_server_that_starts_late_may_answer_as_long_as_others(start_relay, start_host):
+def test_a_server_that_starts_late_has_the_full_time_to_answer(start_relay, start_host):
     port = closed_port()
     relay = start_relay(port, "--verbose", **HASTY)
     relay.send(request(1))
@@ -508,7 +506,7 @@ def test_a_server_that_starts_late_may_answer_as_long_as_others(start_relay, sta
     assert relay.receive() == answer(1)
 
 
-def test_what_the_server_never_took_is_answered_when_stdin_has_ended(start_relay, host):
+def test_lines_the_server_never_read_are_answered_after_stdin_ended(start_relay, host):
     relay = start_relay(host.port, **HASTY)
     host.accept()
     relay.send(*[request(number, text="x" * 1_000_000) for number in range(20)])
@@ -519,7 +517,7 @@ def test_what_the_server_never_took_is_answered_when_stdin_has_ended(start_relay
     assert relay.wait() == 0
 
 
-def test_a_relay_without_work_ends_with_stdin(start_relay):
+def test_an_idle_relay_ends_with_stdin(start_relay):
     relay = start_relay(closed_port())
     relay.end()
     assert relay.wait() == 0
@@ -527,7 +525,7 @@ def test_a_relay_without_work_ends_with_stdin(start_relay):
 
 
 @polls_alone
-def test_a_client_that_is_gone_ends_the_relay(host):
+def test_the_relay_ends_when_its_client_is_gone(host):
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(RELAY), str(host.port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -538,7 +536,7 @@ def test_a_client_that_is_gone_ends_the_relay(host):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_relay_without_a_trace(relay, host, number):
+def test_a_signal_ends_the_relay_without_a_traceback(relay, host, number):
     open_session(relay, host)
     relay.process.send_signal(number)
     assert relay.wait() != 0
@@ -558,7 +556,7 @@ def test_a_relay_ends_when_its_parent_is_killed(host, stack):
         assert peer.read_line() == b""
 
 
-def test_the_token_beside_the_port_file_goes_first(start_relay, host, tmp_path):
+def test_the_token_next_to_the_port_file_is_sent_first(start_relay, host, tmp_path):
     (tmp_path / "port").write_text(str(host.port))
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     (tmp_path / "token").chmod(0o600)
@@ -570,7 +568,7 @@ def test_the_token_beside_the_port_file_goes_first(start_relay, host, tmp_path):
         assert peer.read() == request(1)
 
 
-def test_the_server_that_is_meant_is_named_first(start_relay, host, tmp_path):
+def test_the_expected_server_is_named_first(start_relay, host, tmp_path):
     (tmp_path / "port").write_text(str(host.port))
     (tmp_path / "server.json").write_text(json.dumps({"pid": 1, "port": host.port, "sessionId": "a1b2"}, indent=1))
     relay = start_relay(tmp_path / "port")
@@ -584,7 +582,7 @@ def test_the_server_that_is_meant_is_named_first(start_relay, host, tmp_path):
     "record",
     ["", "{}", "nonsense", '{"port": 1, "sessionId": "a1b2"}', '{"port": %d}', '{"port": %d, "sessionId": "a\\"b"}'],
 )
-def test_a_record_of_another_server_names_none(start_relay, host, tmp_path, record):
+def test_a_record_of_another_server_is_ignored(start_relay, host, tmp_path, record):
     (tmp_path / "port").write_text(str(host.port))
     (tmp_path / "server.json").write_text(record % host.port if "%d" in record else record)
     relay = start_relay(tmp_path / "port")
@@ -592,7 +590,7 @@ def test_a_record_of_another_server_names_none(start_relay, host, tmp_path, reco
     assert host.accept().read()["id"] == 1
 
 
-def test_the_token_of_a_port_given_by_number_is_found_in_the_users_own_state(start_relay, host, tmp_path):
+def test_the_token_of_a_port_number_is_found_in_the_users_state(start_relay, host, tmp_path):
     door = tmp_path / "codriver" / "doors" / str(host.port)
     door.parent.mkdir(parents=True)
     door.write_text(TOKEN)
@@ -601,12 +599,12 @@ def test_the_token_of_a_port_given_by_number_is_found_in_the_users_own_state(sta
     assert host.accept().read()["params"] == {"token": TOKEN}
 
 
-def test_the_token_may_come_from_the_environment(start_relay, host):
+def test_the_token_can_be_in_the_environment(start_relay, host):
     start_relay(host.port, CODRIVER_TOKEN="secret")
     assert host.accept().read()["params"] == {"token": "secret"}
 
 
-def test_stderr_is_empty_and_never_shows_payloads(start_relay, host):
+def test_stderr_is_empty_and_never_contains_payloads(start_relay, host):
     for arguments in ([host.port], [host.port, "--verbose"]):
         relay = start_relay(*arguments)
         peer = open_session(relay, host)
@@ -623,7 +621,7 @@ def test_stderr_is_empty_and_never_shows_payloads(start_relay, host):
         assert bool(said) == ("--verbose" in arguments)
 
 
-def test_a_flood_that_cannot_be_sent_makes_the_client_wait(start_relay, start_host):
+def test_the_client_is_throttled_while_nothing_can_be_sent(start_relay, start_host):
     port = closed_port()
     relay = start_relay(port)
     line = encode(request(1, text="x" * 1_000_000))
@@ -646,7 +644,7 @@ def test_a_flood_that_cannot_be_sent_makes_the_client_wait(start_relay, start_ho
         assert peer.read_line() == line
 
 
-def test_a_flood_of_empty_lines_makes_the_client_wait_before_memory_ends(start_relay):
+def test_a_flood_of_empty_lines_throttles_the_client(start_relay):
     relay = start_relay(closed_port())
     never_block(relay.process.stdin.fileno())
     sent = 0
@@ -655,7 +653,7 @@ def test_a_flood_of_empty_lines_makes_the_client_wait_before_memory_ends(start_r
     assert 100_000 < sent < 1_000_000
 
 
-def test_a_flood_of_notifications_does_not_deafen_a_relay_that_gave_up(start_relay):
+def test_a_flood_of_notifications_does_not_block_a_relay_that_gave_up(start_relay):
     relay = start_relay(closed_port(), CODRIVER_RELAY_GIVE_UP_S="0")
     relay.send(request(1))
     assert relay.receive()["id"] == 1
@@ -673,7 +671,7 @@ codriver_relay.main()
 """
 
 
-def test_what_was_sent_takes_no_memory_while_it_has_no_answer(start_relay, host):
+def test_unanswered_requests_use_no_memory_after_they_were_sent(start_relay, host):
     relay = start_relay(host.port, program=FRUGAL)
     peer = host.accept()
     for number in range(400):
@@ -702,7 +700,7 @@ for line in lines:
 """
 
 
-def test_start_brings_up_a_server_for_the_workspace(start_relay, tmp_path):
+def test_start_launches_a_server_for_the_workspace(start_relay, tmp_path):
     script = tmp_path / "fake server.py"
     script.write_text(SERVER)
     command = shlex.join([sys.executable, str(script)])
@@ -713,7 +711,7 @@ def test_start_brings_up_a_server_for_the_workspace(start_relay, tmp_path):
     assert arguments == ["serve", "--workspace", str(tmp_path), "--on-demand", "--detach"]
 
 
-def test_a_server_that_does_not_start_is_explained(start_relay, tmp_path):
+def test_a_server_that_fails_to_start_is_explained(start_relay, tmp_path):
     script = tmp_path / "broken.py"
     script.write_text("import sys; print('the config is wrong', file=sys.stderr); sys.exit(3)")
     command = shlex.join([sys.executable, str(script)])
@@ -724,7 +722,7 @@ def test_a_server_that_does_not_start_is_explained(start_relay, tmp_path):
     assert "the config is wrong" in message
 
 
-def test_a_server_command_that_does_not_exist_is_named(start_relay, tmp_path):
+def test_a_missing_server_command_is_named(start_relay, tmp_path):
     relay = start_relay("--workspace", tmp_path, "--start", CODRIVER_SERVER_COMMAND="/nowhere/codriver")
     relay.send(request(1))
     assert "/nowhere/codriver could not be started" in relay.receive()["error"]["message"]
@@ -760,7 +758,7 @@ def test_a_wrong_command_line_is_explained_on_stderr(start_relay, arguments, pro
         (waiting(__class__=1), b"CODRIVER_RELAY_DURATIONS names no duration by __class__=1"),
     ],
 )
-def test_a_variable_that_gives_no_duration_is_explained_on_stderr(start_relay, variables, problem):
+def test_an_invalid_duration_variable_is_explained_on_stderr(start_relay, variables, problem):
     relay = start_relay("1664", **variables)
     assert relay.wait() == 2
     assert problem in relay.process.stderr.read()
@@ -770,7 +768,7 @@ ELSEWHERE = "import sys; sys.platform = 'darwin'; import codriver_relay; codrive
 """A relay on a system whose kernel does not tell who listens."""
 
 
-def test_where_no_kernel_tells_a_port_file_counts_while_its_lock_is_held(start_relay, host, tmp_path):
+def test_without_kernel_support_a_port_file_counts_while_its_lock_is_held(start_relay, host, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     with claimed(folder):
         (folder / "port").write_text(str(host.port))
@@ -784,7 +782,7 @@ def test_where_no_kernel_tells_a_port_file_counts_while_its_lock_is_held(start_r
         assert peer.read() == request(1)
 
 
-def test_a_server_that_names_another_workspace_is_left(start_relay, host, tmp_path):
+def test_a_server_of_another_workspace_is_dropped(start_relay, host, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     (tmp_path / "other").mkdir()
     with claimed(folder):
@@ -799,7 +797,7 @@ def test_a_server_that_names_another_workspace_is_left(start_relay, host, tmp_pa
         assert peer.read() == request(1)
 
 
-def test_each_request_of_a_batch_is_answered_when_the_server_is_lost(relay, host):
+def test_each_request_of_a_batch_is_answered_if_the_server_is_lost(relay, host):
     peer = open_session(relay, host)
     requests = [{"jsonrpc": "2.0", "id": id_, "method": "tools/call", "params": {}} for id_ in (1, "two")]
     relay.send([*requests, {"jsonrpc": "2.0", "method": "notifications/none"}])
@@ -808,7 +806,7 @@ def test_each_request_of_a_batch_is_answered_when_the_server_is_lost(relay, host
     assert {relay.receive()["id"], relay.receive()["id"]} == {1, "two"}
 
 
-def test_a_batch_that_is_answered_is_waited_for_and_leaves_nothing_open(relay, host):
+def test_an_answered_batch_is_awaited_and_leaves_nothing_open(relay, host):
     peer = open_session(relay, host)
     relay.send([{"jsonrpc": "2.0", "id": id_, "method": "ping"} for id_ in (1, 2)])
     relay.end()

@@ -1,4 +1,4 @@
-"""Neither side of the relay holds up the other: a client that does not read, a server that does not."""
+"""Neither side of the relay blocks the other, even if a client or a server does not read."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def client(request, host, stack):
     return client
 
 
-def test_a_client_that_does_not_read_is_still_heard(client, host):
+def test_a_client_that_does_not_read_can_still_send(client, host):
     client.send(request(1))
     peer = host.accept()
     peer.read()
@@ -72,7 +72,7 @@ def test_a_client_that_does_not_read_is_still_heard(client, host):
     assert json.loads(client.read_line()) == answer(2)
 
 
-def test_a_server_that_does_not_read_still_gets_its_answers_out(client, host):
+def test_a_server_that_does_not_read_can_still_send_its_answers(client, host):
     client.send(request(1))
     peer = host.accept()
     peer.read()
@@ -82,7 +82,7 @@ def test_a_server_that_does_not_read_still_gets_its_answers_out(client, host):
     assert [peer.read()["id"] for _ in range(20)] == list(range(2, 22))
 
 
-def test_what_comes_while_the_client_does_not_read_comes_in_order(client, host):
+def test_messages_arrive_in_order_while_the_client_does_not_read(client, host):
     client.send(*map(request, range(200)))
     peer = host.accept()
     for _ in range(200):
@@ -97,7 +97,7 @@ def test_what_comes_while_the_client_does_not_read_comes_in_order(client, host):
     assert {error["error"]["data"]["reason"] for error in lost} == {"server-lost"}
 
 
-def test_a_client_that_does_not_read_gets_its_answers_after_stdin_has_ended(host, stack):
+def test_a_client_that_does_not_read_gets_its_answers_after_stdin_ended(host, stack):
     sent = [encode(answer(number, {"text": "x" * BIG})) for number in range(10)]
     client = QuietClient(host.port, "pipes", **HASTY)
     stack.callback(client.close)
@@ -115,7 +115,7 @@ def test_a_client_that_does_not_read_gets_its_answers_after_stdin_has_ended(host
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_answer_of_any_size_comes_whole(client, host, size):
+def test_an_answer_of_any_size_arrives_whole(client, host, size):
     client.send(request(1))
     peer = host.accept()
     peer.read()
@@ -124,7 +124,7 @@ def test_an_answer_of_any_size_comes_whole(client, host, size):
     assert client.read_line() == line
 
 
-def test_all_is_written_before_the_relay_ends(host, stack):
+def test_everything_is_written_before_the_relay_ends(host, stack):
     client = QuietClient(host.port, "pipes")
     stack.callback(client.close)
     client.send(request(1))
@@ -138,7 +138,7 @@ def test_all_is_written_before_the_relay_ends(host, stack):
     assert client.process.wait(WAIT_S) == 0
 
 
-def test_answers_that_came_before_a_reset_are_answers(relay, host):
+def test_answers_before_a_reset_are_delivered(relay, host):
     relay.send(*map(request, range(10)))
     peer = host.accept()
     for _ in range(10):
@@ -182,13 +182,13 @@ os._exit(0)
 """
 
 
-def test_a_write_that_begins_as_another_ends_comes_after_it():
+def test_a_write_that_starts_as_another_ends_comes_after_it():
     with subprocess.Popen([sys.executable, "-c", WRITER], stdout=subprocess.PIPE) as process:
         numbers = [line.split()[0] for line in process.stdout if len(line.split()[-1]) == 5_000_000]
     assert numbers == [b"%d" % number for number in range(60)]
 
 
-def test_what_the_server_did_not_even_begin_to_take_goes_to_the_next(relay, start_host, host):
+def test_requests_the_server_did_not_start_to_read_go_to_the_next(relay, start_host, host):
     relay.send(request(1))
     first = host.accept()
     first.read()
@@ -205,7 +205,7 @@ def test_what_the_server_did_not_even_begin_to_take_goes_to_the_next(relay, star
     assert [second.read()["id"] for _ in range(found + 1, 42)] == list(range(found + 1, 42))
 
 
-def test_an_answer_that_waits_goes_to_no_other_server(relay, host):
+def test_a_waiting_answer_goes_to_no_other_server(relay, host):
     first = host.accept()
     relay.send(*[request(number, text="x" * 1_000_000) for number in range(20)], answer("asked by the first"))
     assert first.connection.recv(1, socket.MSG_PEEK)

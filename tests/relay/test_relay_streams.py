@@ -1,4 +1,4 @@
-"""The relay takes its standard streams as it is given them: non-blocking, closed, full, or without a reader."""
+"""The relay works with any kind of standard streams: non-blocking, closed, full, or without a reader."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ def start(stack):
     return start
 
 
-def test_a_stdout_that_does_not_block_loses_nothing(start, host, pipe):
+def test_a_non_blocking_stdout_loses_nothing(start, host, pipe):
     reading, writing = pipe
     never_block(writing)
     process = start(host.port, stdout=writing)
@@ -61,7 +61,7 @@ def test_a_stdout_that_does_not_block_loses_nothing(start, host, pipe):
         assert [out.readline() for _ in lines] == lines
 
 
-def test_a_stdin_that_does_not_block_is_heard_to_its_end(start, host, pipe):
+def test_a_non_blocking_stdin_is_read_to_its_end(start, host, pipe):
     reading, writing = pipe
     never_block(reading)
     process = start(host.port, stdin=reading)
@@ -74,7 +74,7 @@ def test_a_stdin_that_does_not_block_is_heard_to_its_end(start, host, pipe):
 
 
 @pytest.mark.parametrize("redirect", ["1>&-", "2>&-", "1>&- 2>&-"])
-def test_a_stream_that_is_closed_at_the_start_is_taken_for_no_other(start, host, redirect):
+def test_a_stream_closed_at_the_start_is_not_mistaken_for_another(start, host, redirect):
     process = start(host.port, "--verbose", redirect=redirect)
     process.stdin.write(encode(request(1)))
     peer = host.accept()
@@ -87,13 +87,13 @@ def test_a_stream_that_is_closed_at_the_start_is_taken_for_no_other(start, host,
 
 
 @pytest.mark.parametrize("redirect", ["<&-", "<&- 1>&-", "<&- 1>&- 2>&-"])
-def test_a_stdin_that_is_closed_at_the_start_has_ended(start, host, redirect):
+def test_a_stdin_closed_at_the_start_has_ended(start, host, redirect):
     process = start(host.port, redirect=redirect)
     assert host.accept().read_line() == b""
     assert process.wait(WAIT_S) == 0
 
 
-def test_a_stderr_that_nobody_reads_holds_nothing_up(start, host, pipe):
+def test_an_unread_stderr_blocks_nothing(start, host, pipe):
     _, writing = pipe
     never_block(writing)
     with contextlib.suppress(BlockingIOError):

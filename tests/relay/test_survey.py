@@ -1,4 +1,4 @@
-"""What the relay learns of a line, against what a full parser finds."""
+"""What the relay extracts from a line, compared with a full parser."""
 
 import json
 
@@ -30,7 +30,7 @@ def lines(draw, members):
 
 
 @given(st.data(), IDS, TEXT, VALUES)
-def test_a_request_is_known_with_its_id(data, id_, method, params):
+def test_a_request_is_recognized_with_its_id(data, id_, method, params):
     message = survey(data.draw(lines({"id": id_, "method": method, "params": params})))
     assert message.is_request
     assert not message.is_response
@@ -38,7 +38,7 @@ def test_a_request_is_known_with_its_id(data, id_, method, params):
 
 
 @given(st.data(), IDS, VALUES, st.sampled_from(["result", "error"]))
-def test_a_response_is_known_with_its_id(data, id_, value, kind):
+def test_a_response_is_recognized_with_its_id(data, id_, value, kind):
     message = survey(data.draw(lines({"id": id_, kind: value})))
     assert message.is_response
     assert not message.is_request
@@ -46,7 +46,7 @@ def test_a_response_is_known_with_its_id(data, id_, value, kind):
 
 
 @given(st.data(), TEXT, VALUES)
-def test_a_notification_is_neither(data, method, params):
+def test_a_notification_is_neither_request_nor_response(data, method, params):
     message = survey(data.draw(lines({"method": method, "params": params})))
     assert not message.is_request
     assert not message.is_response
@@ -54,7 +54,7 @@ def test_a_notification_is_neither(data, method, params):
 
 
 @given(IDS, st.booleans(), st.booleans())
-def test_an_id_has_one_key_however_it_is_written(id_, ascii_first, ascii_second):
+def test_an_id_has_one_key_in_any_spelling(id_, ascii_first, ascii_second):
     first, second = (
         survey(json.dumps({"id": id_, "result": 1}, ensure_ascii=only_ascii).encode() + b"\n")
         for only_ascii in (ascii_first, ascii_second)
@@ -70,34 +70,34 @@ def test_different_ids_have_different_keys(one, other):
 
 
 @given(st.binary(max_size=60) | st.text('{}[]":,\\id1 ', max_size=30).map(str.encode))
-def test_garbage_is_only_a_line(garbage):
+def test_garbage_is_just_a_line(garbage):
     assert survey(garbage).line == garbage
 
 
 @pytest.mark.parametrize(
     "line", [b"", b"\n", b"[]", b"3", b'"id"', b"{", b"{}", b'{"id":1', b'{"id":1,"method":', b"null"]
 )
-def test_what_is_no_message_waits_for_nothing(line):
+def test_a_line_that_is_no_message_awaits_no_answer(line):
     message = survey(line)
     assert not message.is_request
     assert not message.is_response
 
 
 @pytest.mark.parametrize("id_", ["null", "true", "[1]", '{"id":1}'])
-def test_an_id_that_no_answer_can_carry_is_none(id_):
+def test_an_invalid_id_is_none(id_):
     assert survey(f'{{"id":{id_},"method":"m"}}'.encode()).id is None
 
 
 @pytest.mark.parametrize("order", [("id", "result"), ("result", "id")])
 @pytest.mark.parametrize("value", ["x" * SURVEY_BYTES, '"\\' * SURVEY_BYTES, ["id", 2, {"method": "m"}] * 30_000])
-def test_large_lines_are_known_in_any_order(order, value):
+def test_large_lines_are_recognized_in_any_member_order(order, value):
     message = {name: {"id": 5, "result": value}[name] for name in order}
     found = survey(json.dumps(message).encode() + b"\n")
     assert found.is_response
     assert found.key == b"5"
 
 
-def test_a_line_that_the_limit_cuts_in_its_id_is_known():
+def test_an_id_at_the_scan_limit_is_recognized():
     for padding in range(SURVEY_BYTES - 80, SURVEY_BYTES):
         line = json.dumps({"p": "x" * padding, "id": "abcdef", "method": "tools/call"}).encode() + b"\n"
         assert survey(line).key == b'"abcdef"'
@@ -106,7 +106,7 @@ def test_a_line_that_the_limit_cuts_in_its_id_is_known():
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda text: text.replace(b"\n", b""))), st.data())
-def test_lines_come_whole_however_they_are_cut(texts, data):
+def test_lines_are_whole_however_they_are_split(texts, data):
     stream = b"".join(text + b"\n" for text in texts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
     framer = Lines()

@@ -1,4 +1,4 @@
-"""The contract of adapters: how connections begin and end, on each REPL. See `repls.adapter_contract`."""
+"""The adapter contract: how connections start and end, on each REPL. See `repls.adapter_contract`."""
 
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -59,7 +59,7 @@ async def again(name, running):
         yield opened
 
 
-async def test_a_repl_that_is_left_while_it_speaks_lives_on(name):
+async def test_a_repl_that_prints_while_it_is_disconnected_survives(name):
     code = CHATTY.get(name, f'(doseq [_ (range 300)] (println "{"x" * 5000}"))')
     running = shared(name)
     async with adapter(name) as (opened, events):
@@ -74,7 +74,7 @@ async def test_a_repl_that_is_left_while_it_speaks_lives_on(name):
     assert running.is_running()
 
 
-async def test_a_repl_that_dies_in_mid_evaluation_is_a_lost_connection(name):
+async def test_a_repl_that_dies_during_an_evaluation_is_a_lost_connection(name):
     words = WORDS[name]
     with fresh(name) as running:
         async with adapter(name, address=running.address) as (opened, _):
@@ -92,7 +92,7 @@ async def test_a_repl_that_dies_in_mid_evaluation_is_a_lost_connection(name):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ON_THE_JVM - {"jvm"}])
-async def test_leaving_tells_every_evaluation_its_end(name):
+async def test_disconnecting_ends_every_evaluation(name):
     if (wait := WORDS[name].wait) is None:
         pytest.skip("this language cannot wait")
     endings = []
@@ -110,26 +110,26 @@ async def test_leaving_tells_every_evaluation_its_end(name):
 
 
 @pytest.mark.parametrize("name", ["python", MEMORY])
-async def test_nothing_listens_is_said(name):
+async def test_a_port_without_a_listener_is_reported(name):
     address = "memory://nobody" if name == MEMORY else f"127.0.0.1:{closed_port()}"
     with pytest.raises(ReplUnreachableError, match="nothing listens there"):
         async with adapter(name, address=address):
             pass
 
 
-async def test_a_host_that_does_not_exist_is_said():
+async def test_an_unknown_host_is_reported():
     with pytest.raises(ReplUnreachableError, match=r"no REPL could be reached at no-such-host\.invalid:1"):
         async with adapter("none", address="no-such-host.invalid:1"):
             pass
 
 
-async def test_an_error_of_the_caller_comes_out_as_it_is():
+async def test_an_error_of_the_caller_is_not_wrapped():
     with pytest.raises(LookupError, match="mine"):
         async with adapter("basilisp"):
             raise LookupError("mine")
 
 
-async def test_not_an_nrepl_server_is_said():
+async def test_a_server_that_does_not_speak_nrepl_is_reported():
     async def answer(stream):
         async with stream:
             await stream.receive()

@@ -1,4 +1,4 @@
-"""The contract of adapters: loading, questions and tests, on each REPL. See `repls.adapter_contract`."""
+"""The adapter contract: loading, queries and tests, on each REPL. See `repls.adapter_contract`."""
 
 from contextlib import nullcontext, suppress
 from typing import Any
@@ -19,7 +19,7 @@ from repls.adapter_contract import KERNELS, ON_THE_JVM, WORDS, adapter, asked, e
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path):
+async def test_loading_a_file_does_not_change_the_current_namespace(name, tmp_path):
     words = WORDS[name]
     lispy = name in {*ON_THE_JVM, "lisp", "basilisp", "nbb"}
     lines = ["(ns loaded.place)"] if lispy else []
@@ -35,7 +35,7 @@ async def test_a_file_is_loaded_and_later_code_stays_where_it_was(name, tmp_path
             assert values(events) == ['"user"']
 
 
-async def test_symbols_are_known_with_their_documentation(name):
+async def test_symbols_have_their_documentation(name):
     async with adapter(name) as (opened, _):
         needs(opened, "lookup")
         symbol = await opened.query(Lookup(WORDS[name].known))
@@ -49,7 +49,7 @@ async def test_a_symbol_that_does_not_resolve_is_none(name):
         assert await opened.query(Lookup("nosuchsymbol")) is None
 
 
-async def test_completions_begin_with_what_was_typed(name):
+async def test_completions_start_with_the_prefix(name):
     async with adapter(name) as (opened, _):
         needs(opened, "complete")
         found = [one.candidate for one in await opened.query(Complete(WORDS[name].begun))]
@@ -73,7 +73,7 @@ QUALIFIED["lisp"] = QUALIFIED["basilisp"]
 
 
 @pytest.mark.parametrize("name", QUALIFIED)
-async def test_completions_are_found_in_the_namespace_that_is_named(name):
+async def test_completions_are_found_in_the_given_namespace(name):
     home, expected = QUALIFIED[name]
     async with adapter(name) as (opened, _):
         private = "(defn- hidden-one [] 0)"
@@ -104,13 +104,13 @@ async def test_completions_are_found_in_the_namespace_that_is_named(name):
     ("hy", "(import os)", "os.pa", "os.path"),
     ("hy", "(import os)", "os.path.", "os.path.join"),
 ])  # fmt: skip
-async def test_completions_are_found_in_what_is_named_before_the_dot(name, code, prefix, candidate):
+async def test_completions_are_found_in_what_precedes_the_dot(name, code, prefix, candidate):
     async with adapter(name) as (opened, _):
         await evaluate(opened, evaluation(code))
         assert candidate in await completed(opened, prefix, None)
 
 
-async def test_where_clojure_has_no_op_for_completion_its_own_question_knows_namespaces_too():
+async def test_completion_of_clojure_without_its_op_includes_namespaces():
     async with adapter("jvm") as (opened, events):
         await evaluate(
             opened, evaluation("(ns orders)", "(defn total-sum [] 1)", "(ns shop (:require [orders :as o]))")
@@ -121,7 +121,7 @@ async def test_where_clojure_has_no_op_for_completion_its_own_question_knows_nam
             assert candidate in [row["candidate"] for row in rows]
 
 
-async def test_a_form_is_expanded_once_or_wholly(name):
+async def test_a_form_is_expanded_once_or_fully(name):
     async with adapter(name) as (opened, _):
         if "macroexpand" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
@@ -135,7 +135,7 @@ async def test_a_form_is_expanded_once_or_wholly(name):
             await opened.macroexpand("(when", None)
 
 
-async def test_the_stack_of_the_last_error_is_told(name):
+async def test_the_stack_trace_of_the_last_error_is_available(name):
     async with adapter(name) as (opened, _):
         if "stacktrace" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
@@ -150,7 +150,7 @@ async def test_the_stack_of_the_last_error_is_told(name):
         assert any(not frame.tooling for frame in trace.frames)
 
 
-async def test_what_the_profile_does_not_name_is_refused_with_its_line_on_what_would_help(name):
+async def test_a_missing_capability_is_refused_with_its_hint(name):
     async with adapter(name) as (opened, _):
         operations = asked(opened, "main")
         missing = [capability for capability in operations if capability not in opened.profile.capabilities]
@@ -160,14 +160,14 @@ async def test_what_the_profile_does_not_name_is_refused_with_its_line_on_what_w
             assert refused.value.hint == opened.profile.missing[capability]
 
 
-async def test_the_process_and_the_folder_are_known(name):
+async def test_the_process_and_the_directory_are_known(name):
     running = shared(name)
     async with adapter(name) as (opened, _):
         assert opened.profile.process_id
         assert opened.profile.project_root == str(running.folder.resolve())
 
 
-async def test_tests_run_with_the_failing_ones_first():
+async def test_clojure_tests_run_with_failures_first():
     async with adapter("jvm") as (opened, _):
         await evaluate(
             opened,
@@ -201,7 +201,7 @@ async def test_tests_run_with_the_failing_ones_first():
 
 
 @pytest.mark.parametrize("name", ["basilisp", "lisp"])
-async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
+async def test_basilisp_tests_run_with_failures_first(name):
     async with adapter(name) as (opened, _):
         ending = await evaluate(
             opened,
@@ -227,7 +227,7 @@ async def test_tests_of_basilisp_run_with_the_failing_ones_first(name):
 
 
 @pytest.mark.parametrize("name", ["basilisp", "lisp"])
-async def test_what_takes_basilisp_long_to_compile_is_compiled_once(name):
+async def test_slow_basilisp_compilation_happens_once(name):
     kept = '(python/len (python/vars (.get (.-modules (python/__import__ "sys")) "_codriver_forms")))'
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation("(ns suite.once (:require [basilisp.test :refer [deftest]]))", "(deftest a)"))
@@ -239,7 +239,7 @@ async def test_what_takes_basilisp_long_to_compile_is_compiled_once(name):
 
 
 @pytest.mark.parametrize("name", ["jvm", "nbb", "basilisp", "lisp"])
-async def test_asking_leaves_the_callers_last_values_alone(name):
+async def test_queries_do_not_change_the_callers_last_values(name):
     # Those of nbb are everybody's.
     with fresh(name) if name == "nbb" else nullcontext(shared(name)) as running:
         async with adapter(name, address=running.address) as (opened, events):

@@ -1,4 +1,4 @@
-"""The contract of adapters: sessions, interrupts, input and turns, on each REPL. See `repls.adapter_contract`."""
+"""The adapter contract: sessions, interrupts, input and turns, on each REPL. See `repls.adapter_contract`."""
 
 import anyio
 import anyio.lowlevel
@@ -28,7 +28,7 @@ from repls.adapter_contract import (
 pytestmark = pytest.mark.anyio
 
 
-async def test_sessions_keep_their_state_apart_or_are_refused(name):
+async def test_sessions_have_separate_state_or_are_refused(name):
     async with adapter(name) as (opened, events):
         if opened.profile.isolation == "none":
             with pytest.raises(CapabilityMissingError):
@@ -58,7 +58,7 @@ async def test_a_session_that_is_not_open_is_refused(name):
 
 
 @pytest.mark.parametrize("kind", ["wait", "forever"])
-async def test_an_interrupt_ends_what_runs_and_the_session_works(name, kind):
+async def test_an_interrupt_ends_the_evaluation_and_the_session_still_works(name, kind):
     words = WORDS[name]
     code = words.wait.format(60) if kind == "wait" and words.wait else words.forever
     async with adapter(name) as (opened, events):
@@ -86,7 +86,7 @@ async def test_an_interrupt_ends_what_runs_and_the_session_works(name, kind):
 
 
 @pytest.mark.slow
-async def test_a_session_whose_thread_ended_goes_on_after_an_interrupt(name):
+async def test_a_session_whose_thread_ended_continues_after_an_interrupt(name):
     if name != "jvm":
         pytest.skip("code of other servers cannot end a session's thread")
     async with adapter(name) as (opened, events):
@@ -103,13 +103,13 @@ async def test_a_session_whose_thread_ended_goes_on_after_an_interrupt(name):
         assert values(events)[-1] == '["deaf" 42]'
 
 
-async def test_an_interrupt_when_nothing_runs_is_idle(name):
+async def test_an_interrupt_without_an_evaluation_is_idle(name):
     async with adapter(name) as (opened, _):
         needs(opened, "interrupt")
         assert (await opened.interrupt()).outcome == "idle"
 
 
-async def test_input_that_code_waits_for_is_asked_for_and_given(name):
+async def test_input_that_code_waits_for_is_requested_and_sent(name):
     async with adapter(name) as (opened, events):
         if "stdin" not in opened.profile.capabilities:
             with pytest.raises(CapabilityMissingError):
@@ -126,7 +126,7 @@ async def test_input_that_code_waits_for_is_asked_for_and_given(name):
         assert {identity for identity, _ in events} == {"e"}
 
 
-async def test_output_that_comes_late_belongs_to_its_evaluation(name):
+async def test_late_output_belongs_to_its_evaluation(name):
     if WORDS[name].late is None:
         pytest.skip("this server loses the output of threads")
     async with adapter(name) as (opened, events):
@@ -152,7 +152,7 @@ async def test_a_caller_that_stops_waiting_stops_nothing(name):
 
 
 @pytest.mark.parametrize("name", ["jvm", "basilisp", MEMORY])
-async def test_questions_are_answered_while_code_runs(name):
+async def test_queries_are_answered_while_code_runs(name):
     async with adapter(name) as (opened, events), anyio.create_task_group() as tasks:
         tasks.start_soon(evaluate, opened, evaluation(WORDS[name].text, WORDS[name].wait.format(20)))
         await until(lambda: values(events))
@@ -167,7 +167,7 @@ async def test_questions_are_answered_while_code_runs(name):
         tasks.cancel_scope.cancel()
 
 
-async def test_every_operation_refuses_a_session_that_is_not_open_and_closing_it_is_harmless(name):
+async def test_every_operation_refuses_an_unknown_session_and_closing_it_is_harmless(name):
     async with adapter(name) as (opened, _):
         for capability, operation in asked(opened, "other").items():
             if capability in opened.profile.capabilities:

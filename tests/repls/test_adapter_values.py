@@ -1,4 +1,4 @@
-"""The contract of adapters: values, output and failures of evaluations, on each REPL. See `repls.adapter_contract`."""
+"""The adapter contract: values, output and failures of evaluations, on each REPL. See `repls.adapter_contract`."""
 
 import pytest
 from evaluations import evaluate
@@ -11,14 +11,14 @@ from repls.adapter_contract import ELEMENT, ON_THE_JVM, WORDS, adapter, evaluati
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_value_comes_back(name):
+async def test_an_evaluation_returns_its_value(name):
     async with adapter(name) as (opened, events):
         ending = await evaluate(opened, evaluation(WORDS[name].add))
         assert (ending.status, values(events)) == ("done", [WORDS[name].three])
         assert {identity for identity, _ in events} == {"e"}
 
 
-async def test_every_form_gives_a_value_and_output_comes_in_its_place(name):
+async def test_every_form_gives_a_value_and_output_is_in_order(name):
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation(WORDS[name].add, WORDS[name].say, WORDS[name].add))
         assert values(events)[::2] == [WORDS[name].three] * 2 or values(events) == [WORDS[name].three] * 2
@@ -29,7 +29,7 @@ async def test_every_form_gives_a_value_and_output_comes_in_its_place(name):
         assert printed(events).strip() == "hi"
 
 
-async def test_the_first_failing_form_stops_the_rest_and_is_named(name):
+async def test_the_first_failing_form_stops_the_rest_and_is_numbered(name):
     words = WORDS[name]
     async with adapter(name) as (opened, events):
         ending = await evaluate(opened, evaluation(words.add, words.fail, words.define.format("never", 1)))
@@ -55,7 +55,7 @@ async def test_an_unknown_name_is_an_error_with_its_type(name):
         assert "nosuchname" in ending.failure.message
 
 
-async def test_code_that_cannot_be_read_is_an_error_and_the_session_works(name):
+async def test_unreadable_code_is_an_error_and_the_session_still_works(name):
     async with adapter(name) as (opened, _):
         ending = await evaluate(opened, Request("e", WORDS[name].broken))
         assert ending.status == "failed"
@@ -63,7 +63,7 @@ async def test_code_that_cannot_be_read_is_an_error_and_the_session_works(name):
         assert (await evaluate(opened, evaluation(WORDS[name].add))).status == "done"
 
 
-async def test_characters_of_every_kind_survive(name):
+async def test_all_kinds_of_characters_survive(name):
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation(WORDS[name].text))
         (value,) = values(events)
@@ -71,7 +71,7 @@ async def test_characters_of_every_kind_survive(name):
         assert decoded.removeprefix(ELEMENT).strip("\"'") == "ж😀"
 
 
-async def test_a_long_value_comes_whole(name):
+async def test_a_long_value_is_complete(name):
     if WORDS[name].long is None:
         pytest.skip("this server cuts long values itself")
     async with adapter(name) as (opened, events):
@@ -79,7 +79,7 @@ async def test_a_long_value_comes_whole(name):
         assert len(values(events)[-1].removeprefix(ELEMENT)) == 1_000_002
 
 
-async def test_limits_are_honoured_where_the_profile_says_so(name):
+async def test_print_limits_are_applied_if_the_profile_supports_them(name):
     async with adapter(name) as (opened, events):
         needs(opened, "print-limits")
         await evaluate(
@@ -91,7 +91,7 @@ async def test_limits_are_honoured_where_the_profile_says_so(name):
         assert [event for _, event in events if isinstance(event, Value)][-1].truncated
 
 
-async def test_each_evaluation_is_printed_to_its_own_limits_whatever_those_before_had(name):
+async def test_each_evaluation_is_printed_with_its_own_limits(name):
     async with adapter(name) as (opened, events):
         needs(opened, "print-limits")
         code = "list(range(99))" if name == "python" else "(range 99)"
@@ -106,7 +106,7 @@ async def test_each_evaluation_is_printed_to_its_own_limits_whatever_those_befor
         assert "98" in values(events)[-1]
 
 
-async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name):
+async def test_an_unknown_namespace_is_refused_and_nothing_runs(name):
     words = WORDS[name]
     async with adapter(name) as (opened, events):
         ending = await evaluate(opened, evaluation(words.say, namespace="no.such.place"))
@@ -119,7 +119,7 @@ async def test_a_namespace_that_does_not_exist_is_refused_and_nothing_runs(name)
 
 @pytest.mark.parametrize("form", ["(ns not.there.yet)", '(ns ^:dev not.there.yet "Docs" (:require [clojure.set]))'])
 @pytest.mark.parametrize("name", ["jvm", "basilisp", "nbb"])
-async def test_a_namespace_that_the_codes_own_first_form_makes_is_accepted(name, form):
+async def test_a_namespace_created_by_the_first_form_is_accepted(name, form):
     form = form.replace("clojure.set", "basilisp.set") if name == "basilisp" else form
     async with adapter(name) as (opened, events):
         for _ in range(2):
@@ -145,7 +145,7 @@ async def test_a_namespace_that_the_codes_own_first_form_makes_is_accepted(name,
     ],
     ids=["jvm", "basilisp", "lisp", "nbb"],
 )
-async def test_a_namespace_holds_for_one_evaluation(name, code, value):
+async def test_a_namespace_applies_to_one_evaluation(name, code, value):
     namespace = value.strip('"')
     async with adapter(name) as (opened, events):
         await evaluate(opened, evaluation(f"(require '{namespace})"))
@@ -156,7 +156,7 @@ async def test_a_namespace_holds_for_one_evaluation(name, code, value):
 
 
 @pytest.mark.parametrize("name", sorted(ON_THE_JVM))
-async def test_an_error_is_told_where_its_form_stands(name):
+async def test_an_error_has_the_position_of_its_form(name):
     async with adapter(name) as (opened, _):
         ending = await evaluate(opened, Request("e", "(no-such 1)", forms=(Form("(no-such 1)", 5, 3),)))
         assert (ending.failure.line, ending.failure.column) == (5, 3)
@@ -172,7 +172,7 @@ async def test_a_request_that_would_break_the_server_is_not_sent(name):
         assert [len(value) for value in values(events)] == [7_002, 300_002]
 
 
-async def test_limits_that_the_user_has_set_win_over_those_that_nobody_asked_for():
+async def test_limits_set_by_the_user_override_defaults():
     async with adapter("jvm") as (opened, events):
         defaults, asked = PrintLimits(max_length=5), PrintLimits(max_length=5, is_length_explicit=True)
         for limits in (defaults, asked):
@@ -187,7 +187,7 @@ async def test_limits_that_the_user_has_set_win_over_those_that_nobody_asked_for
         assert kept == ["more than 2", "7 of 9 elements", "more than 5", "4 of 9 elements"]
 
 
-async def test_what_ends_by_a_thread_death_is_an_error():
+async def test_a_thread_death_is_an_error():
     async with adapter("jvm") as (opened, events):
         for code in ("(throw (ThreadDeath.))", "(do (println 1) (.stop (Thread/currentThread)))"):
             for after in ((), (WORDS["jvm"].add,)):
@@ -199,7 +199,7 @@ async def test_what_ends_by_a_thread_death_is_an_error():
         assert (await evaluate(opened, evaluation("#?(:cljs 1)"))).status == "done"
 
 
-async def test_a_thrown_value_that_is_no_error_is_told_as_it_is_printed():
+async def test_a_thrown_value_that_is_not_an_error_is_printed():
     async with adapter("nbb") as (opened, _):
         for code, message in [
             ('(throw "out of stock")', '"out of stock"'),
@@ -211,7 +211,7 @@ async def test_a_thrown_value_that_is_no_error_is_told_as_it_is_printed():
             assert (ending.failure.type, ending.failure.message) == ("Error", message)
 
 
-async def test_a_namespace_that_is_given_takes_no_place_among_nbbs_last_values():
+async def test_switching_namespaces_does_not_shift_the_last_values_of_nbb():
     async with adapter("nbb") as (opened, events):
         await evaluate(opened, evaluation("(ns shelf)", "(ns user)", "41"))
         await evaluate(opened, evaluation("42", namespace="shelf"))
@@ -220,7 +220,7 @@ async def test_a_namespace_that_is_given_takes_no_place_among_nbbs_last_values()
         assert values(events) == ["[42 41]"]
 
 
-async def test_evaluations_neither_fail_nor_forget_after_a_thousand_of_them():
+async def test_a_thousand_evaluations_neither_fail_nor_lose_definitions():
     depth = "(count (take-while some? (iterate (fn [^ClassLoader l] (.getParent l)) (clojure.lang.RT/baseLoader))))"
     async with adapter("jvm") as (opened, events):
         await evaluate(opened, evaluation("(defrecord Point [x])", "(defn point [x] (->Point x))"))

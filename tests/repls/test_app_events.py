@@ -1,4 +1,4 @@
-"""Frames of an application's events, recorded: each event once, so many a second, the rest by number."""
+"""Recording an application's events from frames: each event once, up to a rate, and the rest counted."""
 
 import contextlib
 import json
@@ -81,7 +81,7 @@ def event(number, **more):
     return {"id": number, "time": 12.5, "opType": "fx", "operation": "db/write", "line": f"{number} fx", **more}
 
 
-def test_an_event_is_recorded_with_all_that_is_told_of_it(recording):
+def test_an_event_is_recorded_with_all_its_fields(recording):
     origin = {"who": "ann", "evaluation": "e1"}
     line = "7 error at=/home/ann/shop/orders.py:3"
     recording.heard(event(7, opType="error", frame="shop", dispatchId=4, ms=0.5, origin=origin, line=line))
@@ -102,12 +102,12 @@ def test_an_event_is_recorded_with_all_that_is_told_of_it(recording):
         {"dropped": "many", "events": "none"},
     ],
 )
-def test_what_is_no_event_is_passed_over(recording, frame):
+def test_malformed_events_are_skipped(recording, frame):
     recording.recorder.record_frame(recording.core.state.repls["r1"], frame)
     assert recording.rows == []
 
 
-def test_fields_of_the_wrong_kind_are_left_out(recording):
+def test_fields_of_the_wrong_type_are_omitted(recording):
     odd = {"id": True, "time": "now", "opType": 3, "ms": float("nan"), "dispatchId": [1], "origin": "me", "line": "x"}
     recording.heard(odd)
     [row] = recording.rows
@@ -115,7 +115,7 @@ def test_fields_of_the_wrong_kind_are_left_out(recording):
 
 
 @pytest.mark.anyio
-async def test_an_event_that_several_streams_bring_is_recorded_once_in_each_life_of_the_repl(recording):
+async def test_an_event_in_several_streams_is_recorded_once_per_repl_generation(recording):
     recording.heard(event(1))
     recording.heard(event(1), event(2), sub="s2")
     assert recording.texts == ["1 fx", "2 fx"]
@@ -126,7 +126,7 @@ async def test_an_event_that_several_streams_bring_is_recorded_once_in_each_life
 
 
 @pytest.mark.anyio
-async def test_of_more_than_so_many_a_second_the_rest_is_one_line(recording, monkeypatch):
+async def test_events_beyond_the_rate_are_summarized_in_one_line(recording, monkeypatch):
     monkeypatch.setattr("codriver.repls.app_event_recorder.WINDOW_S", 0)
     recording.heard(*map(event, range(MOST_IN_WINDOW + 30)), dropped=7)
     assert len(recording.rows) == MOST_IN_WINDOW
@@ -151,9 +151,7 @@ def test_the_end_of_a_stream_is_an_event_of_its_topic(recording, topic, op):
 
 
 @pytest.mark.anyio
-async def test_a_stream_is_renewed_while_the_application_has_it_and_then_known_to_be_over(
-    recording, worker, monkeypatch
-):
+async def test_a_stream_is_renewed_until_the_application_no_longer_has_it(recording, worker, monkeypatch):
     monkeypatch.setattr("codriver.repls.app_stream_keeper.RENEW_S", 0)
     core, begun, over = recording.core, [], []
     recording.performers |= {dispatch.ReportAppStreamEnd: over.append, dispatch.RenewAppStream: begun.append}

@@ -1,4 +1,4 @@
-"""A protocol of REPLs is one connector in the table that a server is wired with; nothing else knows of it."""
+"""A REPL protocol is one connector in the table that a server is built with. Nothing else knows about it."""
 
 import pytest
 import tools_in_memory
@@ -9,31 +9,31 @@ from codriver.repls.supervisor import Repls
 pytestmark = pytest.mark.served("memory")
 
 
-def test_a_repl_of_a_further_protocol_is_found_by_its_port_file(live, client):
+def test_a_repl_of_an_added_protocol_is_found_by_its_port_file(live, client):
     (row,) = client.call("list_sessions")["sessions"]
     assert (row["key"], row["dialect"], row["address"]) == ("mem", "memory", live.repl.address)
 
 
-def test_a_further_connector_evaluates_end_to_end(client):
+def test_an_added_connector_evaluates_end_to_end(client):
     answer = client.call("evaluate_code", code='(println "hi") (def x 40) (+ x 2)', who="me")
     assert (answer["result"], answer["stdout"]) == ("42", "hi\n")
     failed = client.call("evaluate_code", code="(+ 1 2)\n(/ 1 0)", who="me")
     assert failed["error"]["class"] == "ZeroDivisionError"
 
 
-def test_what_runs_in_it_is_interrupted(client):
+def test_an_evaluation_in_it_can_be_interrupted(client):
     began = client.call("evaluate_code", code="(wait)", timeoutMs=1000)
     assert began["status"] == "running"
     ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])
     assert (ended["ok"], ended["status"]) == (True, "interrupted")
 
 
-def test_a_capability_that_its_profile_lacks_is_refused_with_the_line_on_what_would_help(client):
+def test_a_missing_capability_is_refused_with_the_hint_of_its_profile(client):
     answer = client.call("run_tests", who="me")
     assert answer["hint"] == "this REPL is for tests, and runs none"
 
 
-def test_a_kind_whose_protocol_has_no_connector_is_an_error_when_the_server_is_built(monkeypatch):
+def test_a_kind_whose_protocol_has_no_connector_fails_when_the_server_is_built(monkeypatch):
     monkeypatch.setattr(kinds, "KINDS", (tools_in_memory.MEMORY,))
     with pytest.raises(LookupError, match=r"no connector for the protocols \['memory'\]"):
         Repls(core=None, tasks=None, connectors={}, workspace=None, recipe_of=None, logbook=None, transcripts=None)

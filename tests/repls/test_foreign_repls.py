@@ -1,4 +1,4 @@
-"""A port file that leads to a REPL of another folder: used, and told of, wherever the REPL can say where it runs."""
+"""A port file that leads to a REPL of another directory: used and reported, if the REPL can say where it runs."""
 
 import contextlib
 
@@ -37,7 +37,7 @@ def strange(notes):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_repl_of_another_folder_is_told_of_in_its_row_the_log_and_the_first_answer(name, tmp_path):
+def test_a_repl_of_another_directory_is_reported_in_its_row_the_log_and_the_first_answer(name, tmp_path):
     with stray(name, tmp_path) as (live, client, found):
         (row,) = client.call("list_sessions")["sessions"]
         assert row["projectRoot"] == str(found.folder.resolve())
@@ -52,13 +52,13 @@ def test_a_repl_of_another_folder_is_told_of_in_its_row_the_log_and_the_first_an
         assert strange(evaluate(client, name)["notes"]) == []
 
 
-def test_the_doctor_says_what_the_server_says(tmp_path):
+def test_doctor_reports_the_same_as_the_server(tmp_path):
     with stray("python", tmp_path) as (live, _, found):
         told = f"{live.workspace / '.nrepl-port'} leads to a REPL of another project, {found.folder.resolve()}"
         assert told in live.run("doctor").stdout
 
 
-def test_each_caller_is_told_once(tmp_path):
+def test_each_caller_is_notified_once(tmp_path):
     with stray("python", tmp_path) as (live, client, _), live.client() as other:
         first = evaluate(client, "python", who="ada")
         assert strange(first["notes"])
@@ -68,7 +68,7 @@ def test_each_caller_is_told_once(tmp_path):
         assert strange(client.call("get_evaluation", evaluationId=first["evaluationId"])["notes"])
 
 
-def test_a_repl_that_was_named_by_its_address_is_not_suspected(tmp_path):
+def test_a_repl_named_by_its_address_is_not_reported(tmp_path):
     found = repl("python")
     with serving(tmp_path, "--nrepl", str(found.endpoint), "--repl", "none") as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
@@ -79,7 +79,7 @@ def test_a_repl_that_was_named_by_its_address_is_not_suspected(tmp_path):
 
 
 @pytest.mark.parametrize("where", [".", "..", "sub"])
-def test_a_repl_in_or_above_the_workspace_is_at_home(where, tmp_path):
+def test_a_repl_in_or_above_the_workspace_is_not_reported(where, tmp_path):
     workspace = tmp_path / "home" / "workspace"
     (workspace / "sub").mkdir(parents=True)
     with fresh("python") as found:
@@ -105,7 +105,7 @@ def test_a_repl_in_or_above_the_workspace_is_at_home(where, tmp_path):
     ("/elsewhere", "port-file", True), (None, "port-file", False), ("/elsewhere", "address", False),
     ("/elsewhere", "process", False),
 ])  # fmt: skip
-def test_only_what_a_port_file_led_to_can_be_strange(root, kind, is_strange):
+def test_only_repls_found_by_port_file_can_be_foreign(root, kind, is_strange):
     state = State(lifecycle=Lifecycle(workspace="/w/shop"))
     found = Repl("r", "clj", Origin(kind, "/w/shop/.nrepl-port"), profile=Profile(project_root=root))
     assert bool(states.stray(state, found)) is is_strange

@@ -1,4 +1,4 @@
-"""A REPL kind is one entry of one table: whatever finds, starts, suggests or serves REPLs reads it there."""
+"""A REPL kind is one entry in one table. Discovery, recipes, init and doctor all read it there."""
 
 import socket
 
@@ -49,7 +49,7 @@ def write(path, text=""):
 
 
 @pytest.mark.parametrize("evidence", ["moon.edn", "package.json requires moonlisp", "src/orbit.moon"])
-def test_init_knows_its_projects(tmp_path, evidence):
+def test_init_recognizes_its_projects(tmp_path, evidence):
     file, _, package = evidence.partition(" requires ")
     write(tmp_path / file, f'{{"dependencies": {{"{package}": "1"}}}}')
     (project,) = find_projects(tmp_path)
@@ -68,19 +68,19 @@ async def test_discovery_finds_its_port_file_under_its_key(tmp_path):
     assert running_repls(tmp_path) == (".moon/port",)
 
 
-def test_doctor_looks_at_its_port_file(tmp_path):
+def test_doctor_checks_its_port_file(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         write(tmp_path / ".moon" / "port", str(port))
         assert [check.text for check in doctor_checks.check_port_files(tmp_path)] == [f".moon/port says {port}"]
 
 
-def test_its_word_starts_it_under_its_key():
+def test_its_name_starts_it_under_its_key():
     found = _configured_command("moon")
     assert (found.key, found.dialect, found.keyed) == ("moon", "moonlisp", True)
 
 
-def test_its_recipe_is_its_program_with_its_arguments_and_port_file(tmp_path):
+def test_its_recipe_has_its_program_arguments_and_port_file(tmp_path):
     program = write(tmp_path / "bin" / "moonrise")
     program.chmod(0o755)
     found = recipe("moon", tmp_path, {"PATH": str(program.parent)})
@@ -88,19 +88,19 @@ def test_its_recipe_is_its_program_with_its_arguments_and_port_file(tmp_path):
     assert found.port_file == tmp_path / ".moon" / "port"
 
 
-def test_without_its_program_what_to_do_is_said(tmp_path):
+def test_without_its_program_the_error_says_what_to_do(tmp_path):
     with pytest.raises(RecipeError, match=r"no 'moonrise' in PATH or node_modules; see moon\.example"):
         recipe("moon", tmp_path, {"PATH": "/nowhere"})
 
 
-def test_hot_reload_gives_it_its_files(tmp_path):
+def test_hot_reload_loads_its_files_in_it(tmp_path):
     file = write(tmp_path / "orbit.moon")
     assert list(stamps(tmp_path)) == [file]
     repl = Repl("r", "moon", Origin("process", "moon"), phase="connected", profile=Profile("moonlisp"))
     assert server_of(file, [repl], tmp_path) is repl
 
 
-def test_a_workspace_may_ask_for_it_by_its_word(tmp_path):
+def test_a_workspace_can_request_it_by_name(tmp_path):
     write(tmp_path / "codriver.toml", 'repl = ["moon"]\n')
     assert load(tmp_path, environ={}).withheld == ()
 
@@ -115,7 +115,7 @@ def test_a_dialect_loads_the_files_of_its_family(dialect, loads, refuses):
     assert refuses not in suffixes
 
 
-def test_every_dialect_that_shows_itself_has_a_key_of_its_own():
+def test_every_detectable_dialect_has_its_own_key():
     shown = [one.name for one in vars(dialects).values() if isinstance(one, Dialect) and one.name != "unknown"]
     keys = {dialect: kinds.key_of_dialect(dialect) for dialect in shown}
     assert len(set(keys.values())) == len(keys)
@@ -123,5 +123,5 @@ def test_every_dialect_that_shows_itself_has_a_key_of_its_own():
     assert kinds.key_of_dialect("unknown") == "repl"
 
 
-def test_of_an_unknown_dialect_no_file_is_known():
+def test_an_unknown_dialect_has_no_file_suffixes():
     assert kinds.suffixes_of("unknown") == frozenset()

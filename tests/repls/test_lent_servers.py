@@ -1,4 +1,4 @@
-"""Servers that the processes of a run of tests share: lent to one at a time, and ended with the last that has them."""
+"""Servers shared by the processes of a test run: lent to one at a time, and stopped with the last."""
 
 import os
 import subprocess
@@ -54,7 +54,7 @@ def running(folder):
     return [path.parent for path in folder.glob("*/report") if lent_servers._is_locked(path)]
 
 
-def test_a_server_is_lent_to_one_at_a_time_and_then_to_the_next(process, tmp_path):
+def test_a_server_is_lent_to_one_process_at_a_time(process, tmp_path):
     first, second = process(), process()
     mine, other = say(first, "borrow"), say(second, "borrow")
     assert mine != other
@@ -64,7 +64,7 @@ def test_a_server_is_lent_to_one_at_a_time_and_then_to_the_next(process, tmp_pat
     assert len(running(tmp_path)) == 2
 
 
-def test_a_server_ends_with_the_last_process_that_has_it_however_that_ends(process, tmp_path):
+def test_a_server_ends_with_its_last_process_however_that_ends(process, tmp_path):
     first, second = process(), process()
     address = say(first, "borrow")
     say(first, "give back")
@@ -76,14 +76,14 @@ def test_a_server_ends_with_the_last_process_that_has_it_however_that_ends(proce
     until(lambda: not running(tmp_path), "the end of the server")
 
 
-def test_what_may_end_with_a_process_is_lent_no_more(process, tmp_path):
+def test_a_server_whose_owner_ended_is_not_lent_again(process, tmp_path):
     first, second = process(), process()
     address = say(first, "borrow")
     end(first)
     assert say(second, "borrow") != address
 
 
-def test_a_server_that_has_ended_has_a_successor():
+def test_a_server_that_ended_is_replaced():
     ours = real_repls.repl("python")
     ours.kill()
     assert real_repls.repl("python").is_running()

@@ -1,4 +1,4 @@
-"""What a human evaluates in a shared REPL past the server is an evaluation like ours: seen and waited for."""
+"""Code that a person evaluates in a shared REPL, bypassing the server: logged and waited for like any evaluation."""
 
 import pytest
 from live_server import until
@@ -23,7 +23,7 @@ def log_of(client, who):
     return [row[1:] for row in client.call("repl_output_log", query=query, inputs=[who])["result"]]
 
 
-def test_what_a_human_evaluates_is_in_the_log_as_his(client):
+def test_code_evaluated_by_a_person_is_logged_as_theirs(client):
     evaluate(client, '(human "price = 7" 0 7)')
     until(lambda: ["evaluationResults", "7"] in log_of(client, "jupyter"), "his value in the log")
     assert log_of(client, "jupyter")[:3] == [
@@ -33,7 +33,7 @@ def test_what_a_human_evaluates_is_in_the_log_as_his(client):
     ]
 
 
-def test_the_next_answer_says_that_he_evaluated(client):
+def test_the_next_answer_mentions_the_persons_evaluation(client):
     evaluate(client, "(+ 1 1)")
     evaluate(client, '(human "price = 8" 0 8)')
     until(lambda: ["evaluationResults", "8"] in log_of(client, "jupyter"), "his value in the log")
@@ -41,7 +41,7 @@ def test_the_next_answer_says_that_he_evaluated(client):
     assert answer["otherWhosSinceLast"] == ["jupyter"]
 
 
-def test_ours_waits_for_his_and_says_whose_it_is(client):
+def test_our_code_waits_for_the_persons_and_names_them(client):
     evaluate(client, '(human "train()" 60 1)')
     waiting = evaluate(client, "(+ 20 1)", timeoutMs=1000, replSessionKey="mem")
     assert waiting["status"] == "queued"
@@ -55,7 +55,7 @@ def test_ours_waits_for_his_and_says_whose_it_is(client):
     assert (done["status"], done["result"]) == ("done", "21")
 
 
-def test_a_wait_wakes_for_what_he_evaluates(client):
+def test_a_wait_ends_with_the_result_of_the_person(client):
     evaluate(client, '(human "fit()" 1 "fitted")')
     query = '[:find [?text ...] :where [?e :output/who "jupyter"] [?e :output/text ?text] \
              [(clojure.string/includes? ?text "fitted")]]'
@@ -63,7 +63,7 @@ def test_a_wait_wakes_for_what_he_evaluates(client):
     assert "fitted" in str(answer["result"])
 
 
-def test_his_evaluation_that_ran_when_the_repl_ended_is_lost_and_not_called_ours(client):
+def test_the_persons_evaluation_is_lost_if_the_repl_ends(client):
     evaluate(client, '(human "lost()" 60 1)')
     his = next(row for row in client.call("list_sessions")["sessions"] if row["key"] == "mem")["running"]
     evaluate(client, "(exit)", timeoutMs=1000)
@@ -78,7 +78,7 @@ def showing(tmp_path):
         yield client
 
 
-def test_display_data_is_a_value_of_its_best_type(showing):
+def test_display_data_becomes_a_value_of_its_best_type(showing):
     code = f'(show "image/png" "{PICTURE}") (+ 1 2)'
     answer = showing.request("tools/call", {"name": "evaluate_code", "arguments": {"code": code, "who": "ann"}})
     (image,) = [block for block in answer["result"]["content"] if block["type"] == "image"]
@@ -87,7 +87,7 @@ def test_display_data_is_a_value_of_its_best_type(showing):
     assert page["values"][0] == '<text/html, 9 characters: get_evaluation with path ["text/html"]>'
 
 
-def test_of_a_progress_bar_its_first_and_its_last_state_are_told(showing):
+def test_a_progress_bar_is_reduced_to_its_first_and_last_state(showing):
     states = " ".join(f'"{percent} %"' for percent in range(0, 101, 10))
     answer = showing.call("evaluate_code", code=f"(progress {states})", who="ann")
     assert [value for value in answer["values"] if "%" in value] == ["0 %", "100 %"]

@@ -1,4 +1,4 @@
-"""A fault of our own while a REPL is served ends what it concerns, is remembered, and never ends the server."""
+"""An internal error while a REPL is served ends only what it affects, is remembered, and never ends the server."""
 
 import logging
 from contextlib import asynccontextmanager
@@ -95,7 +95,7 @@ async def run(core, transcripts, name, code):
     return core.state.evaluations[name]
 
 
-async def test_a_fault_while_an_answer_is_read_ends_that_evaluation_alone(tmp_path, caplog):
+async def test_an_error_while_reading_an_answer_ends_only_that_evaluation(tmp_path, caplog):
     async with served(tmp_path) as (core, _, said, transcripts):
         ended = await run(core, transcripts, "e-1", "fails")
         assert (ended.status, ended.failure.type) == ("failed", "internal-error")
@@ -116,7 +116,7 @@ def failing_at(name):
     return {**HANDLERS, name: fail}
 
 
-async def test_a_fault_in_what_takes_a_repls_messages_costs_the_connection_alone(tmp_path):
+async def test_an_error_while_handling_messages_costs_only_the_connection(tmp_path):
     async with served(tmp_path, handlers=failing_at(InputRequested)) as (core, _, _, transcripts):
         ended = await run(core, transcripts, "e-1", "booby trap")
         assert ended.status == "lost"
@@ -126,7 +126,7 @@ async def test_a_fault_in_what_takes_a_repls_messages_costs_the_connection_alone
         assert (await run(core, transcripts, "e-2", "fine")).status == "done"
 
 
-async def test_a_fault_in_the_core_while_a_session_closes_is_remembered(tmp_path, caplog):
+async def test_an_error_in_the_core_while_closing_a_session_is_remembered(tmp_path, caplog):
     async with served(tmp_path, handlers=failing_at(SessionClosed)) as (core, repls, _, transcripts):
         repls.performers[CloseSession](CloseSession(id="r1", name="mine"))
         await until(lambda: "internal-error" in core.state.latches)
@@ -135,7 +135,7 @@ async def test_a_fault_in_the_core_while_a_session_closes_is_remembered(tmp_path
         assert (await run(core, transcripts, "e-1", "fine")).status == "done"
 
 
-async def test_what_ran_too_long_and_could_not_be_interrupted_does_not_say_that_it_was(tmp_path):
+async def test_a_timed_out_evaluation_that_was_not_interrupted_does_not_claim_to_be(tmp_path):
     async with served(tmp_path, ops=("clone", "describe", "eval")) as (core, _repls, said, transcripts):
         core.settings = Settings().model_copy(update={"max_run_ms": 10})
         ended = await run(core, transcripts, "e-1", "slow")

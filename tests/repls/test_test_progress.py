@@ -1,4 +1,4 @@
-"""The records of a test run under way, in its output."""
+"""Progress records of a running test run, in its output."""
 
 import json
 from itertools import pairwise
@@ -38,7 +38,7 @@ def printed():
 
 
 @given(st.lists(st.integers(0, len(printed())), max_size=6))
-def test_records_are_taken_out_however_the_output_is_cut(places):
+def test_records_are_extracted_however_the_output_is_split(places):
     text, progress = printed(), TestProgress()
     ends = [0, *sorted(places), len(text)]
     kept = "".join(progress.feed(text[begin:end]) for begin, end in pairwise(ends)) + progress.rest()
@@ -55,19 +55,19 @@ def test_records_are_taken_out_however_the_output_is_cut(places):
     "\x1e", "a\x1eb\n", '\x1e{"codriver": "tests", nonsense}\n', '\x1e{"codriver": "tests"}\n', "\x1e\x1e{}\n",
     '\x1e{"codriver": "tests", "tests": 1, "passed": 1, "rows": [{}]}\n',
 ])  # fmt: skip
-def test_what_a_test_prints_that_is_no_record_stays(text):
+def test_output_that_is_not_a_record_stays(text):
     progress = TestProgress()
     assert progress.feed(text) + progress.rest() == text
     assert progress.run is None
 
 
 @given(st.text(alphabet='\x1e{"codriver: tests}\n'))
-def test_whatever_is_printed_is_passed_on(text):
+def test_all_other_output_is_passed_on(text):
     progress = TestProgress()
     assert "".join(progress.feed(one) for one in text) + progress.rest() == text
 
 
-def test_a_record_has_no_line_feed_but_its_last():
+def test_a_record_contains_no_line_feed_except_at_its_end():
     stream = Printed()
     SoFar(stream).report(1, [{**RED, "actual": "a\nb"}])
     assert stream.text.count("\n") == 1

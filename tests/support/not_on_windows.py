@@ -59,10 +59,10 @@ REASONS: dict[str, dict[str, str]] = {
         OPEN: "test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder "
         "test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept",
     },
-    "net/test_found_ports.py": {USERS: "test_a_user_without_a_name_is_told_by_number"},
+    "net/test_found_ports.py": {USERS: "test_a_user_without_a_name_is_reported_by_number"},
     "net/test_relay_install.py": {
-        WINE: "test_a_version_that_runs_stays_however_many_are_installed",
-        PACE: "test_of_servers_that_install_at_once_the_last_leaves_a_relay_that_runs",
+        WINE: "test_a_running_version_is_kept_however_many_are_installed",
+        PACE: "test_concurrent_installations_leave_a_working_relay",
     },
     "settings/test_kernels.py": {
         PLACES: "test_http_to_another_machine_is_refused_unless_the_user_says_that_the_way_is_safe"

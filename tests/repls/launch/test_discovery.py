@@ -208,7 +208,7 @@ def test_a_restarted_repl_keeps_its_key_in_the_next_generation(tmp_path, removes
         ({"pyproject.toml": "[project]\ndependencies = ['hy']", "shop.hy": ""}, ["process:hy"]),
     ],
 )
-async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, files, default):
+async def test_an_evaluation_may_become_available_until_the_first_search_ends(tmp_path, files, default):
     for kind in {"process:clojure", "process:lein"}.intersection(default):
         program(kind.removeprefix("process:"), install="apt-get install clojure leiningen")
     for name, text in files.items():
@@ -236,7 +236,7 @@ async def test_until_the_first_search_is_over_an_evaluation_may_come(tmp_path, f
     assert ("evaluate" in shell.core.state.capabilities()) == bool(default)
 
 
-async def test_a_port_file_that_was_left_behind_keeps_no_repl_from_being_started(tmp_path):
+async def test_a_stale_port_file_does_not_prevent_starting_a_repl(tmp_path):
     (tmp_path / "app.py").write_text("")
     (tmp_path / ".nrepl-port").write_text(str(closed_port()))
     shell = Shell()
@@ -254,7 +254,7 @@ def made(workspace, python="auto"):
     return partial(recipe, workspace=workspace, environ=os.environ, python=python)
 
 
-def test_where_basilisp_is_not_installed_a_project_that_requires_it_has_python_which_says_so(tmp_path, monkeypatch):
+def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['basilisp']")
     assert choose(tmp_path, made(tmp_path)) == Choice("lisp")
     monkeypatch.setattr(recipes, "_has_basilisp", lambda *_: False)
@@ -271,7 +271,7 @@ def test_where_basilisp_is_not_installed_a_project_that_requires_it_has_python_w
 
 
 @pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
-def test_an_interpreter_that_is_not_there_is_told_by_the_start_that_fails(tmp_path, name, kind):
+def test_a_missing_interpreter_is_reported_by_the_failing_start(tmp_path, name, kind):
     (tmp_path / name).touch()
     wanted = choose(tmp_path, made(tmp_path, str(tmp_path / "no-such-python")))
     assert (wanted and wanted.repl) == kind
@@ -286,7 +286,7 @@ CAN_START = {
 
 
 @pytest.mark.parametrize("able", CAN_START)
-def test_the_first_repl_that_can_be_started_is_and_says_which_one_it_stands_in_for(tmp_path, able):
+def test_the_first_repl_that_can_be_started_names_the_one_it_replaces(tmp_path, able):
     for name in ("deps.edn", "pyproject.toml"):
         (tmp_path / name).touch()
 
@@ -301,7 +301,7 @@ def test_the_first_repl_that_can_be_started_is_and_says_which_one_it_stands_in_f
     assert (found.error is None) == bool(able)
 
 
-def test_the_first_call_to_a_server_of_a_large_workspace_waits_for_its_repl(tmp_path):
+def test_the_first_call_in_a_large_workspace_waits_for_its_repl(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "pyproject.toml").touch()
@@ -315,7 +315,7 @@ def test_the_first_call_to_a_server_of_a_large_workspace_waits_for_its_repl(tmp_
         assert client.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
 
 
-def test_where_no_repl_is_wanted_the_first_call_says_so(tmp_path):
+def test_the_first_call_without_a_repl_says_so(tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "Cargo.toml").touch()
@@ -325,7 +325,7 @@ def test_where_no_repl_is_wanted_the_first_call_says_so(tmp_path):
         assert "no REPL is connected" in refused["message"]
 
 
-def test_a_project_whose_repl_cannot_be_started_is_told_so_at_once_and_never_that_it_starts(tmp_path):
+def test_a_repl_that_cannot_be_started_is_reported_immediately(tmp_path):
     if shutil.which("nbb"):
         pytest.skip("nbb is in PATH here, and so could be started")
     workspace = tmp_path / "workspace"
@@ -343,7 +343,7 @@ def test_a_project_whose_repl_cannot_be_started_is_told_so_at_once_and_never_tha
         assert row["note"] in live.run("status").stdout.replace("\n", " ")
 
 
-def test_what_listens_but_is_no_repl_is_told_of_by_status_doctor_and_log(tmp_path):
+def test_a_listener_that_is_not_a_repl_is_reported_by_status_doctor_and_log(tmp_path):
     silent = socket.create_server(("127.0.0.1", 0))
     port = silent.getsockname()[1]
     with silent, serving(tmp_path, "--nrepl", str(port)) as live:

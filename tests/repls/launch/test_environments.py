@@ -1,4 +1,4 @@
-"""A project's environment that cannot be used is named as such, and a folder that has none is told once."""
+"""A project environment that cannot be used is reported, and a directory without one is mentioned once."""
 
 import shutil
 import sys
@@ -47,7 +47,7 @@ BROKEN = [dangling, dangling_directory, without_interpreter]
 
 @pytest.mark.parametrize("break_it", BROKEN)
 @pytest.mark.parametrize("files", [{}, {"pyproject.toml": ""}], ids=["bare", "project"])
-def test_an_environment_that_cannot_be_used_is_named_with_its_fault(workspace, break_it, files):
+def test_an_unusable_environment_is_reported_with_its_error(workspace, break_it, files):
     write(workspace, files)
     fault = break_it(workspace)
     made = recipe("python", workspace, {"PATH": ""})
@@ -56,7 +56,7 @@ def test_an_environment_that_cannot_be_used_is_named_with_its_fault(workspace, b
     assert made.caution.startswith(f"the project's .venv is broken ({fault}), so Python code runs in {sys.executable}")
 
 
-def test_an_active_environment_that_is_gone_is_named(workspace):
+def test_a_missing_active_environment_is_reported(workspace):
     made = recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "gone")})
     assert made.caution is None  # there is nothing left of it
     fault = dangling(workspace, "mine")
@@ -64,12 +64,12 @@ def test_an_active_environment_that_is_gone_is_named(workspace):
     assert f"the active environment {workspace / 'mine'} is broken ({fault})" in made.caution
 
 
-def test_a_folder_of_sources_by_the_name_of_an_environment_is_none(workspace):
+def test_a_source_directory_named_like_an_environment_is_not_one(workspace):
     write(workspace, {"venv/__init__.py": ""})
     assert recipe("python", workspace, {"PATH": ""}).caution is None
 
 
-def test_a_usable_environment_beside_a_broken_one_is_used(workspace):
+def test_a_usable_environment_next_to_a_broken_one_is_used(workspace):
     dangling(workspace, "venv")
     good = workspace / ".venv" / "bin" / "python"
     good.parent.mkdir(parents=True)
@@ -78,7 +78,7 @@ def test_a_usable_environment_beside_a_broken_one_is_used(workspace):
     assert (made.command[0], made.caution) == (str(good), None)
 
 
-def test_the_first_answer_status_and_doctor_name_a_broken_environment(tmp_path, workspace):
+def test_the_first_answer_status_and_doctor_report_a_broken_environment(tmp_path, workspace):
     fault = dangling(workspace)
     with serving(tmp_path) as live, live.client() as client:
         answer = client.call("evaluate_code", code="1+2", timeoutMs=60_000)
@@ -89,7 +89,7 @@ def test_the_first_answer_status_and_doctor_name_a_broken_environment(tmp_path, 
     assert fault in " ".join(live.run("doctor", "-q").stdout.split())
 
 
-def test_a_missing_environment_is_reported_once_in_a_workspace(tmp_path, workspace):
+def test_a_missing_environment_is_reported_once_per_workspace(tmp_path, workspace):
     (workspace / "pyproject.toml").touch()
     told = "no environment of its own"
     with serving(tmp_path) as live, live.client() as client, live.client(name="other") as other:
@@ -125,7 +125,7 @@ CLOSED = [
 
 
 @pytest.mark.parametrize("files", OPEN, ids=[",".join(files) or "nothing" for files in OPEN])
-def test_a_folder_without_sources_of_another_language_gets_python(workspace, files):
+def test_a_directory_without_sources_of_another_language_gets_python(workspace, files):
     write(workspace, files)
     assert is_open_to_python(workspace)
     assert repls_to_start(workspace) == ("python",)
@@ -133,13 +133,13 @@ def test_a_folder_without_sources_of_another_language_gets_python(workspace, fil
 
 
 @pytest.mark.parametrize("files", CLOSED, ids=[",".join(files) for files in CLOSED])
-def test_a_folder_of_another_language_does_not(workspace, files):
+def test_a_directory_with_sources_of_another_language_does_not_get_python(workspace, files):
     write(workspace, files)
     assert not is_open_to_python(workspace)
     assert repls_to_start(workspace) == ()
 
 
-def test_a_folder_of_data_alone_evaluates(tmp_path, workspace):
+def test_code_runs_in_a_directory_that_only_contains_data(tmp_path, workspace):
     write(workspace, {"x.csv": "a,b\n1,2\n"})
     with serving(tmp_path) as live, live.client() as client:
         answer = client.call("evaluate_code", code="open('x.csv').read()", timeoutMs=60_000)
@@ -165,7 +165,7 @@ def with_kernel(workspace):
         ({"x.csv": ""}, False),
     ],
 )
-def test_a_folder_of_notebooks_is_a_project_for_a_kernel_where_there_is_one(with_kernel, files, is_one):
+def test_a_directory_of_notebooks_gets_a_kernel_if_one_is_installed(with_kernel, files, is_one):
     write(with_kernel, files)
     found = notebook_project(with_kernel, {"PATH": ""})
     assert (found is not None and found.repl == "jupyter") == is_one
@@ -173,7 +173,7 @@ def test_a_folder_of_notebooks_is_a_project_for_a_kernel_where_there_is_one(with
     assert notebook_project(with_kernel, {"PATH": ""}) is None
 
 
-def test_a_notebook_that_leads_out_of_the_folder_is_not_read(with_kernel, tmp_path):
+def test_a_notebook_link_out_of_the_directory_is_not_read(with_kernel, tmp_path):
     (tmp_path / "outside.ipynb").write_text(NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}'))
     (with_kernel / "a.ipynb").symlink_to(tmp_path / "outside.ipynb")
     assert notebook_project(with_kernel, {"PATH": ""}) is not None

@@ -1,4 +1,4 @@
-"""An agent is told that the REPL which we started is not the application that runs beside it."""
+"""An agent is told that the REPL that Codriver started is not the application running next to it."""
 
 import subprocess
 import sys
@@ -47,7 +47,7 @@ def shop(tmp_path):
         program.communicate()
 
 
-def test_a_program_of_the_workspace_that_listens_is_found_and_one_of_another_folder_is_not(tmp_path, shop):
+def test_only_listening_programs_of_the_workspace_are_found(tmp_path, shop):
     program = shop()
     shop("other")
     # In a process of its own, which did not start the programs.
@@ -56,12 +56,12 @@ def test_a_program_of_the_workspace_that_listens_is_found_and_one_of_another_fol
     assert told.stdout.strip() == repr((program,))
 
 
-def test_what_the_server_itself_started_is_no_application(tmp_path, shop):
+def test_processes_started_by_the_server_are_not_applications(tmp_path, shop):
     shop()
     assert ListeningPrograms(tmp_path / "workspace").search() == ()
 
 
-def test_everybody_who_looks_at_a_repl_is_told_once_that_it_is_not_the_application(tmp_path, shop):
+def test_each_client_is_told_once_that_a_repl_is_not_the_application(tmp_path, shop):
     program = shop()
     words = f"this is not the application that listens on {program.address} (pid {program.pid})"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
@@ -88,7 +88,7 @@ def told(core):
     return cautions(core.state, core.state.repls["process:python"])
 
 
-def test_a_python_of_ours_is_said_not_to_be_the_application_until_that_has_a_repl(core):
+def test_the_embedded_python_is_distinguished_from_the_application_until_that_has_a_repl(core):
     assert told(core) == ()
     core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
     (words,) = told(core)
@@ -99,7 +99,7 @@ def test_a_python_of_ours_is_said_not_to_be_the_application_until_that_has_a_rep
     assert told(core) == ()
 
 
-def test_a_repl_of_the_applications_own_is_not_said_to_be_another(core):
+def test_the_applications_own_repl_is_not_reported_as_another_process(core):
     core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"),)))
     core.report(ReplFound("file:a", "app", Origin("port-file", "a"), "127.0.0.1:7000"))
     assert cautions(core.state, core.state.repls["file:a"]) == ()

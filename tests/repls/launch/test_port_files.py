@@ -37,14 +37,14 @@ async def test_a_workspace_without_port_files_has_none(tmp_path):
     assert await scan(tmp_path) == ()
 
 
-async def test_projects_of_a_monorepo_are_found_with_keys_of_their_own(tmp_path):
+async def test_projects_in_a_monorepo_have_their_own_keys(tmp_path):
     write(tmp_path / "apps/web/.shadow-cljs/nrepl.port", b"7003")
     write(tmp_path / "a/b/c/.nrepl-port", b"7004")
     assert summary(await scan(tmp_path)) == [(7004, "c-nrepl", False), (7003, "web-cljs", False)]
 
 
 @pytest.mark.parametrize("folder", ["node_modules/x", ".git", "target", ".venv/lib", "a/b/c/d"])
-async def test_folders_that_hold_no_project_are_left_alone(tmp_path, folder):
+async def test_directories_that_contain_no_project_are_not_searched(tmp_path, folder):
     write(tmp_path / folder / ".nrepl-port", b"7005")
     assert await scan(tmp_path) == ()
 
@@ -63,31 +63,31 @@ async def test_folders_that_hold_no_project_are_left_alone(tmp_path, folder):
         (b"1" * 100, "should hold a port"),
     ],
 )
-async def test_a_port_file_that_lies_is_seen_and_said(tmp_path, text, words):
+async def test_an_invalid_port_file_is_reported(tmp_path, text, words):
     write(tmp_path / ".nrepl-port", text)
     (found,) = await scan(tmp_path)
     assert found.port is None
     assert words in found.error
 
 
-async def test_a_folder_in_the_place_of_a_port_file_is_said(tmp_path):
+async def test_a_directory_in_place_of_a_port_file_is_reported(tmp_path):
     (tmp_path / ".nrepl-port").mkdir()
     assert "cannot be read" in (await scan(tmp_path))[0].error
 
 
-async def test_names_of_ones_own_are_looked_for(tmp_path):
+async def test_custom_file_names_are_searched_for(tmp_path):
     write(tmp_path / "sub/my.port", b"7006")
     write(tmp_path / ".nrepl-port", b"7007")
     assert [found.port for found in await scan(tmp_path, ("my.port",))] == [7006]
 
 
-async def test_a_link_that_leads_round_ends(tmp_path):
+async def test_a_circular_link_is_not_followed_forever(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path)
     write(tmp_path / ".nrepl-port", b"7008")
     assert len(await scan(tmp_path)) == 1
 
 
-async def test_changes_are_told_once_each(tmp_path):
+async def test_each_change_is_reported_once(tmp_path):
     file = tmp_path / ".nrepl-port"
     steps = []
     with anyio.fail_after(60):
@@ -105,7 +105,7 @@ async def test_changes_are_told_once_each(tmp_path):
     assert steps == [[], [7009], [7010], []]
 
 
-async def test_the_same_port_written_again_is_a_change(tmp_path):
+async def test_rewriting_the_same_port_is_a_change(tmp_path):
     file = tmp_path / ".nrepl-port"
     write(file, b"7011")
     seen = []
@@ -133,7 +133,7 @@ async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypa
     assert summary(found) == [(7013, "billing-nrepl", False)]
 
 
-async def test_a_project_that_appears_later_is_found(tmp_path, monkeypatch):
+async def test_a_project_created_later_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "RESCAN_INTERVALS", 2)
     with anyio.fail_after(60):
         async for found in watch(tmp_path, known_port_files(), interval_s=0.01):

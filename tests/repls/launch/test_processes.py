@@ -65,7 +65,7 @@ async def test_the_printed_address_is_found(tmp_path):
         ("nrepl://[::1]:99", Endpoint("::1", 99)),
     ],
 )
-async def test_what_servers_print_is_understood_on_stderr_too(tmp_path, line, endpoint):
+async def test_addresses_printed_to_stderr_are_found_too(tmp_path, line, endpoint):
     code = f"import sys\nsys.stderr.write({line + chr(10)!r})\nsys.stderr.flush()\n" + WAIT
     async with started(tmp_path, *python(code)) as (running, _):
         assert await running.endpoint() == endpoint
@@ -77,7 +77,7 @@ async def test_a_port_file_written_after_the_start_is_found(tmp_path):
         assert await r.endpoint() == Endpoint("127.0.0.1", 8123)
 
 
-async def test_a_port_file_that_is_written_as_soon_as_the_process_runs_is_no_old_one(tmp_path, monkeypatch):
+async def test_a_port_file_written_immediately_does_not_count_as_old(tmp_path, monkeypatch):
     file = tmp_path / ".nrepl-port"
     opened = anyio.open_process
 
@@ -92,7 +92,7 @@ async def test_a_port_file_that_is_written_as_soon_as_the_process_runs_is_no_old
 
 
 @pytest.mark.parametrize(("written", "is_left"), [("8123", False), ("8124", True)])
-async def test_a_port_file_of_its_own_that_a_process_leaves_is_removed(tmp_path, written, is_left):
+async def test_only_the_port_file_of_the_process_itself_is_removed(tmp_path, written, is_left):
     file = tmp_path / ".nrepl-port"
     code = f"open({str(file)!r}, 'w').write({written!r})\n{LISTEN.replace('4711', '8123')}{WAIT}"
     async with started(tmp_path, *python(code), port_file=file) as (running, _):
@@ -101,7 +101,7 @@ async def test_a_port_file_of_its_own_that_a_process_leaves_is_removed(tmp_path,
     assert file.exists() is is_left
 
 
-async def test_a_port_file_left_over_from_before_is_not_believed(tmp_path):
+async def test_a_stale_port_file_is_not_trusted(tmp_path):
     file = tmp_path / ".nrepl-port"
     file.write_text("8123")
     async with started(tmp_path, *python("pass"), port_file=file) as (running, _):
@@ -109,7 +109,7 @@ async def test_a_port_file_left_over_from_before_is_not_believed(tmp_path):
             await running.endpoint()
 
 
-async def test_a_repl_that_ends_at_once_is_reported_with_its_last_words(tmp_path):
+async def test_a_repl_that_exits_immediately_is_reported_with_its_last_output(tmp_path):
     async with started(tmp_path, *python("import sys; print('no é'); sys.exit(3)")) as (running, _):
         with pytest.raises(StartError, match="gone before it listened: it ended with status 3") as caught:
             await running.endpoint()
@@ -117,26 +117,26 @@ async def test_a_repl_that_ends_at_once_is_reported_with_its_last_words(tmp_path
         assert "gone before" in str(caught.value)
 
 
-async def test_a_repl_that_never_says_where_it_listens_is_given_up(tmp_path):
+async def test_a_repl_that_never_prints_its_address_is_abandoned(tmp_path):
     async with started(tmp_path, *python(WAIT), start_timeout_s=0.2) as (running, _):
         with pytest.raises(StartError, match=r"did not say within 0\.2 s"):
             await running.endpoint()
 
 
-async def test_a_command_that_does_not_exist_is_said(tmp_path):
+async def test_an_unknown_command_is_reported(tmp_path):
     async with started(tmp_path, "no-such-command-here") as (running, _):
         with pytest.raises(StartError, match="could not be started: No such file"):
             await running.endpoint()
 
 
-async def test_a_folder_that_does_not_exist_is_said(tmp_path):
+async def test_a_missing_directory_is_reported(tmp_path):
     with pytest.raises(StartError, match=r"could not be started in .*gone: that folder is not there") as raised:
         async with started(tmp_path / "gone", "true"):
             pass
     assert "Path(" not in str(raised.value)
 
 
-async def test_the_end_is_said_in_words(tmp_path):
+async def test_the_exit_reason_names_the_signal(tmp_path):
     async with started(tmp_path, *python(f"import os; os.kill(os.getpid(), {posix_only.KILL:d})")) as (running, _):
         assert await running.wait() == "it was killed by SIGKILL"
 
@@ -145,7 +145,7 @@ async def test_the_end_is_said_in_words(tmp_path):
     ("more", "words"),
     [("", "it ended with status 7"), ("no more", "it ended with status 7; its last output: no more")],
 )
-async def test_the_line_that_tells_where_it_listens_is_no_last_word(tmp_path, more, words):
+async def test_the_address_line_is_not_part_of_the_exit_reason(tmp_path, more, words):
     code = f"{LISTEN}print({more!r}, flush=True)\nraise SystemExit(7)"
     async with started(tmp_path, *python(code)) as (running, heard):
         await until(lambda: said(heard).endswith(f"4711\n{more}\n"))
@@ -165,7 +165,7 @@ dig()
 """
 
 
-async def test_a_crash_is_told_with_the_frames_that_crashed_and_not_the_last_ones_printed(tmp_path):
+async def test_a_crash_is_reported_with_the_innermost_frames(tmp_path):
     (tmp_path / "crash.py").write_text(CRASHING)
     async with started(tmp_path, sys.executable, str(tmp_path / "crash.py")) as (running, _):
         file = tmp_path / "crash.py"
@@ -175,7 +175,7 @@ async def test_a_crash_is_told_with_the_frames_that_crashed_and_not_the_last_one
         )
 
 
-async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):
+async def test_kill_ends_the_process_tree_and_is_the_reported_reason(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
         await running.endpoint()
         pid = running.pid
@@ -185,7 +185,7 @@ async def test_kill_ends_the_tree_and_says_who_did_it(tmp_path):
         await until(lambda: not is_running(pid))
 
 
-async def test_a_repl_whose_watchdog_is_killed_ends_at_once(tmp_path):
+async def test_a_repl_ends_when_its_watchdog_is_killed(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, _):
         await running.endpoint()
         pid = running.pid
@@ -194,7 +194,7 @@ async def test_a_repl_whose_watchdog_is_killed_ends_at_once(tmp_path):
         await until(lambda: not is_running(pid))
 
 
-async def test_no_signal_goes_to_the_number_of_a_process_that_is_gone(tmp_path, monkeypatch):
+async def test_no_signal_is_sent_to_a_reused_pid(tmp_path, monkeypatch):
     async with started(tmp_path, *python("")) as (running, _):
         await running.wait()
         await running._process.wait()
@@ -204,7 +204,7 @@ async def test_no_signal_goes_to_the_number_of_a_process_that_is_gone(tmp_path, 
     assert sent == []
 
 
-async def test_one_that_understands_a_farewell_is_asked_and_ends_by_itself(tmp_path):
+async def test_a_process_that_supports_shutdown_exits_by_itself(tmp_path):
     code = f"import os\n{LISTEN}while not os.path.exists('bye'): time.sleep(0.01)\nprint('left by itself', flush=True)"
 
     async def farewell():
@@ -215,14 +215,14 @@ async def test_one_that_understands_a_farewell_is_asked_and_ends_by_itself(tmp_p
     assert said(heard).endswith("left by itself\n")
 
 
-async def test_one_that_heeds_no_farewell_is_ended_all_the_same(tmp_path):
+async def test_a_process_that_ignores_shutdown_is_terminated(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT), farewell=anyio.sleep_forever) as (running, _):
         await running.endpoint()
         pid = running.pid
     await until(lambda: not is_running(pid))
 
 
-async def test_leaving_ends_grandchildren_too(tmp_path):
+async def test_leaving_the_context_ends_grandchildren_too(tmp_path):
     file = tmp_path / "pid"
     code = f"import subprocess; p = subprocess.Popen(['sleep', '600']); open({str(file)!r}, 'w').write(str(p.pid))\n"
     async with started(tmp_path, *python(code + LISTEN + WAIT)) as (running, _):
@@ -240,7 +240,7 @@ async def test_a_repl_that_ignores_sigterm_is_killed(tmp_path):
     await until(lambda: not is_running(pid))
 
 
-async def test_a_repl_may_clean_up_on_sigterm(tmp_path):
+async def test_a_repl_can_clean_up_on_sigterm(tmp_path):
     file = tmp_path / "cleaned"
     code = f"import signal, sys\nsignal.signal(15, lambda *_: (open({str(file)!r}, 'w').close(), sys.exit()))\n"
     async with started(tmp_path, *python(code + LISTEN + WAIT)) as (running, _):
@@ -248,20 +248,20 @@ async def test_a_repl_may_clean_up_on_sigterm(tmp_path):
     assert file.exists()
 
 
-async def test_the_signals_of_a_repl_are_those_of_a_fresh_process(tmp_path):
+async def test_a_repl_starts_with_default_signal_handlers(tmp_path):
     code = "import signal\nprint([signal.getsignal(n) == signal.SIG_DFL for n in (1, 15)], flush=True)\n"
     async with started(tmp_path, *python(code)) as (running, heard):
         await running.wait()
         await until(lambda: said(heard) == "[True, True]\n")
 
 
-async def test_code_that_reads_stdin_meets_its_end(tmp_path):
+async def test_code_that_reads_stdin_gets_end_of_file(tmp_path):
     async with started(tmp_path, *python("import sys; print(repr(sys.stdin.read()))")) as (running, heard):
         await running.wait()
         await until(lambda: said(heard) == "''\n")
 
 
-async def test_a_supervised_command_sees_the_end_of_codriver_on_its_stdin(tmp_path):
+async def test_a_supervised_command_detects_the_end_of_codriver_on_stdin(tmp_path):
     file = tmp_path / "ended"
     code = f"import sys\n{LISTEN}sys.stdin.read()\nopen({str(file)!r}, 'w').close()\n"
     async with started(tmp_path, *python(code), "--supervised") as (running, _):
@@ -271,20 +271,20 @@ async def test_a_supervised_command_sees_the_end_of_codriver_on_its_stdin(tmp_pa
     await until(lambda: not is_running(running.pid))
 
 
-async def test_a_split_character_in_the_output_arrives_whole(tmp_path):
+async def test_a_split_character_in_the_output_is_decoded(tmp_path):
     code = "import os, time\nos.write(1, b'\\xd0'); time.sleep(0.05); os.write(1, b'\\xb6\\n')\n"
     async with started(tmp_path, *python(code)) as (running, heard):
         await running.wait()
         await until(lambda: said(heard) == "ж\n")
 
 
-async def test_an_error_inside_the_context_comes_out_as_it_is(tmp_path):
+async def test_an_error_inside_the_context_is_not_wrapped(tmp_path):
     with pytest.raises(LookupError, match="mine"):
         async with started(tmp_path, *python(WAIT)):
             raise LookupError("mine")
 
 
-def test_nothing_is_left_when_codriver_is_killed(tmp_path):
+def test_no_process_survives_when_codriver_is_killed(tmp_path):
     file = tmp_path / "pids"
     child = "import subprocess, os\np = subprocess.Popen(['sleep', '600'])\n"
     child += f"open({str(file)!r}, 'w').write(f'{{os.getpid()}} {{p.pid}}')\n" + LISTEN + WAIT

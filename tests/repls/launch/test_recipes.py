@@ -37,7 +37,7 @@ def place(tmp_path):
     return tmp_path / "work", {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}
 
 
-def test_python_runs_in_the_active_environment_first(place, tmp_path):
+def test_the_active_environment_takes_precedence(place, tmp_path):
     workspace, environ = place
     active = install(tmp_path / "active/bin", "python")
     install(workspace / ".venv/bin", "python")
@@ -55,14 +55,14 @@ def test_python_runs_in_the_projects_own_environment(place, name):
     assert recipe("python", workspace, environ).command[0] == str(own)
 
 
-def test_python_runs_with_python3_of_path_else_with_our_own(place):
+def test_python_falls_back_to_python3_on_path_and_then_the_servers(place):
     workspace, environ = place
     assert recipe("python", workspace, environ).command[0] == sys.executable
     found = install(Path(environ["PATH"]), "python3")
     assert recipe("python", workspace, environ).command[0] == str(found)
 
 
-def test_lisp_says_whose_interpreter_is_used_when_the_projects_has_no_basilisp(place):
+def test_lisp_without_basilisp_in_the_project_names_the_interpreter_used(place):
     modules("basilisp")
     workspace, environ = place
     install(workspace / ".venv/bin", "python")
@@ -71,7 +71,7 @@ def test_lisp_says_whose_interpreter_is_used_when_the_projects_has_no_basilisp(p
     assert "has no Basilisp" in made.notes[0]
 
 
-def test_lisp_runs_in_the_projects_interpreter_when_it_has_basilisp(place):
+def test_lisp_runs_in_the_project_interpreter_if_it_has_basilisp(place):
     workspace, environ = place
     own = install(workspace / ".venv/bin", "python")
     library = workspace / ".venv/lib/python3.12/site-packages/basilisp"
@@ -80,13 +80,13 @@ def test_lisp_runs_in_the_projects_interpreter_when_it_has_basilisp(place):
     assert recipe("lisp", workspace, environ).command[0] == str(own)
 
 
-def test_no_child_is_told_to_write_no_bytecode(place):
+def test_children_may_write_bytecode(place):
     workspace, environ = place
     made = recipe("python", workspace, {**environ, "PYTHONDONTWRITEBYTECODE": "1", "OTHER": "x"})
     assert made.env == {**environ, "OTHER": "x"}
 
 
-def test_the_clojure_cli_is_given_nrepl_and_the_flag_to_interrupt(place):
+def test_the_clojure_cli_gets_nrepl_and_the_flag_that_allows_interrupts(place):
     workspace, environ = place
     install(Path(environ["PATH"]), "clojure", "#!/bin/sh\n# knows -Sdeps\n")
     made = recipe("clj", workspace, environ)
@@ -95,7 +95,7 @@ def test_the_clojure_cli_is_given_nrepl_and_the_flag_to_interrupt(place):
     assert made.port_file == workspace / ".nrepl-port"
 
 
-def test_debians_launcher_is_no_clojure_cli_so_its_jars_are_used(place, tmp_path, monkeypatch):
+def test_the_jars_of_debians_clojure_launcher_are_used(place, tmp_path, monkeypatch):
     workspace, environ = place
     install(Path(environ["PATH"]), "clojure", "#!/bin/sh\nexec java\n")
     java = install(Path(environ["PATH"]), "java")
@@ -137,7 +137,7 @@ def test_debians_launcher_is_no_clojure_cli_so_its_jars_are_used(place, tmp_path
         ("", "names nothing"),
     ],
 )
-def test_what_cannot_work_here_says_what_to_install(place, words, advice):
+def test_a_missing_program_is_reported_with_what_to_install(place, words, advice):
     workspace, environ = place
     with pytest.raises(RecipeError, match=advice):
         recipe(words, workspace, environ)
@@ -153,7 +153,7 @@ def test_hy_without_its_server_says_what_to_install(place):
     assert remedy == f"{missing}; run `pip install hy hy-nrepl` in that environment"
 
 
-def test_who_evaluates_is_told_the_remedy_and_nothing_is_started_again(tmp_path):
+def test_an_evaluation_reports_the_remedy_and_the_start_is_not_repeated(tmp_path):
     workspace = tmp_path / "workspace"
     install(workspace / "venv" / "bin", "python")
     told = "ImportError: (ModuleNotFoundError: No module named 'hy_nrepl')"
@@ -164,14 +164,14 @@ def test_who_evaluates_is_told_the_remedy_and_nothing_is_started_again(tmp_path)
         assert (workspace / "starts").read_text() == "x\n"
 
 
-def test_a_program_of_the_projects_node_modules_is_found_first(place):
+def test_a_program_in_node_modules_takes_precedence(place):
     workspace, environ = place
     install(Path(environ["PATH"]), "nbb")
     own = install(workspace / "node_modules/.bin", "nbb")
     assert recipe("nbb", workspace, environ).command == (str(own), "nrepl-server")
 
 
-def test_any_command_line_is_taken_with_its_program_where_that_was_found(place):
+def test_any_command_line_runs_with_its_program_resolved(place):
     workspace, environ = place
     mine = install(Path(environ["PATH"]), "mine")
     made = recipe("mine --port 'a b'", workspace, environ)
@@ -185,7 +185,7 @@ def test_any_command_line_is_taken_with_its_program_where_that_was_found(place):
     ("words", "program"),
     [("python", ".venv/bin/python"), ("nbb", "node_modules/.bin/nbb"), ("./mine", "mine")],
 )
-def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words, program):
+def test_no_program_in_an_untrusted_workspace_is_started(place, words, program):
     workspace, environ = place
     own = workspace / program
     for name in {own.name, "python"} if "bin/" in program else {own.name}:
@@ -205,7 +205,7 @@ def test_no_program_of_a_workspace_that_nobody_accepted_is_started(place, words,
         recipe(words, workspace, environ, acceptance_of=nobody)
 
 
-def test_a_python_of_path_stands_in_where_it_lies_outside(place, tmp_path):
+def test_a_python_on_path_outside_the_workspace_is_used_instead(place, tmp_path):
     workspace, environ = place
     install(workspace / ".venv/bin", "python")
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
@@ -213,7 +213,7 @@ def test_a_python_of_path_stands_in_where_it_lies_outside(place, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["bin", ".", "", "{workspace}/bin", "{link}", "{linked}"])
-def test_a_python_of_path_that_lies_in_the_checkout_or_leads_there_is_not_asked(place, tmp_path, path):
+def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(place, tmp_path, path):
     workspace, environ = place
     ran = tmp_path / "ran"
     for folder in ("bin", "."):
@@ -227,7 +227,7 @@ def test_a_python_of_path_that_lies_in_the_checkout_or_leads_there_is_not_asked(
     assert not ran.exists()
 
 
-def test_a_shim_is_asked_for_its_python_where_it_reads_no_file_of_the_checkout(place, tmp_path):
+def test_a_python_shim_is_queried_without_reading_files_of_the_checkout(place, tmp_path):
     workspace, environ = place
     told = tmp_path / "told"
     shim = f'#!/bin/sh\n/bin/pwd > {told}\nenv >> {told}\nexec {sys.executable} "$@"\n'
@@ -241,13 +241,13 @@ def test_a_shim_is_asked_for_its_python_where_it_reads_no_file_of_the_checkout(p
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo", "echo relative/python", "echo {workspace}/.venv/bin/python"])
-def test_a_python_of_path_that_does_not_tell_a_place_outside_is_not_used(place, tmp_path, text):
+def test_a_python_on_path_without_a_valid_location_is_not_used(place, tmp_path, text):
     workspace, environ = place
     install(tmp_path / "bin", "python3", f"#!/bin/sh\n{text.format(workspace=workspace)}\n")
     assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
 
 
-def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_trees(place, tmp_path):
+def test_no_program_of_an_untrusted_main_checkout_is_started_in_linked_trees(place, tmp_path):
     workspace, environ = place
     linked = tmp_path / "linked"
     git("init", "-q", str(workspace))
@@ -264,7 +264,7 @@ def test_no_program_of_a_main_checkout_that_nobody_accepted_is_started_in_its_tr
     )
 
 
-def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place):
+def test_an_active_environment_in_an_untrusted_workspace_is_ignored(place):
     workspace, environ = place
     install(workspace / "mine" / "bin", "python")
     environ = {**environ, "VIRTUAL_ENV": str(workspace / "mine")}
@@ -273,7 +273,7 @@ def test_an_active_environment_in_a_workspace_that_nobody_accepted_is_none(place
 
 
 @pytest.mark.parametrize("words", ["bb --main mine", "shadow-cljs"])
-def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_nobody_accepted(place, words):
+def test_repls_that_run_project_files_are_not_started_in_an_untrusted_workspace(place, words):
     workspace, environ = place
     for name in ("bb", "shadow-cljs"):
         install(Path(environ["PATH"]), name)
@@ -285,7 +285,7 @@ def test_no_repl_that_runs_files_of_the_project_is_started_in_a_workspace_that_n
 
 
 @pytest.mark.parametrize(("words", "program"), [("bb", "bb"), ("lein", "lein"), ("clojure", "lein"), ("hy", "hy")])
-def test_a_lisp_that_lies_outside_is_started_in_an_empty_folder_with_nothing_of_the_checkout(place, words, program):
+def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(place, words, program):
     workspace, environ = place
     install(workspace / "node_modules" / ".bin", program)
     install(workspace / ".venv" / "bin", program)
@@ -302,7 +302,7 @@ def test_a_lisp_that_lies_outside_is_started_in_an_empty_folder_with_nothing_of_
     assert made.caution.endswith(f"to have the project's own, ask your human to run: codriver trust (in {workspace})")
 
 
-def test_what_the_jvm_is_given_of_a_checkout_that_nobody_accepted_is_nothing(place, tmp_path, monkeypatch):
+def test_the_jvm_gets_nothing_from_an_untrusted_checkout(place, tmp_path, monkeypatch):
     workspace, environ = place
     install(Path(environ["PATH"]), "java")
     monkeypatch.setattr(recipes, "JAR_DIRECTORIES", (tmp_path / "jars",))
@@ -315,7 +315,7 @@ def test_what_the_jvm_is_given_of_a_checkout_that_nobody_accepted_is_nothing(pla
     assert str(workspace) not in str(recipe("clojure", workspace, environ, acceptance_of=nobody).command)
 
 
-def test_our_own_worker_is_started_in_any_workspace(place):
+def test_the_embedded_worker_is_started_in_any_workspace(place):
     workspace, environ = place
     accepted, unaccepted = (
         recipe("python", workspace, environ),
@@ -327,7 +327,7 @@ def test_our_own_worker_is_started_in_any_workspace(place):
     assert (list(accepted.withheld), list(unaccepted.withheld)) == ([], ["test"])
 
 
-def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_accepted(place):
+def test_the_clients_python_path_is_restored_in_a_trusted_workspace(place):
     workspace, environ = place
     environ = {**environ, CLIENTS_PATH: "src", "PYTHONPATH": "/elsewhere"}
     env = recipe("python", workspace, environ).env
@@ -336,7 +336,7 @@ def test_the_clients_own_path_for_modules_is_given_back_in_a_workspace_that_was_
     assert recipe("python", workspace, environ, acceptance_of=nobody).env["PYTHONPATH"] == "/elsewhere"
 
 
-def test_a_repl_that_is_asked_for_gets_the_projects_part_of_the_path_with_the_first_evaluation_alone(place):
+def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(place):
     workspace, environ = place
     environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
     env = recipe("python", workspace, environ, acceptance_of=nobody, is_requested=True).env
@@ -347,7 +347,7 @@ def test_a_repl_that_is_asked_for_gets_the_projects_part_of_the_path_with_the_fi
 # Whose Python
 
 
-def test_a_chosen_interpreter_comes_before_every_environment(place, tmp_path):
+def test_a_chosen_interpreter_takes_precedence_over_environments(place, tmp_path):
     workspace, environ = place
     install(workspace / ".venv/bin", "python")
     for chosen in (str(install(tmp_path / "other/bin", "python")), str(install(tmp_path / "bin", "python3.9"))):
@@ -356,7 +356,7 @@ def test_a_chosen_interpreter_comes_before_every_environment(place, tmp_path):
     assert recipe("python", workspace, environ, python="auto").command[0] == str(workspace / ".venv/bin/python")
 
 
-def test_a_project_without_an_environment_says_in_which_python_it_runs(place):
+def test_a_project_without_an_environment_names_the_python_it_uses(place):
     workspace, environ = place
     assert recipe("python", workspace, environ).remark is None
     (workspace / "pyproject.toml").touch()
@@ -378,7 +378,7 @@ def linked(tmp_path):
     return main, linked
 
 
-def test_a_linked_working_tree_takes_the_environment_of_its_checkout_and_says_so(place, linked):
+def test_a_linked_working_tree_uses_the_environment_of_its_main_checkout(place, linked):
     main, workspace = linked
     python = install(main / ".venv/bin", "python")
     made = recipe("python", workspace, place[1])
@@ -389,7 +389,7 @@ def test_a_linked_working_tree_takes_the_environment_of_its_checkout_and_says_so
     assert (made.command[0], made.caution) == (str(own), None)
 
 
-def test_a_checkout_that_only_claims_to_be_a_linked_working_tree_gets_no_others_environment(place, linked, tmp_path):
+def test_a_checkout_that_pretends_to_be_a_linked_tree_gets_no_environment(place, linked, tmp_path):
     main, workspace = linked
     install(main / ".venv/bin", "python")
     liar = tmp_path / "liar"
@@ -398,7 +398,7 @@ def test_a_checkout_that_only_claims_to_be_a_linked_working_tree_gets_no_others_
     assert recipe("python", liar, place[1]).command[0] == sys.executable
 
 
-def test_the_first_answer_and_run_tests_name_the_packages_that_are_not_of_the_working_tree(tmp_path):
+def test_packages_imported_from_another_working_tree_are_named(tmp_path):
     linked_tree(tmp_path / "main", tmp_path / "workspace")
     write(
         tmp_path / "workspace",
@@ -417,7 +417,7 @@ def test_the_first_answer_and_run_tests_name_the_packages_that_are_not_of_the_wo
             assert "as this working tree has none" in str(other.call("run_tests", namespace="test_own"))
 
 
-def test_a_checkout_of_its_own_names_no_packages(tmp_path):
+def test_a_checkout_with_its_own_environment_names_no_packages(tmp_path):
     python = linked_tree(tmp_path / "workspace", tmp_path / "linked")
     with serving(tmp_path, "--repl", "python", "--python", python) as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL")
@@ -425,14 +425,14 @@ def test_a_checkout_of_its_own_names_no_packages(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "gitdir: /nowhere", "gitdir:", "nonsense", "gitdir: \0"])
-def test_a_broken_link_to_a_checkout_is_none(place, text):
+def test_a_broken_link_to_a_main_checkout_is_ignored(place, text):
     workspace, environ = place
     (workspace / ".git").write_text(text)
     assert recipe("python", workspace, environ).command[0] == sys.executable
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.7"])
-def test_a_python_that_is_too_old_is_named_as_that(tmp_path, version):
+def test_a_python_that_is_too_old_is_reported(tmp_path, version):
     found = [str(path) for path in Path.home().glob(f".pyenv/versions/{version}*/bin/python")]
     python = next(iter(found), None) or shutil.which(f"python{version}")
     if python is None:

@@ -1,4 +1,4 @@
-"""An adapter over a stream that a REPL opened: the program connects out, and nothing listens."""
+"""An adapter for a stream that a REPL opened: the program connects to the server, and nothing listens."""
 
 import socket
 import subprocess
@@ -63,7 +63,7 @@ async def value_of(adapter, code, values):
 
 
 @pytest.mark.anyio
-async def test_a_program_that_connected_evaluates_and_keeps_no_thread_after_each_hang_up():
+async def test_a_connected_program_evaluates_and_leaves_no_thread_after_a_disconnect():
     async with program(3) as (process, streams):
         for stream in streams:
             values = []
@@ -80,7 +80,7 @@ async def test_a_program_that_connected_evaluates_and_keeps_no_thread_after_each
 
 
 @pytest.mark.anyio
-async def test_a_stream_is_used_once():
+async def test_an_accepted_stream_can_be_used_only_once():
     ours, theirs = socket.socketpair()
     stream = AcceptedStream("a program", ours)
     connection = await dial(stream, lambda _: None, timeout_s=1)

@@ -1,4 +1,4 @@
-"""The adapter against a scripted server: faults, and answers of servers that are not installed here."""
+"""The adapter with a scripted server: faults, and answers of servers that are not installed."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ async def test_a_plain_answer_gives_its_value():
 
 
 @pytest.mark.parametrize("status", [["done", "eval-error"], ["eval-error", "done", "x"], "done"])
-async def test_status_is_a_set_whatever_its_order_and_shape(status):
+async def test_status_is_a_set_in_any_order_and_shape(status):
     async with adapter(answering({"status": status})) as (opened, _, _):
         assert (await evaluate(opened, code("code"))).status == ("done" if status == "done" else "failed")
 
@@ -98,14 +98,14 @@ async def test_status_is_a_set_whatever_its_order_and_shape(status):
         [{"err": "boom\n"}, {"ex": "boom", "status": ["eval-error"]}, DONE],
     ],
 )
-async def test_each_way_to_say_error_is_one(steps):
+async def test_every_error_format_is_a_failure(steps):
     async with adapter(answering(*steps)) as (opened, _, _):
         ending = await evaluate(opened, code("code"))
         assert ending.status == "failed"
         assert ending.failure.type
 
 
-async def test_the_notes_on_each_form_are_those_of_the_whole_and_none_is_sent_after_one_that_failed():
+async def test_notes_of_all_forms_are_combined_and_none_is_sent_after_a_failure():
     edited = {"codriver/edited": "shop is edited", **VALUE}
     answers = {
         ("eval", "one"): [edited, DONE],
@@ -121,7 +121,7 @@ async def test_the_notes_on_each_form_are_those_of_the_whole_and_none_is_sent_af
         assert sent == ["one", "two", "one", "one", "bad"]
 
 
-async def test_an_evaluation_that_went_well_is_over_when_its_answer_is_filed_and_takes_no_task():
+async def test_a_successful_evaluation_ends_without_starting_a_task():
     async with adapter(answering(VALUE, DONE)) as (opened, events, _):
         endings, found = [], []
 
@@ -137,7 +137,7 @@ async def test_an_evaluation_that_went_well_is_over_when_its_answer_is_filed_and
         assert events == [("e", Value("3", "user"))]
 
 
-async def test_output_that_comes_with_the_end_is_told_before_it():
+async def test_output_that_arrives_with_the_end_is_reported_first():
     seen = []
     async with adapter(answering((VALUE, DONE, {"out": "late"}))) as (opened, events, _):
         opened.start_evaluation(code("code"), lambda _: seen.extend(events))
@@ -145,7 +145,7 @@ async def test_output_that_comes_with_the_end_is_told_before_it():
         assert seen == [("e", Value("3", "user")), ("e", Output("out", "late"))]
 
 
-async def test_an_evaluation_may_begin_the_next_one_when_its_end_is_told():
+async def test_an_evaluation_can_start_the_next_from_its_end_callback():
     async with adapter({**answering(VALUE, DONE), ("eval", "next"): [{"value": "4"}, DONE]}) as (opened, events, _):
         endings = []
 
@@ -159,7 +159,7 @@ async def test_an_evaluation_may_begin_the_next_one_when_its_end_is_told():
         assert [event.text for _, event in events] == ["3", "4"]
 
 
-async def test_an_end_that_cannot_be_told_costs_nobody_the_connection(caplog):
+async def test_a_failing_end_callback_does_not_close_the_connection(caplog):
     async with adapter({**answering(VALUE, DONE), ("eval", "next"): [VALUE, DONE]}) as (opened, _, _):
         told = []
 
@@ -173,7 +173,7 @@ async def test_an_end_that_cannot_be_told_costs_nobody_the_connection(caplog):
         assert "the end of the evaluation e could not be reported" in caplog.text
 
 
-async def test_a_second_evaluation_of_a_session_waits_for_the_one_that_was_sent_at_once():
+async def test_a_second_evaluation_waits_for_one_that_was_sent_immediately():
     steps = {**answering({"out": "x"}, 0.05, VALUE, DONE), ("eval", "next"): [VALUE, DONE]}
     async with adapter(steps) as (opened, _, _):
         endings = []
@@ -184,7 +184,7 @@ async def test_a_second_evaluation_of_a_session_waits_for_the_one_that_was_sent_
         assert endings == ["code", "next"]
 
 
-async def test_a_second_done_is_ignored_and_what_follows_is_filed():
+async def test_a_second_done_is_ignored_and_later_messages_are_handled():
     late = {"out": "late", "status": []}
     async with adapter(answering(VALUE, DONE, DONE, 0.05, late, {"status": ["state"]})) as (opened, events, _):
         assert (await evaluate(opened, code("code"))).status == "done"
@@ -192,7 +192,7 @@ async def test_a_second_done_is_ignored_and_what_follows_is_filed():
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_a_late_value_of_one_form_is_none_of_the_next():
+async def test_a_late_value_does_not_belong_to_the_next_form():
     late, second = {"value": "late"}, {"value": "4"}
     answers = {("eval", "first"): [(VALUE, DONE, late, DONE)], ("eval", "second"): [second, DONE]}
     async with adapter(answers) as (opened, events, _):
@@ -201,7 +201,7 @@ async def test_a_late_value_of_one_form_is_none_of_the_next():
         assert said == [("3", False), ("late", True), ("4", False)]
 
 
-async def test_a_value_after_the_input_that_it_was_made_of_is_in_time():
+async def test_a_value_after_requested_input_is_not_late():
     answers = {("eval", "reads"): [{"status": ["need-input"]}, 0.3, VALUE, DONE], "stdin": [DONE]}
     async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
         tasks.start_soon(evaluate, opened, code("reads"))
@@ -212,14 +212,14 @@ async def test_a_value_after_the_input_that_it_was_made_of_is_in_time():
         assert events == [("e", InputNeeded()), ("e", Value("3", "user"))]
 
 
-async def test_a_failure_without_done_ends_all_the_same(monkeypatch):
+async def test_a_failure_without_done_ends_the_evaluation(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.evaluation.AFTER_FAILURE_S", 0.1)
     async with adapter(answering({"err": "boom"}, {"ex": "Error: boom"})) as (opened, _, _):
         ending = await evaluate(opened, code("code"))
         assert (ending.status, ending.failure.message) == ("failed", "boom")
 
 
-async def test_a_message_without_an_id_goes_to_what_runs():
+async def test_a_message_without_an_id_belongs_to_the_running_evaluation():
     async with adapter(answering({**VALUE, "id": None}, {**DONE, "id": None})) as (opened, events, _):
         assert (await evaluate(opened, code("code"))).status == "done"
         assert events == [("e", Value("3", "user"))]
@@ -232,18 +232,18 @@ async def test_output_without_an_id_belongs_to_no_evaluation():
 
 
 @pytest.mark.parametrize("identity", ["", [], "nobody", 7])
-async def test_a_message_for_nobody_harms_nothing(identity):
+async def test_a_message_with_an_unknown_id_is_ignored(identity):
     async with adapter(answering({"id": identity, "foo": "x"}, VALUE, DONE)) as (opened, _, _):
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_nil_as_an_empty_list_is_no_text():
+async def test_nil_as_an_empty_list_is_not_text():
     async with adapter(answering({"out": [], "ns": [], "value": "1", "ex": []}, DONE)) as (opened, events, _):
         assert (await evaluate(opened, code("code"))).status == "done"
         assert events == [("e", Value("1", None))]
 
 
-async def test_text_that_is_no_utf8_is_shown_escaped():
+async def test_invalid_utf8_is_escaped():
     async with adapter(answering({"out": b"a\xff"}, DONE)) as (opened, events, _):
         await evaluate(opened, code("code"))
         assert events == [("e", Output("out", "a\\xff"))]
@@ -258,7 +258,7 @@ async def test_garbage_ends_the_connection_and_the_evaluation(garbage):
         assert await opened.wait_closed()
 
 
-async def test_a_connection_cut_at_each_byte_of_an_answer_is_lost_never_wrong():
+async def test_a_connection_cut_at_any_byte_loses_the_evaluation_but_is_never_wrong():
     whole = encode({"id": "codriver-9", "out": "hi", "status": ["done"]})
     for cut in range(len(whole)):
         async with adapter(answering(whole[:cut], CLOSE)) as (opened, events, server):
@@ -268,7 +268,7 @@ async def test_a_connection_cut_at_each_byte_of_an_answer_is_lost_never_wrong():
             assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
 
 
-async def test_a_lost_connection_sends_nothing_again():
+async def test_nothing_is_sent_again_after_a_lost_connection():
     async with adapter(answering(CLOSE)) as (opened, _, server):
         for _ in range(2):
             with pytest.raises(ReplDisconnectedError):
@@ -276,40 +276,40 @@ async def test_a_lost_connection_sends_nothing_again():
         assert len([request for request in server.seen("eval") if request["code"] == "code"]) == 1
 
 
-async def test_a_half_message_is_said_when_the_connection_ends():
+async def test_an_incomplete_message_is_reported_when_the_connection_ends():
     async with adapter(answering(b"d2:id", CLOSE)) as (opened, _, _):
         with pytest.raises(ReplDisconnectedError, match="in the middle of a message"):
             await evaluate(opened, code("code"))
 
 
-async def test_a_message_in_single_bytes_is_read():
+async def test_a_message_in_single_bytes_is_decoded():
     whole = encode({"out": "ж", "status": []})
     async with adapter(answering(*(whole[at : at + 1] for at in range(len(whole))), DONE)) as (opened, events, _):
         await evaluate(opened, code("code"))
         assert events == [(None, Output("out", "ж"))]
 
 
-async def test_a_server_that_never_answers_is_no_repl(monkeypatch):
+async def test_a_server_that_never_answers_is_not_a_repl(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.BUSY_S", 0.1)
     with pytest.raises(NotAnReplError, match="did not answer 'describe' in time"):
         async with adapter({"describe": []}):
             pass
 
 
-async def test_a_server_that_runs_somebodys_code_is_waited_for_and_not_left():
+async def test_a_busy_server_is_waited_for():
     ops = {"ops": {"eval": {}}, "status": ["done"]}
     async with adapter({"describe": [0.5, ops]}, op_timeout_s=0.1) as (_, _, server):
         assert len(server.streams) == 1
 
 
-async def test_a_server_too_busy_to_say_what_it_is_is_not_taken_for_an_unknown_one(monkeypatch):
+async def test_a_server_too_busy_to_identify_itself_is_refused_rather_than_unknown(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_S", 0.1)
     with pytest.raises(NotAnReplError, match="did not answer 'eval' in time"):
         async with adapter({"eval": []}):
             pass
 
 
-async def test_a_server_that_was_busy_for_its_first_questions_is_asked_them_again(monkeypatch):
+async def test_a_server_that_was_busy_at_first_is_probed_again(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_S", 0.2)
     async with adapter() as (_, _, server):
         question = next(request["code"] for request in server.seen("eval") if is_facts(request["code"]))
@@ -324,25 +324,25 @@ async def test_a_server_that_was_busy_for_its_first_questions_is_asked_them_agai
         assert opened.profile.dialect == "clojure"
 
 
-async def test_a_server_that_closes_at_once_is_no_repl():
+async def test_a_server_that_closes_immediately_is_not_a_repl():
     with pytest.raises(NotAnReplError, match="closed the connection"):
         async with adapter({"describe": [CLOSE]}):
             pass
 
 
 @pytest.mark.parametrize("answer", [{"ops": []}, {"ops": {"x": {}}}, {"status": ["unknown-op", "error"]}])
-async def test_a_server_without_eval_is_no_repl(answer):
+async def test_a_server_without_eval_is_not_a_repl(answer):
     with pytest.raises(NotAnReplError, match="without naming an op `eval`"):
         async with adapter({"describe": [answer, DONE]}):
             pass
 
 
-async def test_ops_as_a_list_are_read_too():
+async def test_ops_in_a_list_are_recognized_too():
     async with adapter({"describe": [{"ops": ["eval", "interrupt"]}, DONE]}) as (opened, _, _):
         assert opened._probed.ops == {"eval", "interrupt"}
 
 
-async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on(monkeypatch):
+async def test_an_unanswered_op_times_out_and_the_connection_survives(monkeypatch):
     answers = {"info": [], **answering(VALUE, DONE)}
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
         in_haste(monkeypatch, opened)
@@ -351,7 +351,7 @@ async def test_an_op_that_is_not_answered_times_out_and_the_connection_lives_on(
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_evaluation(monkeypatch):
+async def test_an_interrupt_answered_on_another_connection_ends_the_evaluation(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
     answers = {**answering({"err": "x", "status": []}), "interrupt": [DONE]}
     async with adapter(answers) as (opened, events, _), anyio.create_task_group() as tasks:
@@ -368,7 +368,7 @@ async def test_an_interrupt_that_is_answered_on_another_connection_ends_the_eval
         assert endings[0].status == "interrupted"
 
 
-async def test_an_evaluation_that_is_interrupted_while_it_waits_for_its_turn_is_never_sent():
+async def test_an_evaluation_interrupted_while_queued_is_never_sent():
     async with adapter(answering(VALUE, DONE)) as (opened, _, server):
         endings = []
         async with opened._main.turn:
@@ -381,13 +381,13 @@ async def test_an_evaluation_that_is_interrupted_while_it_waits_for_its_turn_is_
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_a_session_whose_turn_another_question_has_is_idle():
+async def test_a_session_used_by_a_query_counts_as_idle():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _), opened._main.turn:
         assert (await opened.interrupt()).outcome == "idle"
 
 
 @pytest.mark.parametrize("status", ["session-idle", "interrupt-id-mismatch"])
-async def test_an_interrupt_that_comes_too_late_is_idle(status):
+async def test_an_interrupt_after_the_end_is_idle(status):
     answers = {**answering({"out": "x"}), "interrupt": [{"status": ["done", status]}]}
     async with adapter(answers) as (opened, events, server), anyio.create_task_group() as tasks:
         tasks.start_soon(evaluate, opened, code("code"))
@@ -397,7 +397,7 @@ async def test_an_interrupt_that_comes_too_late_is_idle(status):
         tasks.cancel_scope.cancel()
 
 
-async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longer_than_until_an_interrupt(monkeypatch):
+async def test_an_evaluation_without_an_end_blocks_its_session_only_until_an_interrupt(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.STARTED_S", 0)
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
@@ -412,7 +412,7 @@ async def test_an_evaluation_whose_end_was_never_told_holds_its_session_no_longe
         assert (await evaluate(opened, code("next"))).status == "done"
 
 
-async def test_a_session_that_owes_an_end_and_runs_nothing_is_replaced_by_its_clone(monkeypatch):
+async def test_an_idle_session_without_its_end_is_replaced_by_a_clone(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.STARTED_S", 0)
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.AFTER_INTERRUPT_S", 0.1)
     answers = {**answering(VALUE), ("eval", "next"): [VALUE, DONE], "interrupt": [{"status": ["done", "session-idle"]}]}
@@ -430,7 +430,7 @@ async def test_a_session_that_owes_an_end_and_runs_nothing_is_replaced_by_its_cl
         assert [request["session"] for request in server.seen("eval") if request["code"] == "(in-ns 'user)"] == ["s2"]
 
 
-async def test_an_interrupt_that_is_not_answered_times_out(monkeypatch):
+async def test_an_unanswered_interrupt_times_out(monkeypatch):
     answers = {**answering({"out": "x"}), "interrupt": []}
     async with adapter(answers) as (opened, events, _), anyio.create_task_group() as tasks:
         in_haste(monkeypatch, opened)
@@ -441,7 +441,7 @@ async def test_an_interrupt_that_is_not_answered_times_out(monkeypatch):
         tasks.cancel_scope.cancel()
 
 
-async def test_two_evaluations_of_a_session_never_run_at_once():
+async def test_two_evaluations_of_a_session_never_run_concurrently():
     may_end = anyio.Event()
     answers = answering(may_end, VALUE, DONE)
     async with adapter(answers) as (opened, _, server), anyio.create_task_group() as tasks:
@@ -453,7 +453,7 @@ async def test_two_evaluations_of_a_session_never_run_at_once():
         may_end.set()
 
 
-async def test_the_first_form_is_sent_before_anything_else_has_its_turn(monkeypatch):
+async def test_the_first_form_is_sent_before_other_tasks_run(monkeypatch):
     async with adapter(answering(VALUE, DONE)) as (opened, _, server):
         endings, sent = [], []
         link = opened._main.connection._transport
@@ -466,7 +466,7 @@ async def test_the_first_form_is_sent_before_anything_else_has_its_turn(monkeypa
         assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 2, "each form once"
 
 
-async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
+async def test_two_evaluations_started_together_run_one_after_the_other():
     async with adapter(answering(VALUE, DONE)) as (opened, _, server):
         endings = []
         for text in ("code", "code", "code"):
@@ -477,7 +477,7 @@ async def test_two_evaluations_that_begin_in_one_turn_run_one_after_the_other():
 
 
 @pytest.mark.parametrize("turns", [0, 1, 30])
-async def test_what_the_end_of_its_adapter_ends_is_told_once_and_is_no_fault(turns, caplog):
+async def test_evaluations_ended_by_closing_the_adapter_end_once_without_an_error(turns, caplog):
     endings = []
     async with adapter(answering()) as (opened, _, server):
         opened.start_evaluation(code("code"), endings.append)
@@ -489,7 +489,7 @@ async def test_what_the_end_of_its_adapter_ends_is_told_once_and_is_no_fault(tur
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-async def test_a_form_that_cannot_be_sent_at_once_leaves_its_session_free(monkeypatch):
+async def test_a_form_that_cannot_be_sent_leaves_its_session_free(monkeypatch):
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         endings = []
 
@@ -506,7 +506,7 @@ async def test_a_form_that_cannot_be_sent_at_once_leaves_its_session_free(monkey
         assert endings == []
 
 
-async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form():
+async def test_an_immediate_interrupt_prevents_further_forms():
     async with adapter({**answering(0.1, VALUE, DONE), "interrupt": [DONE]}) as (opened, _, server):
         endings = []
         opened.start_evaluation(code("code", "code"), endings.append)
@@ -516,7 +516,7 @@ async def test_an_interrupt_in_the_turn_of_the_beginning_sends_no_further_form()
         assert len([r for r in server.seen("eval") if r["code"] == "code"]) == 1
 
 
-async def test_half_a_character_pair_is_refused_and_nothing_breaks():
+async def test_a_lone_surrogate_is_refused_without_side_effects():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         with refused_as("request-unsafe", match=r"\\ud83d\) at position 1"):
             await evaluate(opened, code('"\ud83d"'))
@@ -525,7 +525,7 @@ async def test_half_a_character_pair_is_refused_and_nothing_breaks():
         assert (await evaluate(opened, code("code"))).status == "done"
 
 
-async def test_a_half_open_connection_is_noticed_within_30_s():
+async def test_a_half_open_connection_is_detected_within_30_s():
     if sys.platform != "linux":
         pytest.skip("the options have other names elsewhere")
     else:
@@ -540,7 +540,7 @@ async def test_a_half_open_connection_is_noticed_within_30_s():
             assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) <= 30_000
 
 
-async def test_a_flood_of_ids_is_forgotten_in_bounded_memory():
+async def test_a_flood_of_ids_uses_bounded_memory():
     async with adapter(answering(VALUE, DONE)) as (opened, _, _):
         for _ in range(600):
             await evaluate(opened, code("code"))
@@ -549,14 +549,14 @@ async def test_a_flood_of_ids_is_forgotten_in_bounded_memory():
         assert not connection._active
 
 
-async def test_output_of_other_threads_is_subscribed_to_and_belongs_to_nobody():
+async def test_output_of_other_threads_is_subscribed_to_and_belongs_to_no_evaluation():
     answers = {"forward-system-output": [DONE, 0.01, {"out": "thread", "source": "out"}]}
     async with adapter(answers, ops=(*OPS, "forward-system-output")) as (_, events, _):
         await until(lambda: events)
         assert events == [(None, Output("out", "thread"))]
 
 
-async def test_a_server_that_shares_its_sessions_is_found_out():
+async def test_a_server_with_shared_sessions_is_detected():
     shared = {("eval", "*1"): [{"value": '"codriver-probe"'}, DONE]}
     clone = {"clone": [{"new-session": "s"}, DONE]}
     async with adapter({**shared, **clone}) as (opened, _, _):
@@ -565,7 +565,7 @@ async def test_a_server_that_shares_its_sessions_is_found_out():
             await opened.open_session("mine")
 
 
-async def test_java_that_needs_a_flag_to_be_interrupted_says_so():
+async def test_a_jvm_that_needs_a_flag_for_interrupts_says_so():
     facts = {"value": json.dumps('{"root":"/p","java":"21"}')}
     async with adapter() as (opened, _, server):
         question = next(request["code"] for request in server.seen("eval") if is_facts(request["code"]))
@@ -576,7 +576,7 @@ async def test_java_that_needs_a_flag_to_be_interrupted_says_so():
         assert "-Djdk.attach.allowAttachSelf" in opened.profile.notes[0]
 
 
-async def test_what_is_missing_names_what_would_provide_it():
+async def test_a_missing_capability_names_what_provides_it():
     async with adapter() as (opened, _, _):
         assert "cider-nrepl" in opened.profile.missing["lookup"]
         with pytest.raises(CapabilityMissingError) as caught:
@@ -584,7 +584,7 @@ async def test_what_is_missing_names_what_would_provide_it():
         assert "cider-nrepl" in caught.value.hint
 
 
-async def test_symbols_as_cider_describes_them():
+async def test_cider_symbols_are_parsed():
     async with adapter({"info": CIDER["info"]}, ops=CIDER_OPS) as (opened, _, server):
         symbol = await opened.query(Lookup("docfn", namespace="tt.core"))
         assert (symbol.name, symbol.namespace, symbol.doc, symbol.arglists) == (
@@ -594,30 +594,30 @@ async def test_symbols_as_cider_describes_them():
         assert server.seen("info")[0]["ns"] == "tt.core"
 
 
-async def test_a_symbol_that_cider_does_not_know_is_none():
+async def test_a_symbol_unknown_to_cider_is_none():
     async with adapter({"info": CIDER["info none"]}, ops=CIDER_OPS) as (opened, _, _):
         assert await opened.query(Lookup("nosuch")) is None
 
 
-async def test_completions_as_cider_gives_them():
+async def test_cider_completions_are_parsed():
     async with adapter({"complete": CIDER["complete-docs"]}, ops=CIDER_OPS) as (opened, _, _):
         (found,) = await opened.query(Complete("docf"))
         assert (found.candidate, found.type, found.namespace) == ("docfn", "function", "tt.core")
 
 
-async def test_expansions_as_cider_gives_them():
+async def test_cider_expansions_are_parsed():
     async with adapter({"macroexpand": CIDER["macroexpand-1"]}, ops=CIDER_OPS) as (opened, _, server):
         assert await opened.macroexpand("(when 1 2)", None) == "(if 1 (do 2))"
         assert server.seen("macroexpand")[0]["expander"] == "macroexpand-1"
 
 
-async def test_an_expansion_that_fails_in_cider_says_why():
+async def test_a_failed_cider_expansion_has_its_reason():
     async with adapter({"macroexpand": CIDER["macroexpand err"]}, ops=CIDER_OPS) as (opened, _, _):
         with pytest.raises(EvaluationFailedError, match="failed: vector"):
             await opened.macroexpand("(when-let)", None)
 
 
-async def test_test_results_as_cider_gives_them():
+async def test_cider_test_results_are_parsed():
     async with adapter({"test": CIDER["retest"]}, ops=CIDER_OPS) as (opened, _, server):
         run = await opened.run_tests("tt.core", None)
         assert (run.failed, run.errors, run.tests) == (1, 1, 2)
@@ -630,7 +630,7 @@ async def test_test_results_as_cider_gives_them():
         assert server.seen("test")[0]["ns"] == "tt.core"
 
 
-async def test_a_stack_as_cider_gives_it():
+async def test_a_cider_stack_trace_is_parsed():
     async with adapter({"analyze-last-stacktrace": CIDER["stacktrace"]}, ops=CIDER_OPS) as (opened, _, _):
         trace = await opened.query(LastError())
         assert (trace.type, trace.message, trace.data) == ("clojure.lang.ExceptionInfo", "boom", "{:k 1}")
@@ -645,7 +645,7 @@ def cider_link(kind, message, *frames, **fields):
     return {"class": kind, "message": message, "stacktrace": shown, **fields}
 
 
-async def test_a_chain_as_cider_gives_it():
+async def test_a_cider_exception_chain_is_parsed():
     around = cider_link("clojure.lang.ExceptionInfo", "wrapped", 9, 3, 2, data="{:k 1}")
     wrapper = cider_link("clojure.lang.Compiler$CompilerException", "at a.clj", 10, 2)
     told = [wrapper, around, cider_link("java.lang.Exception", "inner", 7, 3, 2), DONE]
@@ -661,7 +661,7 @@ async def test_a_chain_as_cider_gives_it():
         assert [frame.line for frame in link.frames] == [9], "and none of those that it shares with the other"
 
 
-async def test_no_error_is_no_stack():
+async def test_no_error_means_no_stack_trace():
     answers = {"analyze-last-stacktrace": [{"status": ["no-error"]}, DONE]}
     async with adapter(answers, ops=CIDER_OPS) as (opened, _, _):
         assert await opened.query(LastError()) is None

@@ -1,4 +1,4 @@
-"""Which form failed and where, from what servers tell."""
+"""Which form failed and where, from the positions that servers report."""
 
 import pytest
 
@@ -30,25 +30,25 @@ def where(phase, line, column, *, form=None, file=None, forms=FILE, counts_lines
         (("compilation", None, None), (None, None, None)),
     ],
 )
-def test_the_form_of_a_loaded_file_is_known_by_its_place_before_it_runs(told, expected):
+def test_the_form_of_a_compile_error_is_found_by_position(told, expected):
     phase, line, column = told
     assert where(phase, line, column, file="/w/f.clj") == expected
 
 
-def test_a_place_in_another_file_says_nothing_of_the_form():
+def test_a_position_in_another_file_does_not_determine_the_form():
     assert where("compilation", 3, 1, file="/w/other.clj") == (None, 3, 1)
 
 
-def test_a_reader_that_points_past_the_code_is_led_back_to_the_form():
+def test_a_read_error_past_the_end_is_moved_back_to_its_form():
     forms = (Form("1", 1, 1), Form("2", 1, 3), Form(":a/", 1, 5))
     assert where("read-source", 2, 1, form=3, forms=forms) == (3, 1, 5)
 
 
-def test_a_place_within_the_form_stays_as_it_is_told():
+def test_a_position_within_the_form_is_kept():
     assert where("read-source", 1, 9, form=1, forms=(Form("(foo \\zzz 1)", 1, 1),)) == (1, 1, 9)
 
 
-def test_lines_counted_from_the_form_are_told_as_those_of_the_code():
+def test_lines_relative_to_a_form_become_lines_of_the_code():
     assert where("execution", 2, 3, form=2, counts_lines=False) == (2, 3, 3)
 
 
@@ -63,5 +63,5 @@ def test_lines_counted_from_the_form_are_told_as_those_of_the_code():
         ({"arglists-str": "(a, b=[1])"}, ("(a, b=[1])",)),
     ],
 )
-def test_argument_lists_are_one_text_an_arity(fields, arglists):
+def test_each_arity_has_its_own_argument_list(fields, arglists):
     assert Lookup("f").read({"name": "f", **fields}).arglists == arglists

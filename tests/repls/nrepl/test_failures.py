@@ -1,4 +1,4 @@
-"""Failures as real servers tell them, read into one shape. The texts are recorded answers, shortened."""
+"""Failures as real servers report them, parsed into one shape. The texts are shortened recordings."""
 
 import pytest
 
@@ -68,11 +68,11 @@ def parts(error):
 
 
 @pytest.mark.parametrize(("err", "root_ex", "expected"), CLOJURE)
-def test_clojures_sentences_are_read(err, root_ex, expected):
+def test_clojure_error_messages_are_parsed(err, root_ex, expected):
     assert parts(read_failure(SentFailure(err, root_ex, root_ex), dialects.CLOJURE)) == expected
 
 
-def test_what_the_program_printed_before_its_error_is_no_part_of_it():
+def test_program_output_before_an_error_is_not_part_of_it():
     err = "Execution error (X) at a/b (REPL:9).\nprinted by the user\n" + CLOJURE[0][0]
     assert read_failure(SentFailure(err, CLOJURE[0][1]), dialects.CLOJURE).message == "Divide by zero"
 
@@ -88,19 +88,19 @@ BASILISP = (
 )
 
 
-def test_a_traceback_is_cut_to_the_users_frames_innermost_first():
+def test_a_traceback_is_reduced_to_user_frames_innermost_first():
     error = read_failure(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
     assert parts(error) == ("ZeroDivisionError", "Fraction(1, 0)", "execution", None, 3, None)
     assert error.trace == ("g (<nREPL Input>:3)", "__lisp_expr___213 (lf/y.clj:4)")
 
 
-def test_the_whole_stack_stays_to_be_had_with_its_tooling_marked():
+def test_the_whole_stack_is_available_with_tooling_marked():
     trace = stack_of(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
     assert [frame.tooling for frame in trace.frames] == [True, False, False, True]
     assert (trace.type, trace.message) == ("ZeroDivisionError", "Fraction(1, 0)")
 
 
-def test_the_place_in_a_basilisp_message_is_read_and_taken_out_of_it():
+def test_the_position_is_extracted_from_a_basilisp_message():
     head = 'Traceback (most recent call last):\n  File "/x/site-packages/basilisp/a.py", line 1, in f\n'
     said = "unable to resolve symbol 'foo' in this context "
     place = '{:file "<nREPL Input>", :end-col 11, :col 2, :form foo, :end-line 1, :phase :analyzing, :line 1}'
@@ -108,23 +108,23 @@ def test_the_place_in_a_basilisp_message_is_read_and_taken_out_of_it():
     assert parts(error) == ("basilisp.CompilerException", said.strip(), "analyzing", None, 1, 2)
 
 
-def test_a_message_of_several_lines_stays_whole():
+def test_a_multi_line_message_stays_whole():
     text = 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nValueError: one\n  two\nthree\n'
     assert read_failure(SentFailure(text, "ValueError"), dialects.HY).message == "one\n  two\nthree"
 
 
-def test_nbbs_map_is_read():
+def test_an_nbb_error_map_is_parsed():
     ex = '#error {:message "x", :data {:type :sci/error, :line 1, :column 15}, :cause #object[Error Error: x]}'
     error = read_failure(SentFailure("x\n", ex), dialects.NBB)
     assert parts(error) == ("Error", "x", "execution", None, 1, 15)
 
 
 @pytest.mark.parametrize("word", ["namespace-not-found", "unknown-session", "no-code", "unknown-op"])
-def test_a_status_that_says_what_is_wrong_is_the_type(word):
+def test_an_error_status_is_the_type(word):
     assert read_failure(SentFailure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word
 
 
-def test_parts_sent_apart_are_taken_as_they_are():
+def test_structured_errors_are_used_unchanged():
     sent = {
         "type": "ValueError",
         "message": "m",
@@ -139,10 +139,10 @@ def test_parts_sent_apart_are_taken_as_they_are():
     assert error.trace == ("f",)
 
 
-def test_what_nobody_understands_is_kept():
+def test_an_unknown_error_format_is_kept():
     error = read_failure(SentFailure("strange words\n", "odd"), dialects.UNKNOWN)
     assert (error.type, error.message) == ("odd", "strange words")
 
 
-def test_a_message_of_megabytes_is_cut():
+def test_a_huge_message_is_cut():
     assert len(read_failure(SentFailure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4000

@@ -1,4 +1,4 @@
-"""What comes from a file is evaluated on the JVM by a function that compiles the file's name in, where that works."""
+"""Code from a file is evaluated on the JVM by a function that compiles in the file name, if that works."""
 
 import pytest
 import real_repls
@@ -43,18 +43,18 @@ class Answering:
     ],
     ids=["honoured", "ignored", "refused", "unanswered", "nowhere to be", "not defined", "busy"],
 )
-async def test_a_function_is_sent_along_only_where_it_was_seen_to_work(values, function):
+async def test_the_function_is_used_only_if_a_probe_succeeded(values, function):
     connection = Answering(*values)
     assert await probe._probe_evaluator(connection, dialects.CLOJURE) == function
     assert connection.values == []
 
 
-async def test_a_dialect_without_one_is_asked_nothing():
+async def test_a_dialect_without_such_a_function_is_not_probed():
     assert await probe._probe_evaluator(Answering(), dialects.NBB) is None
 
 
 @pytest.mark.parametrize("server", ["jvm", "tools.nrepl"])
-async def test_only_what_comes_from_a_file_is_evaluated_by_it(server):
+async def test_only_code_from_a_file_is_evaluated_by_it(server):
     async with connect(real_repls.repl(server).endpoint, listener=lambda *_: None) as opened:
         assert isinstance(opened, NreplAdapter)
         sent, connection = [], opened._sessions.main.connection

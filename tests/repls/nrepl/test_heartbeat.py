@@ -1,4 +1,4 @@
-"""A REPL that cannot be reached any more is noticed, though the connection to what is in between stands."""
+"""A REPL that has become unreachable is detected, even if the connection to something in between is alive."""
 
 from contextlib import asynccontextmanager
 
@@ -61,14 +61,14 @@ async def tunnel(endpoint):
         tasks.cancel_scope.cancel()
 
 
-async def test_a_silent_repl_is_asked_and_kept_while_it_answers():
+async def test_a_silent_repl_is_pinged_and_kept_while_it_answers():
     async with scripted() as server, watched(server.endpoint, PATIENT) as opened:
         while len(server.seen("describe")) < 4:
             await anyio.sleep(0.01)
         assert opened._main.connection.cause is None
 
 
-async def test_a_repl_that_does_not_answer_any_more_is_lost_with_the_reason():
+async def test_a_repl_that_stops_answering_is_lost_with_a_reason():
     async with scripted() as server, watched(server.endpoint) as opened:
         server.answers["describe"] = []
         assert "does not answer any more" in await opened.wait_closed()
@@ -76,7 +76,7 @@ async def test_a_repl_that_does_not_answer_any_more_is_lost_with_the_reason():
             await evaluate(opened, Request("e", "code"))
 
 
-async def test_a_repl_that_does_one_thing_at_a_time_is_not_asked_while_it_works():
+async def test_a_single_threaded_repl_is_not_pinged_while_it_works():
     asked = []
 
     def listener(_evaluation, _event):
@@ -99,7 +99,7 @@ async def test_a_repl_that_does_one_thing_at_a_time_is_not_asked_while_it_works(
         assert asked[0] == asked[1], "it was asked while it worked"
 
 
-async def test_a_broken_tunnel_is_noticed_and_what_ran_behind_it_is_told():
+async def test_a_broken_tunnel_is_detected_and_the_evaluation_is_lost():
     async with (
         tunnel(real_repls.repl("python").endpoint) as way,
         watched(real_repls.Endpoint("127.0.0.1", way.port), Heartbeat(0.2, 1.0)) as opened,
@@ -109,7 +109,7 @@ async def test_a_broken_tunnel_is_noticed_and_what_ran_behind_it_is_told():
             await evaluate(opened, Request("e", "import time\ntime.sleep(30)"))
 
 
-async def test_a_repl_at_work_behind_a_sound_tunnel_is_kept():
+async def test_a_busy_repl_behind_a_working_tunnel_is_kept():
     async with (
         tunnel(real_repls.repl("python").endpoint) as way,
         watched(real_repls.Endpoint("127.0.0.1", way.port), Heartbeat(0.1, 5.0)) as opened,
@@ -118,5 +118,5 @@ async def test_a_repl_at_work_behind_a_sound_tunnel_is_kept():
         assert opened._main.connection.cause is None
 
 
-def test_the_defaults_notice_it_within_half_a_minute():
+def test_the_defaults_detect_it_within_half_a_minute():
     assert Heartbeat().silence_s + Heartbeat().answer_s < 30

@@ -1,4 +1,4 @@
-"""Output of hy-nrepl as Codriver mends it: by line, by evaluation, and without the server's own remarks."""
+"""Output of hy-nrepl with Codriver's fixes: by line, by evaluation, and without messages of the server itself."""
 
 from dataclasses import replace
 from itertools import accumulate
@@ -61,19 +61,19 @@ def ends(texts):
         ('(for [_ (range 3)] (print (* "x" 5000) :end ""))', ["x" * 10_000, "x" * 5000]),
     ],
 )
-async def test_a_line_is_one_message_and_the_rest_comes_when_it_is_flushed_or_before_the_value(server, code, messages):
+async def test_each_line_is_one_message_and_the_rest_is_flushed_before_the_value(server, code, messages):
     heard = await printed(server, code)
     assert "".join(heard) == "".join(messages)
     assert ends(heard) <= ends(messages)  # messages that come at once are read as one
 
 
-async def test_what_a_failing_evaluation_printed_stands_before_its_error(server):
+async def test_output_of_a_failing_evaluation_precedes_its_error(server):
     heard = await printed(server, '(print "before" :end "") (/ 1 0)')
     assert heard[0] == "before"
     assert "ZeroDivisionError" in "".join(heard[1:])
 
 
-async def test_a_thread_prints_to_the_evaluation_that_runs_and_else_to_the_process(server, tmp_path):
+async def test_thread_output_belongs_to_the_running_evaluation_or_else_the_process(server, tmp_path):
     begun = """
         (import os threading time)
         (setv t (threading.Thread :target (fn []
@@ -90,7 +90,7 @@ async def test_a_thread_prints_to_the_evaluation_that_runs_and_else_to_the_proce
 
 
 @pytest.mark.parametrize("mend", [str(one) for one in HY.fixes])
-async def test_a_server_that_is_mended_already_takes_it_again_and_stays_as_it_is(server, mend):
+async def test_applying_the_fix_twice_changes_nothing(server, mend):
     stream = "(id hy.I.sys.stdout)"
     (before,) = await printed(server, f"(print {stream})")
     heard, how = await evaluated(server, mend)
@@ -98,7 +98,7 @@ async def test_a_server_that_is_mended_already_takes_it_again_and_stays_as_it_is
     assert await printed(server, f"(print {stream})") == [before]
 
 
-async def test_an_evaluation_that_ends_after_the_mend_takes_nobodys_stream(monkeypatch):
+async def test_an_evaluation_ending_after_the_fix_does_not_take_anothers_stream(monkeypatch):
     """The one that mends is such a one: it may end while the next one prints."""
     monkeypatch.setattr(dialects, "HY", replace(HY, fixes=()))
     heard, over = [], anyio.Event()
@@ -122,7 +122,7 @@ async def test_an_evaluation_that_ends_after_the_mend_takes_nobodys_stream(monke
     assert ({evaluation for evaluation, _ in heard}, "".join(text for _, text in heard)) == ({"prints"}, "apart\n" * 20)
 
 
-async def test_a_long_message_makes_the_server_say_nothing(server):
+async def test_a_long_message_does_not_make_the_server_print_anything(server):
     before = len(server.lines)
     assert await printed(server, f'(print (len "{"x" * 100_000}"))') == ["100000\n"]
     assert set(server.lines[before:]) == {"New client"}

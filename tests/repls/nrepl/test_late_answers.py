@@ -1,4 +1,4 @@
-"""What a REPL answers when an evaluation is over already is told in the log, and changes no result."""
+"""Late answers of a REPL to a finished evaluation are logged and change no result."""
 
 import contextlib
 
@@ -24,7 +24,7 @@ def value(text):
     ],
     ids=["in the same packet", "with a failure", "after two ends", "later"],
 )
-def test_a_value_that_comes_late_is_in_the_log_and_in_no_result(tmp_path, steps):
+def test_a_late_value_is_logged_and_not_in_the_result(tmp_path, steps):
     answers = {("eval", "(f)"): steps}
     with contextlib.ExitStack() as stack:
         portal = stack.enter_context(start_blocking_portal())

@@ -1,4 +1,4 @@
-"""A Leiningen project from its settings on: the REPL is started in the project, knows its code, and leaves nothing."""
+"""A Leiningen project with its own settings: the REPL starts in the project, finds its code, and leaves no process."""
 
 import pytest
 import real_repls
@@ -60,7 +60,7 @@ def test_the_projects_own_code_is_on_the_path(client):
 
 
 @pytest.mark.slow
-def test_the_projects_tests_are_run_and_the_failing_one_placed(client):
+def test_the_projects_tests_run_and_the_failing_one_has_its_location(client):
     answer = client.call("run_tests", namespace="app.core-test", replSessionKey="clj")
     assert (answer["tests"], answer["failed"]) == (2, 1)
     (failure,) = answer["results"]

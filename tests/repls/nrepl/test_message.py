@@ -1,4 +1,4 @@
-"""A flood of small messages is joined without changing what is said, and does not keep others from their turn."""
+"""A flood of small messages is merged without changing its content, and does not delay others."""
 
 from itertools import count, groupby, pairwise
 
@@ -59,20 +59,20 @@ def spoken(values):
 
 
 @given(st.lists(OUTPUT | OTHER, max_size=30))
-def test_joining_changes_nothing_that_is_said_and_leaves_no_run_unjoined(values):
+def test_merging_preserves_content_and_merges_all_neighbours(values):
     found = list(joined(values))
     assert spoken(found) == spoken(values)
     assert len(found) == len(spoken(values))
 
 
-def test_values_are_not_changed_by_being_joined():
+def test_merging_does_not_modify_the_messages():
     first, second = {"id": "1", "out": "a"}, {"id": "1", "out": "b"}
     assert list(joined([first, second])) == [{"id": "1", "out": "ab"}]
     assert (first, second) == ({"id": "1", "out": "a"}, {"id": "1", "out": "b"})
 
 
 @pytest.mark.anyio
-async def test_others_get_their_turn_during_a_flood_and_all_of_it_arrives_in_order():
+async def test_others_get_turns_during_a_flood_and_all_of_it_arrives_in_order():
     texts = [f"line {number}\n" for number in range(LINES)]
     flood = b"".join([encode({"out": text}) for text in texts])
     events, turns = [], []
@@ -100,7 +100,7 @@ async def test_others_get_their_turn_during_a_flood_and_all_of_it_arrives_in_ord
 
 
 @pytest.mark.anyio
-async def test_a_turn_does_not_begin_anew_with_each_piece_of_a_flood(monkeypatch):
+async def test_the_time_of_a_turn_continues_across_chunks_of_a_flood(monkeypatch):
     looks = count()
     monkeypatch.setattr(cooperative_turns, "perf_counter", lambda: next(looks) * cooperative_turns.TURN_S / 5)
     transport, filed, seen = TcpTransport(), [], []
@@ -125,7 +125,7 @@ async def test_a_turn_does_not_begin_anew_with_each_piece_of_a_flood(monkeypatch
 
 
 @pytest.mark.anyio
-async def test_what_came_whole_before_bytes_that_are_none_is_still_heard():
+async def test_complete_messages_before_invalid_bytes_are_still_handled():
     texts = [f"line {number}\n" for number in range(500)]
     broken = b"".join([encode({"out": text}) for text in texts]) + b"x"
     events = []

@@ -1,4 +1,4 @@
-"""The files of tests, where a REPL tells a base name or nothing: those of their namespaces in the workspace."""
+"""Files of tests for REPLs that report only a base name or nothing: found by namespace in the workspace."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def workspace(tmp_path):
 
 
 @pytest.mark.parametrize("told", [None, "orders_test.cljs", "shop/orders_test.cljs"])
-def test_a_namespaces_file_is_found_where_projects_keep_it(workspace, told):
+def test_the_file_of_a_namespace_is_found_in_the_usual_directories(workspace, told):
     assert place(workspace, told) == str(workspace / "test/shop/orders_test.cljs")
     assert place(workspace, None, "shop.core") == str(workspace / "src/shop/core.clj")
     assert place(workspace, None, "shop.root") == str(workspace / "shop/root.cljc")
@@ -31,11 +31,11 @@ def test_a_namespaces_file_is_found_where_projects_keep_it(workspace, told):
 @pytest.mark.parametrize(
     "told", ["/elsewhere/orders_test.cljs", "jar:file:/a.jar!/shop/orders_test.cljs", "checks.cljs"]
 )
-def test_what_a_repl_tells_is_kept_unless_it_is_that_files_name(workspace, told):
+def test_a_reported_path_is_kept_unless_it_is_only_the_file_name(workspace, told):
     assert place(workspace, told) == told
 
 
-def test_what_is_not_there_stays_unknown(workspace):
+def test_a_missing_file_stays_unknown(workspace):
     assert place(workspace, None, "no.such") is None
     assert place(None, "orders_test.cljs") == "orders_test.cljs"
 
@@ -50,5 +50,5 @@ def test_what_is_not_there_stays_unknown(workspace):
         ("[#object[a] #'b]", ""),
     ],
 )
-def test_what_a_lisp_cut_is_seen_by_its_marks_outside_of_strings(text, words):
+def test_cuts_of_a_lisp_printer_are_found_outside_of_strings(text, words):
     assert cut_in(text, PrintLimits(3, 2)) == words

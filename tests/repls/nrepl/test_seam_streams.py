@@ -1,4 +1,4 @@
-"""Streams of an application in a REPL that is not ours: frames come as late output, and become events."""
+"""Streams of an application in an external REPL: frames arrive as late output and become events."""
 
 import json
 from contextlib import asynccontextmanager
@@ -88,7 +88,7 @@ def words_of(hearing):
     return [line.split()[2] for line in hearing.lines]
 
 
-async def test_events_come_for_as_long_as_one_is_subscribed_however_much_is_asked_meanwhile(server):
+async def test_events_arrive_while_subscribed_whatever_else_is_requested(server):
     async with connected(server) as (adapter, hearing):
         told = await ask(adapter, "subscribe", topic="fx")
         assert told["ok"], told
@@ -107,7 +107,7 @@ async def test_events_come_for_as_long_as_one_is_subscribed_however_much_is_aske
         assert words_of(hearing) == ["first", "second"]
 
 
-async def test_a_program_that_prints_a_frame_prints(server):
+async def test_a_program_that_prints_a_frame_just_prints(server):
     async with connected(server) as (adapter, hearing):
         told = await ask(adapter, "subscribe", topic="error")
         frame = json.dumps({"sub": told["subId"], "events": []}).replace('"', '\\"')
@@ -117,7 +117,7 @@ async def test_a_program_that_prints_a_frame_prints(server):
         await ask(adapter, "unsubscribe", subId=told["subId"])
 
 
-async def test_a_subscription_that_is_refused_leaves_nothing(server):
+async def test_a_refused_subscription_leaves_nothing_behind(server):
     async with connected(server) as (adapter, _):
         refused = await ask(adapter, "subscribe", topic="nonsense")
         assert refused["reason"] == "unknown-topic"

@@ -1,4 +1,4 @@
-"""How sessions of nREPL on the JVM print, and what they leave behind, with the printer that codriver brings along."""
+"""How nREPL sessions on the JVM print with Codriver's printer, and what they leave behind."""
 
 from contextlib import asynccontextmanager
 
@@ -47,7 +47,7 @@ async def says(opened, told, code, limits):
     return next((event.text for event in told if isinstance(event, Value)), None)
 
 
-async def test_a_session_is_told_its_limits_once():
+async def test_a_session_gets_its_limits_once():
     async with jvm() as (opened, told, sent):
         for _ in range(3):
             assert await says(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
@@ -55,7 +55,7 @@ async def test_a_session_is_told_its_limits_once():
         assert len(await says(opened, told, '(apply str (repeat 5000 "x"))', FIVE)) == 1000
 
 
-async def test_other_limits_are_told_anew_and_those_of_one_call_are_not_kept():
+async def test_changed_limits_are_sent_again_and_limits_of_one_call_are_not_kept():
     async with jvm() as (opened, told, sent):
         asked = PrintLimits(max_length=2, max_value_bytes=1000, is_length_explicit=True)
         three = PrintLimits(max_length=3, max_value_bytes=1000)
@@ -69,7 +69,7 @@ async def test_other_limits_are_told_anew_and_those_of_one_call_are_not_kept():
             assert (PRINT in sent[-1]) == is_told
 
 
-async def test_limits_are_told_again_when_no_value_came():
+async def test_limits_are_sent_again_if_no_value_arrived():
     async with jvm() as (opened, told, sent):
         assert await says(opened, told, "(/ 1 0)", FIVE) is None
         for _ in range(2):
@@ -77,7 +77,7 @@ async def test_limits_are_told_again_when_no_value_came():
         assert [PRINT in fields for fields in sent] == [True, True, False]
 
 
-async def test_limits_are_told_again_after_an_interrupt():
+async def test_limits_are_sent_again_after_an_interrupt():
     async with jvm() as (opened, told, sent):
         for _ in range(2):
             await says(opened, told, "(range 9)", FIVE)
@@ -93,7 +93,7 @@ async def test_limits_are_told_again_after_an_interrupt():
         assert [PRINT in fields for fields in sent] == [True, False, False, True]
 
 
-async def test_a_function_that_the_user_has_set_prints_and_stays():
+async def test_a_print_function_set_by_the_user_is_used_and_kept():
     async with jvm() as (opened, told, _):
         mine = "(set! nrepl.middleware.print/*print-fn* (fn [v ^java.io.Writer w] (.write w (str :mine v))))"
         await says(opened, told, "1", FIVE)
@@ -104,7 +104,7 @@ async def test_a_function_that_the_user_has_set_prints_and_stays():
         assert await says(opened, told, "[1]", PrintLimits(max_length=3)) == ":mine[1]"
 
 
-async def test_no_class_loader_is_left_behind_by_evaluations_and_questions():
+async def test_evaluations_and_queries_leave_no_class_loader_behind():
     async with jvm() as (opened, told, _):
         depths = [int(await says(opened, told, DEPTH, FIVE)) for _ in range(30)]
         assert max(depths) <= depths[0] + 1
@@ -114,7 +114,7 @@ async def test_no_class_loader_is_left_behind_by_evaluations_and_questions():
         assert max(depths) <= depths[0] + 1
 
 
-async def test_what_was_added_to_a_class_loader_stays(tmp_path):
+async def test_additions_to_a_class_loader_are_kept(tmp_path):
     (tmp_path / "added.txt").write_text("here")
     url = f'(java.net.URL. "{tmp_path.as_uri()}/")'
     loader = "(.getContextClassLoader (Thread/currentThread))"
@@ -125,7 +125,7 @@ async def test_what_was_added_to_a_class_loader_stays(tmp_path):
         assert await says(opened, told, '(slurp (clojure.java.io/resource "added.txt"))', FIVE) == '"here"'
 
 
-async def test_a_class_loader_that_code_has_got_hold_of_can_be_added_to_later(tmp_path):
+async def test_a_class_loader_captured_by_code_can_be_extended_later(tmp_path):
     (tmp_path / "later.txt").write_text("here")
     async with jvm() as (opened, told, _):
         await says(opened, told, "1", FIVE)
@@ -137,7 +137,7 @@ async def test_a_class_loader_that_code_has_got_hold_of_can_be_added_to_later(tm
         assert await says(opened, told, '(slurp (clojure.java.io/resource "later.txt"))', FIVE) == '"here"'
 
 
-async def test_what_failed_evaluations_leave_behind_is_tidied_up_in_time(monkeypatch):
+async def test_leftovers_of_failed_evaluations_are_cleaned_up_periodically(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.evaluation.TIDY_EVERY", 20)
     async with jvm() as (opened, told, _):
         before = int(await says(opened, told, DEPTH, FIVE))

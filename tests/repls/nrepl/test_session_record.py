@@ -1,4 +1,4 @@
-"""Nothing is left in the user's REPL: what we opened is closed at the end, or by the next server, and nothing else."""
+"""Sessions opened in the user's REPL are closed at the end or by the next server, and no others."""
 
 import json
 import stat
@@ -82,7 +82,7 @@ async def settled(others, count):
             await anyio.sleep(0.01)
 
 
-async def test_sessions_are_closed_also_where_the_connection_is_cancelled(real, record, path):
+async def test_sessions_are_closed_even_if_the_connection_is_cancelled(real, record, path):
     endpoint, others = real
     with anyio.CancelScope() as scope:
         async with connect(endpoint, listener=nobody, record=record) as adapter:
@@ -95,7 +95,7 @@ async def test_sessions_are_closed_also_where_the_connection_is_cancelled(real, 
     assert (await others(), kept(path)) == (set(), {})
 
 
-async def test_the_next_connection_closes_what_a_killed_server_left_and_nothing_else(real, record, path):
+async def test_the_next_connection_closes_only_sessions_of_a_killed_server(real, record, path):
     endpoint, others = real
     async with asking(endpoint) as ask:
         left = [(await ask("clone"))["new-session"] for _ in range(3)]
@@ -111,7 +111,7 @@ async def test_the_next_connection_closes_what_a_killed_server_left_and_nothing_
         await ask("close", session=left[2])
 
 
-async def test_two_connections_to_one_repl_close_nothing_of_each_other(real, record):
+async def test_two_connections_to_one_repl_do_not_close_each_others_sessions(real, record):
     endpoint, others = real
     async with connect(endpoint, listener=nobody, record=record) as one:
         await one.open_session("mine")
@@ -123,7 +123,7 @@ async def test_two_connections_to_one_repl_close_nothing_of_each_other(real, rec
 
 
 @pytest.mark.parametrize("real", ["jvm"], indirect=True)
-async def test_what_a_broken_connection_left_is_closed_by_the_next_but_for_what_runs(real, record, path):
+async def test_the_next_connection_closes_all_but_busy_sessions_of_a_broken_one(real, record, path):
     endpoint, others = real
     with cutting_proxy(f"nrepl://{endpoint}") as (proxy, _):
         near, runs = Endpoint("127.0.0.1", proxy.port), anyio.Event()
@@ -141,33 +141,33 @@ async def test_what_a_broken_connection_left_is_closed_by_the_next_but_for_what_
     assert (await others(), kept(path)) == (set(), {})
 
 
-async def test_a_session_that_another_repl_could_number_alike_is_not_recorded(record, path):
+async def test_a_session_id_that_is_not_unique_is_not_recorded(record, path):
     await record.opened("x:1", "3")
     await record.opened("x:1", "user-session")
     assert kept(path) == {}
 
 
-async def test_sessions_of_a_process_of_ours_are_not_recorded(path):
+async def test_sessions_of_processes_that_codriver_started_are_not_recorded(path):
     await SessionRecord(path, is_used=lambda address: address == "x:1").opened("x:1", str(uuid4()))
     assert kept(path) == {}
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"x:1": 3}', '{"x:1": ["3", null]}', "{" * 99, "\0"])
-async def test_a_record_that_nobody_can_read_closes_nothing(path, content):
+async def test_an_unreadable_record_closes_nothing(path, content):
     path.parent.mkdir()
     path.write_text(content)
     path.chmod(0o600)
     assert await SessionRecord(path).to_close("x:1", with_busy=True) == ()
 
 
-async def test_a_record_that_others_can_write_closes_nothing(path):
+async def test_a_record_writable_by_others_closes_nothing(path):
     path.parent.mkdir()
     path.write_text(json.dumps({"x:1": [str(uuid4())]}))
     path.chmod(0o666)
     assert await SessionRecord(path).to_close("x:1", with_busy=True) == ()
 
 
-async def test_the_record_is_the_users_alone_and_bounded(record, path):
+async def test_the_record_is_private_and_bounded(record, path):
     for number in range(MOST_REPLS + 2):
         await record.opened(f"x:{number}", str(uuid4()))
     for _ in range(MOST_SESSIONS + 2):
@@ -177,7 +177,7 @@ async def test_the_record_is_the_users_alone_and_bounded(record, path):
     assert "x:0" not in kept(path)
 
 
-async def test_a_record_that_cannot_be_written_disturbs_no_evaluation(tmp_path):
+async def test_an_unwritable_record_disturbs_no_evaluation(tmp_path):
     (tmp_path / "state").write_text("a file where the folder should be")
     record = SessionRecord(tmp_path / "state" / "repl-sessions.json")
     clone = {"clone": [{"new-session": str(uuid4()), "status": ["done"]}]}
@@ -203,10 +203,10 @@ async def left_open(record, closing, monkeypatch, **durations):
     return len(server.seen("close")), len(await record.to_close("x:1", with_busy=True))
 
 
-async def test_a_busy_server_is_given_the_time_to_close_all_sessions(record, monkeypatch):
+async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch):
     closed = {"status": ["done", "session-closed"]}
     assert await left_open(record, [0.35, closed], monkeypatch) == (6, 0)
 
 
-async def test_a_server_that_hangs_is_not_asked_to_close_one_session_after_the_other(record, monkeypatch):
+async def test_a_hung_server_is_not_asked_to_close_every_session(record, monkeypatch):
     assert await left_open(record, [], monkeypatch, FAREWELL_S=0.05) == (MOST_SILENT, 6)

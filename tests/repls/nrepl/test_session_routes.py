@@ -27,7 +27,7 @@ CALLERS = "s1"
         (TEST_SESSION, None, False, False, Route.CLONE),
     ],
 )
-def test_a_session_gets_the_connection_that_keeps_its_names_apart(
+def test_a_session_uses_the_connection_that_keeps_its_names_apart(
     name, keeps_apart, shares_names, has_joining, expected
 ):
     assert route_to(name, keeps_apart, shares_names=shares_names, has_joining=has_joining) is expected

@@ -1,4 +1,4 @@
-"""The turn of a session: one has it at a time, and nobody who gave up waiting for it gets it."""
+"""The turn of a session: one task has it at a time, and no task that gave up waiting gets it."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ async def settled():
         await asyncio.sleep(0)
 
 
-async def test_those_who_wait_get_it_in_the_order_in_which_they_asked():
+async def test_waiting_tasks_get_the_turn_in_order():
     turn, order = Turn(), []
     assert turn.acquire_at_once()
 
@@ -33,7 +33,7 @@ async def test_those_who_wait_get_it_in_the_order_in_which_they_asked():
     assert not turn.is_acquired
 
 
-async def test_who_comes_at_once_does_not_overtake_those_who_wait():
+async def test_a_new_task_does_not_overtake_waiting_ones():
     turn, order = Turn(), []
     assert turn.acquire_at_once()
 
@@ -50,7 +50,7 @@ async def test_who_comes_at_once_does_not_overtake_those_who_wait():
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
-async def test_who_gave_up_waiting_leaves_it_to_the_others(is_handed_over):
+async def test_a_task_that_gave_up_leaves_the_turn_to_the_others(is_handed_over):
     turn, order = Turn(), []
     assert turn.acquire_at_once()
 

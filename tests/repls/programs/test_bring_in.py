@@ -1,4 +1,4 @@
-"""Our modules in a kernel: loaded once, whichever of its threads needs them first."""
+"""Codriver's modules in a kernel: loaded once, whichever thread needs them first."""
 
 import sys
 import threading
@@ -26,7 +26,7 @@ def gate(monkeypatch):
         del sys.modules[name]
 
 
-def test_two_threads_that_need_the_modules_at_once_get_the_same_answers(gate):
+def test_two_threads_that_load_the_modules_together_get_the_same_ones(gate):
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(install(PACKAGE, "/x/", TEXTS))) for _ in range(2)]
     threads[0].start()
@@ -41,7 +41,7 @@ def test_two_threads_that_need_the_modules_at_once_get_the_same_answers(gate):
     assert f"{PACKAGE}.installing" not in sys.modules
 
 
-def test_a_module_that_fails_leaves_nothing(gate):
+def test_a_module_that_fails_leaves_nothing_behind(gate):
     with pytest.raises(ZeroDivisionError):
         install(PACKAGE, "/x/", [("near.one", "1 / 0")])
     assert not [name for name in sys.modules if name.startswith(PACKAGE)]

@@ -1,4 +1,4 @@
-"""Programs that are sent to REPLs: whole files in their languages, with nothing left open when they are sent."""
+"""Programs that are sent to REPLs: whole files in their languages, with every placeholder filled in."""
 
 import ast
 import re
@@ -26,14 +26,14 @@ def name_of(path):
     return str(path.relative_to(PLACE))
 
 
-def test_whether_there_is_a_program_is_told_without_writing_it():
+def test_the_existence_of_a_program_is_known_without_generating_it():
     of_tests = programs.Programs({"test": programs.Written(lambda: pytest.fail("nobody asked for its text"))})
     assert "test" in of_tests
     assert "source" not in of_tests
 
 
 @pytest.mark.parametrize("path", LISP, ids=name_of)
-def test_a_file_of_a_lisp_is_one_form_behind_a_comment_about_it(path):
+def test_a_lisp_file_is_one_form_after_a_comment(path):
     text = path.read_text("utf-8")
     reading = read(text)
     assert reading.imbalance is None
@@ -43,7 +43,7 @@ def test_a_file_of_a_lisp_is_one_form_behind_a_comment_about_it(path):
 
 
 @pytest.mark.parametrize("dialect", ALL, ids=lambda dialect: dialect.name)
-def test_what_is_sent_has_no_hole_and_no_comment_left(dialect):
+def test_sent_programs_have_no_placeholders_and_no_comments(dialect):
     sent = [*dialect.expressions.values(), *map(str, dialect.fixes)]
     sent += [str(one) for one in (dialect.printer, dialect.file_evaluator, dialect.facts) if one]
     assert [HOLES.findall(code) for code in sent if HOLES.search(code)] == []
@@ -51,7 +51,7 @@ def test_what_is_sent_has_no_hole_and_no_comment_left(dialect):
         assert [code for code in sent if re.search(r"^\s*;", code, re.MULTILINE)] == []
 
 
-def test_questions_that_differ_by_what_they_ask_alone_are_of_one_function():
+def test_queries_with_different_arguments_use_the_same_function():
     one, other = (dialects.BASILISP.expression("source", ns="shop", name=name) for name in ("price", "$ns"))
     (form,) = {re.search(r'"form-\w+"', code)[0] for code in (one, other)}
     assert other == one.replace('"price"', '"$ns"')
@@ -60,11 +60,11 @@ def test_questions_that_differ_by_what_they_ask_alone_are_of_one_function():
 
 
 @pytest.mark.parametrize("name", REMOVALS)
-def test_the_removal_of_a_name_has_no_hole_left(name):
+def test_the_removal_of_a_name_has_no_placeholder_left(name):
     assert not HOLES.search(str(REMOVALS[name]))
 
 
-def test_every_file_is_sent_by_somebody():
+def test_every_file_is_sent_by_some_module():
     needs.every_feature()
     source = "".join(path.read_text("utf-8") for path in PLACE.parents[1].rglob("*.py"))
     assert [name_of(path) for path in [*LISP, *PYTHON] if f'"{name_of(path)}"' not in source] == []
@@ -79,7 +79,7 @@ def modules_of(path, before=()):
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
-def test_python_that_is_sent_as_one_text_parses_in_the_oldest_python_and_defines_no_name_twice(path):
+def test_combined_python_parses_on_the_oldest_version_without_duplicate_names(path):
     parts = modules_of(path)
     text = programs.python_text(*map(name_of, parts))
     tree = ast.parse(text, feature_version=(3, 8))
@@ -88,12 +88,12 @@ def test_python_that_is_sent_as_one_text_parses_in_the_oldest_python_and_defines
     assert not any(isinstance(node, ast.ImportFrom) and node.level for node in tree.body)
 
 
-def test_names_of_secrets_are_the_same_in_clojure_as_in_the_worker():
+def test_secret_names_match_in_clojure_and_the_worker():
     (form,) = re.findall(r'"\(\?i\)"((?:\s+"[^"]*")+)', (PLACE / "clojure/call_texts.clj").read_text("utf-8"))
     assert "".join(re.findall(r'"([^"]*)"', form)) == SECRET.pattern
 
 
-def test_clojure_kondo_finds_no_error_in_any_file():
+def test_clj_kondo_finds_no_error_in_any_file():
     kondo = needs.program("clj-kondo", install="see its page of installations", is_expected=False)
     rules = "{:linters {:unresolved-symbol {:level :off} :unresolved-namespace {:level :off}}}"
     said = subprocess.run(

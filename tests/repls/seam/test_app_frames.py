@@ -1,4 +1,4 @@
-"""Frames of events in output: the same whatever the pieces in which they come."""
+"""Frames of events in output: the same however they are split into chunks."""
 
 import itertools
 import json
@@ -34,7 +34,7 @@ def read(*pieces, subscription="s1"):
 WHOLE = f"before {framed(ONE)}between\n{framed(TWO)}{framed(ONE)}after\n"
 
 
-def test_frames_split_at_every_place_are_the_same_and_other_output_stays():
+def test_frames_split_at_every_position_are_the_same_and_other_output_stays():
     wanted = ([ONE, TWO, ONE], "before between\nafter\n")
     assert read(WHOLE) == wanted
     for place in range(len(WHOLE) + 1):
@@ -43,7 +43,7 @@ def test_frames_split_at_every_place_are_the_same_and_other_output_stays():
 
 
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
-def test_frames_in_any_pieces_are_the_same(places):
+def test_frames_in_any_chunks_are_the_same(places):
     cuts = [0, *sorted(places), len(WHOLE)]
     pieces = [WHOLE[start:end] for start, end in itertools.pairwise(cuts)]
     assert read(*pieces) == read(WHOLE)
@@ -61,15 +61,15 @@ def test_frames_in_any_pieces_are_the_same(places):
         "plain\n",
     ],
 )
-def test_what_is_no_frame_of_this_subscription_is_ordinary_output(text):
+def test_a_frame_of_another_subscription_is_ordinary_output(text):
     assert read(text, framed(ONE)) == ([ONE], text)
 
 
-def test_a_frame_that_was_broken_off_hides_none_behind_it():
+def test_an_incomplete_frame_does_not_hide_the_next():
     assert read('\x1e{"sub": "s', framed(ONE)) == ([ONE], '\x1e{"sub": "s')
 
 
-def test_a_line_without_an_end_is_given_up(monkeypatch):
+def test_an_endless_line_is_given_up(monkeypatch):
     monkeypatch.setattr(seam_providers, "LINE_CHARACTERS", 100)
     text = "\x1e" + "x" * 300
     assert read(*[text[start : start + 70] for start in range(0, 301, 70)]) == ([], text)

@@ -1,7 +1,8 @@
-"""re-frame and Causa: the contract's answers from those that their real functions gave, which were recorded.
+"""re-frame and Causa: answers of the contract from recorded results of their real functions.
 
-Recorded on the JVM, over applications of our own: the core of re-frame 2 as it was on 2026-05-21 and re-frame 1 of
-2026-05-04, as they are; Causa's runtime with its uses of the browser replaced, as it runs nowhere else.
+They were recorded on the JVM with applications written for these tests: the core of re-frame 2 as of 2026-05-21 and re-
+frame 1 of 2026-05-04, both unchanged, and Causa's runtime with its uses of the browser replaced, as it runs nowhere
+else.
 """
 
 import json
@@ -25,32 +26,32 @@ def told(application, accessor, **asked):
 
 
 @pytest.mark.parametrize("application", RECORDED)
-def test_every_answer_is_whole_or_a_refusal_of_the_closed_list(application):
+def test_every_answer_is_complete_or_refused_with_a_known_reason(application):
     for row in RECORDED[application]:
         answer = re_frame.read(row["accessor"], row["told"])
         assert answer["ok"] is True or (answer["reason"] in REASONS and answer["hint"].isprintable()), row
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa", "two frames"])
-def test_what_the_application_declared_sensitive_is_in_no_answer(application):
+def test_values_declared_sensitive_are_in_no_answer(application):
     assert SECRET not in json.dumps(RECORDED[application])
     assert "badge-of-bob" not in json.dumps([row["told"] for row in RECORDED[application]])
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa", "re-frame2 without epochs"])
-def test_a_failure_that_a_synchronous_dispatch_swallows_is_the_answer(application):
+def test_a_failure_swallowed_by_a_synchronous_dispatch_is_reported(application):
     answer = told(application, "dispatch", event="[:depot/lose]", sync=True)
     assert (answer["ok"], answer["reason"]) == (False, "handler-failed")
     assert "ExceptionInfo: no keeper" in answer["hint"]
     assert answer["hint"].endswith("in depot/lose at depot.clj:10.")
 
 
-def test_what_a_failed_event_had_changed_by_other_handlers_is_taken_back():
+def test_changes_by_other_handlers_of_a_failed_event_are_rolled_back():
     answer = told("re-frame2", "dispatch", event="[:depot/spill]", sync=True)
     assert answer["hint"].endswith("The state is as before: what other handlers of this event did was taken back.")
 
 
-def test_an_event_without_a_handler_failed():
+def test_an_event_without_a_handler_fails():
     assert told("re-frame2", "dispatch", event="[:nobody]", sync=True)["reason"] == "handler-failed"
     assert told("re-frame", "dispatch", event="[:nosuch]", sync=True)["reason"] == "missing-handler"
     assert told("re-frame", "dispatch", event="[:boom]", sync=True)["reason"] == "handler-failed"
@@ -65,7 +66,7 @@ def test_the_origin_of_a_change_is_on_every_event_of_its_dispatch(application, m
     assert {line.split()[1] for line in answer["lines"]} >= {"event", "error"}
 
 
-def test_an_epoch_tells_its_cause_and_does_not_succeed_where_its_handler_failed():
+def test_an_epoch_has_its_cause_and_fails_if_its_handler_failed():
     rows = {row["eventId"]: row for row in told("re-frame2", "epochs")["epochs"]}
     outcomes = {name: row["outcome"] for name, row in rows.items()}
     assert outcomes == {
@@ -86,20 +87,20 @@ def test_an_epoch_tells_its_cause_and_does_not_succeed_where_its_handler_failed(
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
-def test_a_handler_has_a_place_though_the_accessor_for_it_finds_none(application):
+def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
     [row] = [row for row in RECORDED[application] if row["accessor"] == "handlers" and row["asked"].get("id")]
     places = {(one["kind"], one["file"], one["line"]) for one in re_frame.read("handlers", row["told"])["handlers"]}
     assert places == {("event", "depot.clj", 4), ("sub", "depot.clj", 16)}
 
 
 @pytest.mark.parametrize("accessor", ["epochs", "diff", "machines"])
-def test_what_is_not_loaded_is_refused_and_never_an_empty_list(accessor):
+def test_a_missing_namespace_is_a_refusal_and_never_an_empty_list(accessor):
     answer = told("re-frame2 without epochs", accessor)
     assert (answer["ok"], answer["reason"]) == (False, "band-missing")
     assert "the application does not load re-frame." in answer["hint"]
 
 
-def test_health_names_each_band_that_is_missing_and_what_brings_it():
+def test_health_names_each_missing_band_and_what_provides_it():
     bands = told("re-frame2 without epochs", "health")["bands"]
     assert {name for name, words in bands.items() if words is True} == {"inspect", "trace", "mutate", "handlers"}
     assert "day8/re-frame2-epoch" in bands["epochs"]
@@ -112,20 +113,20 @@ def test_health_names_each_band_that_is_missing_and_what_brings_it():
 @pytest.mark.parametrize(
     ("has", "band"), [("trace", "trace"), ("restore", "restore"), ("db", "inspect"), ("dispatch", "mutate")]
 )
-def test_a_function_that_was_renamed_beyond_what_is_known_is_named_in_its_band(has, band):
+def test_a_band_names_the_function_that_this_version_lacks(has, band):
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     renamed = {**row["told"], "has": {**row["told"]["has"], has: False}, "missing": {"stream": "no"}}
     bands = re_frame.read("health", renamed)["bands"]
     assert bands[band] == f"this version has no function for {has}"
 
 
-def test_a_framework_without_its_debug_mode_has_no_band():
+def test_a_framework_without_debug_mode_has_no_bands():
     [row] = [row for row in RECORDED["re-frame2"] if row["accessor"] == "health"]
     bands = re_frame.read("health", {**row["told"], "enabled": False})["bands"]
     assert all("debug mode" in str(words) for words in bands.values())
 
 
-def test_two_frames_are_never_silently_one():
+def test_two_frames_are_never_silently_treated_as_one():
     for accessor, asked in [
         ("state", {}),
         ("dispatch", {"event": "[:depot/take 1]", "sync": True}),
@@ -144,13 +145,13 @@ def _all(accessor, **asked):
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
-def test_the_cause_of_a_refused_restore_is_taken_from_the_trace(application):
+def test_the_cause_of_a_refused_restore_is_found_in_the_trace(application):
     answer = told(application, "restore", epochId=99)
     assert (answer["ok"], answer["reason"]) == (False, "unknown-epoch")
     assert answer["hint"].startswith("rf.epoch/restore-unknown-epoch epoch-id=99")
 
 
-def test_a_restore_while_an_event_is_handled_is_refused_and_works_after_it():
+def test_a_restore_during_an_event_is_refused_and_works_afterwards():
     during, after = _all("restore", epochId=1)
     assert (during["ok"], during["reason"]) == (False, "during-drain")
     assert after["ok"]
@@ -170,14 +171,14 @@ def test_a_restore_while_an_event_is_handled_is_refused_and_works_after_it():
         ("rf.error/named-later", "accessor-failed"),
     ],
 )
-def test_each_cause_of_a_refusal_has_a_reason_of_the_contract(error, reason):
+def test_each_cause_of_a_refusal_maps_to_a_reason_of_the_contract(error, reason):
     answer = re_frame.read("restore", {"ok": False, "reason": "accessor-failed", "cause": error, "details": {"b": "1"}})
     assert answer == {"ok": False, "reason": reason, "hint": f"{error} b=1"}
     assert reason in REASONS
 
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
-def test_issues_are_not_flooded_by_warnings_of_missing_documentation(application):
+def test_repeated_documentation_warnings_do_not_flood_the_issues(application):
     answer = told(application, "issues")
     kinds = [line.split()[1] for line in answer["lines"]]
     assert kinds == ["error"] * (len(kinds) - 1) + ["warning"]
@@ -185,14 +186,14 @@ def test_issues_are_not_flooded_by_warnings_of_missing_documentation(application
     assert answer["total"] == len(kinds) + 2
 
 
-def test_causa_is_known_by_its_session_and_tells_whether_it_marks_places_in_the_page():
+def test_causa_is_identified_by_its_session_and_reports_coordinate_annotation():
     health = told("causa", "health")
     assert (health["coordAnnotation"], len(health["sessionId"])) == (False, 36)
     assert "coordAnnotation" not in told("re-frame2", "health")
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])
-def test_an_answer_that_is_none_is_a_refusal(data):
+def test_a_malformed_answer_is_a_refusal(data):
     assert re_frame.read("state", data)["reason"] == "accessor-failed"
 
 
@@ -200,7 +201,7 @@ def test_an_answer_that_is_none_is_a_refusal(data):
 
 
 @pytest.mark.parametrize(("name", "dialect"), re_frame.SENTINELS)
-def test_a_form_has_what_it_mentions_and_nothing_to_fill_in_but_literals(name, dialect):
+def test_a_form_contains_its_dependencies_and_only_literal_placeholders(name, dialect):
     forms = re_frame.forms(name, dialect)
     assert tuple(forms) == re_frame.ACCESSORS
     for code in forms.values():
@@ -211,7 +212,7 @@ def test_a_form_has_what_it_mentions_and_nothing_to_fill_in_but_literals(name, d
         forms["subscribe"]
 
 
-def test_a_form_is_kept_in_the_process_under_a_name_that_changes_with_it():
+def test_a_form_is_cached_in_the_process_under_a_name_of_its_content():
     names = [
         code.split("'codriver.forms/")[1].split(")")[0] for code in re_frame.forms("re-frame2", "clojure").values()
     ]
@@ -219,20 +220,20 @@ def test_a_form_is_kept_in_the_process_under_a_name_that_changes_with_it():
     assert "codriver.forms" not in re_frame.forms("causa", BROWSER)["state"]
 
 
-def test_definitions_leave_words_out_and_keep_what_is_mentioned_in_order():
+def test_definitions_omit_docstrings_and_keep_dependencies_in_order():
     text = '(ns x "words")\n\n(defn a\n  "A \\"word\\"."\n  [x] (inc x))\n;; why\n(defn b [x] (a x))\n(defn c [] 1)\n'
     defined = definitions(text)
     assert defined == {"a": "(a [x] (inc x))", "b": "(b [x] (a x))", "c": "(c [] 1)"}
     assert closure(defined, ["b"]) == ["a", "b"]
 
 
-def test_names_are_as_the_compiler_of_clojurescript_writes_them():
+def test_names_are_munged_like_the_clojurescript_compiler_does():
     assert munged("re-frame.core/dispatch-sync*") == "re_frame.core.dispatch_sync_STAR_"
     assert munged("re-frame.registrar/kind->id->handler") == "re_frame.registrar.kind__GT_id__GT_handler"
     assert munged("a/b!?") == "a.b_BANG__QMARK_"
 
 
-def test_an_application_of_our_own_seam_is_asked_before_the_framework_below_it():
+def test_codrivers_own_seam_takes_precedence_over_the_framework():
     names = [row.name for row in seam_providers.PROVIDERS if "clojure" in row.dialects]
     assert names == ["codriver", "re-frame2", "re-frame"]
     browser = [row.name for row in seam_providers.PROVIDERS if BROWSER in row.dialects]

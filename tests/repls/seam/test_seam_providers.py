@@ -1,4 +1,4 @@
-"""The table of seams: questions, forms and answers as texts."""
+"""The table of seams: queries, forms and answers as text."""
 
 import json
 import re
@@ -34,12 +34,12 @@ def two(monkeypatch):
         ("\N{SNOWMAN}", '"\\u2603"'),
     ],
 )
-def test_arguments_are_written_as_data_of_clojure(value, text):
+def test_arguments_are_written_as_clojure_data(value, text):
     assert seam_providers.edn(value) == text
 
 
 @pytest.mark.parametrize("dialect", ["clojure", "nbb", "basilisp", "hy", "python"])
-def test_what_is_asked_is_in_the_code_as_a_literal_alone(dialect):
+def test_arguments_are_in_the_code_only_as_a_literal(dialect):
     asked = {"path": '")) (exit) ((" \' \\ \N{SNOWMAN}'}
     code = seam_providers.form(seam_providers.provider_of("codriver", dialect), dialect, "state", asked)
     literal = seam_providers.quoted(dialect, seam_providers.notation(dialect, asked))
@@ -48,7 +48,7 @@ def test_what_is_asked_is_in_the_code_as_a_literal_alone(dialect):
     assert "exit" not in code.replace(literal, "")
 
 
-def test_one_question_finds_the_first_provider_that_is_there_and_what_it_lacks(two):
+def test_one_query_finds_the_first_provider_and_what_it_lacks(two):
     assert seam_providers.search_expression("clojure").count("[") == 3
     assert seam_providers.found("clojure", [[None], [None, False]]) is None
     ours = seam_providers.found("clojure", [["s1"], ["s2", True]])
@@ -58,11 +58,11 @@ def test_one_question_finds_the_first_provider_that_is_there_and_what_it_lacks(t
 
 
 @pytest.mark.parametrize("told", [None, [], "s1", [None], [[]], [[""]], {"a": 1}])
-def test_an_answer_that_is_none_finds_nothing(told):
+def test_a_malformed_answer_finds_no_provider(told):
     assert seam_providers.found("clojure", told) is None
 
 
-def test_a_provider_without_a_form_refuses_in_the_words_of_the_contract():
+def test_a_provider_without_a_form_refuses_as_the_contract_says():
     refused = seam_providers.refusal(FOREIGN, "machines")
     assert (refused["ok"], refused["reason"]) == (False, "no-such-accessor")
     assert refused["hint"].endswith("dispatch, state")
@@ -72,7 +72,7 @@ def test_a_provider_without_a_form_refuses_in_the_words_of_the_contract():
     assert seam_providers.refusal(PROVIDERS[0], "whatever") is None
 
 
-def test_a_form_takes_its_arguments_by_name_and_its_data_is_read():
+def test_a_form_gets_its_arguments_by_name_and_its_data_is_parsed():
     code = seam_providers.form(FOREIGN, "clojure", "state", {"path": "[:a]"})
     assert '(foreign/state nil "[:a]")' in code
     assert json.loads(seam_providers.answer(FOREIGN, "state", "[1, 2]")) == {"ok": True, "value": "state [1, 2]"}
@@ -88,16 +88,16 @@ def test_a_form_takes_its_arguments_by_name_and_its_data_is_read():
         ("(foreign/start)", True),
     ],
 )
-def test_code_that_may_bring_an_application_is_known_by_its_words(two, code, may):
+def test_code_that_may_load_an_application_is_recognized(two, code, may):
     assert seam_providers.may_bring("clojure", code) == may
 
 
-def test_a_dialect_without_a_provider_is_asked_nothing():
+def test_a_dialect_without_a_provider_is_not_queried():
     assert seam_providers.search_expression("unknown") is None
     assert not seam_providers.may_bring("unknown", "(require '[codriver.seam])")
 
 
-def test_a_long_sensitive_text_is_looked_for_in_pieces_of_one_length():
+def test_a_long_sensitive_text_is_searched_for_in_equal_chunks():
     text = "".join(map(str, range(2000)))
     pieces = seam_providers.sensitive_values({"texts": [["shop key", text], ["shop pin", "short-one"]]})
     assert [name for name, _ in pieces] == ["shop key", "shop key", "shop pin"]

@@ -1,4 +1,4 @@
-"""Top-level `await` in an asyncio program: on the program's own loop, which outlives its interrupts."""
+"""Top-level `await` in an asyncio program runs on the program's own loop, which survives interrupts."""
 
 import pytest
 from application import SEAM, running
@@ -49,14 +49,14 @@ def test_await_runs_on_the_loop_of_the_program(program):
     assert texts(program.evaluate(here), "value") == ["True"]
 
 
-def test_the_loop_of_the_main_thread_is_found_where_none_was_given(program):
+def test_without_a_given_loop_that_of_the_main_thread_is_used(program):
     here = "import asyncio\nasync def here():\n    return asyncio.get_running_loop() is loop\nawait here()"
     program.evaluate("import __main__; __main__.repl._python.loop = None")
     assert texts(program.evaluate(here), "value") == ["True"]
     program.evaluate("__main__.repl.use_loop(loop)")
 
 
-def test_a_task_begins_on_the_loop_of_the_program_and_prints_to_its_evaluation(program):
+def test_a_task_starts_on_the_programs_loop_and_prints_to_its_evaluation(program):
     code = (
         "import asyncio\nasync def tell():\n    print('told')\n    return asyncio.get_running_loop() is loop\n"
         "task = asyncio.create_task(tell())\nawait task"
@@ -65,13 +65,13 @@ def test_a_task_begins_on_the_loop_of_the_program_and_prints_to_its_evaluation(p
     assert (text(answer, "out"), texts(answer, "value")[-1:]) == ("told\n", ["True"])
 
 
-def test_what_is_awaited_fails_with_its_own_frames_alone(program):
+def test_a_failing_await_has_only_its_own_frames(program):
     (parts,) = texts(program.evaluate("async def fail():\n    return 1 / 0\nawait fail()"), "codriver/error")
     assert (parts["type"], parts["line"]) == ("ZeroDivisionError", 2)
     assert len(parts["trace"]) == 2, parts["trace"]
 
 
-def test_an_interrupt_cancels_what_is_awaited(program):
+def test_an_interrupt_cancels_an_await(program):
     code = (
         "import asyncio\nended = []\nasync def wait():\n    print('begun', flush=True)\n    try:\n"
         "        await asyncio.Event().wait()\n    finally:\n        ended.append(True)\nawait wait()"
@@ -83,7 +83,7 @@ def test_an_interrupt_cancels_what_is_awaited(program):
     assert texts(program.evaluate("await asyncio.sleep(0)\nended"), "value")[-1:] == ["[True]"]
 
 
-def test_an_endless_loop_within_what_is_awaited_is_ended(program):
+def test_an_endless_loop_in_an_awaited_coroutine_can_be_interrupted(program):
     code = "async def spin():\n    print('begun', flush=True)\n    while True: pass\nawait spin()"
     spinning = program.send("eval", code=code)
     assert begun(program, spinning)

@@ -1,4 +1,4 @@
-"""Streams of an application's events, pushed by the worker to whoever subscribed on a connection."""
+"""Streams of an application's events, pushed by the worker to the subscribers of a connection."""
 
 import json
 
@@ -50,7 +50,7 @@ def repl(worker):
         fresh.ask("codriver/seam", name="reset-for-test")
 
 
-def test_an_event_is_pushed_under_the_id_of_the_subscription_and_is_nobodys_output(repl):
+def test_an_event_is_pushed_with_the_id_of_its_subscription(repl):
     identity, sub = begin(repl, topic="fx")
     answer = repl.evaluate("seam.emit('log', 'a'); seam.emit('fx', 'db/write', rows=2); print('done')")
     assert not any(FIELD in message for message in answer)
@@ -59,7 +59,7 @@ def test_an_event_is_pushed_under_the_id_of_the_subscription_and_is_nobodys_outp
     assert listed(repl) == [sub]
 
 
-def test_events_come_while_an_evaluation_runs_and_never_ends(repl):
+def test_events_arrive_while_an_endless_evaluation_runs(repl):
     identity, _ = begin(repl)
     endless = repl.send("eval", code="seam.emit('fx', 'now')\nprint('on')\nwhile True: pass")
     assert begun(repl, endless)
@@ -68,21 +68,21 @@ def test_events_come_while_an_evaluation_runs_and_never_ends(repl):
     repl.answer(endless)
 
 
-def test_a_program_that_prints_what_looks_like_a_frame_prints_it(repl):
+def test_a_program_that_prints_a_frame_just_prints(repl):
     line = '\\x1e{"sub": "s1", "events": []}'
     answer = repl.evaluate(f"print('{line}')")
     assert not any(FIELD in message for message in answer)
     assert any("\x1e{" in message.get("out", "") for message in answer)
 
 
-def test_a_client_that_leaves_takes_its_subscriptions_along_at_once(worker, repl):
+def test_the_subscriptions_of_a_client_end_when_it_leaves(worker, repl):
     begin(repl)
     repl.connect()
     while listed(repl):
         pass
 
 
-def test_of_a_flood_what_was_pushed_and_what_fell_out_add_up(repl):
+def test_pushed_and_dropped_events_of_a_flood_add_up(repl):
     identity, sub = begin(repl, topic="fx", maxEvents=150)
     running_on = repl.send("eval", code="for _ in range(100_000): seam.emit('fx', 'busy', text='x' * 200)\ninput()")
     assert asked_for_input(repl, running_on)
@@ -99,7 +99,7 @@ def test_of_a_flood_what_was_pushed_and_what_fell_out_add_up(repl):
     assert row["dropped"] == sum(frame["dropped"] for frame in frames) > 0
 
 
-def test_an_application_with_a_repl_in_it_pushes_what_it_does_and_prints_nothing_of_it(tmp_path):
+def test_an_application_with_an_embedded_repl_pushes_its_events_without_printing(tmp_path):
     with running(tmp_path) as program:
         program.do("codriver_seam.install(True)")
         identity, _ = begin(program, topic="error")

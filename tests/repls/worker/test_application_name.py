@@ -1,4 +1,4 @@
-"""The name by which an application's REPL is known, from the command line of the program."""
+"""The name of an application's REPL, from the command line of the program."""
 
 import pytest
 
@@ -30,6 +30,6 @@ def test_an_application_is_named_after_what_it_runs(command, name, monkeypatch):
     assert application_name(command.split()) == name
 
 
-def test_flask_takes_its_application_from_the_environment(monkeypatch):
+def test_flask_applications_are_named_by_the_environment(monkeypatch):
     monkeypatch.setenv("FLASK_APP", "shop.py")
     assert application_name(["/env/bin/flask", "run"]) == "shop"

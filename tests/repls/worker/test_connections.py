@@ -1,4 +1,4 @@
-"""Clients of the worker that do not behave."""
+"""Misbehaving clients of the worker."""
 
 import socket
 
@@ -9,19 +9,19 @@ from codriver.wire.bencode import encode
 
 
 @pytest.mark.slow
-def test_a_client_that_never_reads_is_dropped_and_the_others_go_on(python):
+def test_a_client_that_never_reads_is_dropped_without_affecting_others(python):
     with socket.create_connection(("127.0.0.1", python.port), timeout=WAIT_S) as stuck:
         stuck.sendall(encode({"op": "eval", "id": "1", "code": "for _ in range(100): print('x' * 1_000_000)"}))
         assert texts(python.evaluate("'here'"), "value") == ["'here'"]
 
 
-def test_garbage_ends_its_own_connection_alone(python):
+def test_garbage_ends_only_its_own_connection(python):
     with socket.create_connection(("127.0.0.1", python.port), timeout=WAIT_S) as other:
         other.sendall(b"garbage")
         assert other.recv(100) == b""
     assert texts(python.evaluate("1"), "value") == ["1"]
 
 
-def test_ten_megabytes_come_and_go(python):
+def test_ten_megabytes_can_be_sent_and_received(python):
     assert len(texts(python.evaluate("'v' * 10_000_000"), "value")[0]) == 10_000_002
     assert texts(python.evaluate(f"len('{'c' * 10_000_000}')"), "value") == ["10000000"]

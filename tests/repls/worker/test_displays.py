@@ -1,4 +1,4 @@
-"""Texts of values by the methods of IPython's display protocol, in a REPL that is not IPython."""
+"""Text of values that implement IPython's display protocol, in a REPL other than IPython."""
 
 import pytest
 
@@ -54,7 +54,7 @@ HTML = "<table><tr><td>one</td><td>two &amp; 3</td></tr></table>"
         ("def __repr__(self): return '<x.X object>'\ndef _repr_markdown_(self): return '**7**'", "**7**"),
     ],
 )  # fmt: skip
-def test_a_class_without_a_repr_is_shown_as_it_displays_itself(body, text):
+def test_a_class_without_a_repr_is_shown_by_its_display_methods(body, text):
     assert shown(make(body)) == text
 
 
@@ -70,11 +70,11 @@ def test_a_class_without_a_repr_is_shown_as_it_displays_itself(body, text):
         "def __getattr__(self, name): return lambda *_, **__: 'made up'",
     ],
 )
-def test_a_class_that_displays_nothing_is_shown_by_its_name(body):
+def test_a_class_that_displays_nothing_is_shown_by_its_default_repr(body):
     assert ADDRESS in shown(make(body))
 
 
-def test_the_class_itself_is_no_value_of_it():
+def test_a_class_itself_is_not_displayed_like_its_instances():
     assert shown(type(make("def _repr_markdown_(self): return '**7**'"))) == "<class 'X'>"
 
 
@@ -83,7 +83,7 @@ def test_a_long_display_is_cut():
     assert text == "x" * 2000 + "... (3000 more characters)"
 
 
-def test_a_pretty_printer_counts_within_collections_too():
+def test_a_pretty_printer_is_used_within_collections_too():
     value = make("def _repr_pretty_(self, p, cycle): p.text('pretty 7')")
     assert text_of(value) == "pretty 7"
     page = make("def _repr_html_(self): return '<b>7</b>'")

@@ -1,8 +1,8 @@
-"""After the load of an edit, each name is as in a fresh import, or the answer reports the difference.
+"""After an edit is loaded, each name is as in a fresh import, or the answer reports the difference.
 
-`tests/support/edits_of_values.py` and its neighbours have the edits, of which a sample runs here: all of them run in
-`tests/bench/edit_outcomes.py`. What no import can show is silent: those edits
-expect to be `invisible`.
+`tests/support/edits_of_values.py` and its neighbours contain the edits, of which a sample runs here.
+`tests/bench/edit_outcomes.py` runs all of them. What no import can show is silent: those edits expect to be
+`invisible`.
 """
 
 import subprocess
@@ -43,7 +43,7 @@ def outcomes():
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_an_edit_leaves_what_a_fresh_import_has_or_is_reported(outcomes, name):
+def test_an_edit_matches_a_fresh_import_or_is_reported(outcomes, name):
     judged = [(one, *judge(outcome)) for one, outcome in zip(TABLES[name], outcomes[name], strict=True)]
     silent = {"silent": "invisible"}
     wrong = [(one.name, found, why) for one, found, why in judged if silent.get(found, found) != one.expects]

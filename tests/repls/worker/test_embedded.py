@@ -1,4 +1,4 @@
-"""The REPL in a running program: its evaluations, its streams, its interrupts, and what it leaves alone."""
+"""The REPL in a running program: its evaluations, streams and interrupts, and what it leaves alone."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def shared(repl, code):
         repl.session = own
 
 
-def test_an_evaluation_sees_and_changes_what_the_program_has(program):
+def test_an_evaluation_reads_and_changes_the_programs_objects(program):
     program.do("orders.append(7)")
     assert texts(program.evaluate("orders[-1], price(4), __import__('__main__').orders is orders"), "value") == [
         "(7, 8, True)"
@@ -44,7 +44,7 @@ def test_describe_names_the_process_and_the_program(program):
     assert about == {"pid": program.process.pid, "program": "shop.py", "name": "shop"}
 
 
-def test_a_session_is_closed_and_the_repl_goes_on(program):
+def test_a_session_can_be_closed_and_the_repl_continues(program):
     (other,) = texts(program.ask("clone"), "new-session")
     own, program.session = program.session, other
     assert "session-closed" in program.ask("close")[-1]["status"]
@@ -52,7 +52,7 @@ def test_a_session_is_closed_and_the_repl_goes_on(program):
     assert texts(program.evaluate("price(1)"), "value") == ["2"]
 
 
-def test_what_an_evaluation_prints_is_its_own_and_the_program_keeps_the_rest(program):
+def test_an_evaluation_captures_its_own_output_and_no_other(program):
     code = (
         "import sys, __main__\nprint('begun', flush=True)\n__main__.gate.wait()\n"
         "print('mine')\nprint('wrong', file=sys.stderr)\nsys.stdout.buffer.write(b'bytes')"
@@ -66,7 +66,7 @@ def test_what_an_evaluation_prints_is_its_own_and_the_program_keeps_the_rest(pro
     assert program.do("print('after')") == ["after"]
 
 
-def test_input_is_asked_of_the_client_and_an_interrupt_ends_the_wait(program):
+def test_input_is_requested_from_the_client_and_can_be_interrupted(program):
     reading = program.send("eval", code="input('how many? ')")
     assert asked_for_input(program, reading)
     program.ask("stdin", stdin="12\n")
@@ -77,7 +77,7 @@ def test_input_is_asked_of_the_client_and_an_interrupt_ends_the_wait(program):
     assert "interrupted" in program.answer(reading)[-1]["status"]
 
 
-def test_an_endless_loop_is_ended_and_the_program_goes_on(program):
+def test_an_endless_loop_is_interrupted_and_the_program_continues(program):
     endless = program.send("eval", code="print('begun', flush=True)\nwhile True: pass")
     assert begun(program, endless)
     assert program.do("print(price(2))") == ["4"]
@@ -94,7 +94,7 @@ def test_code_that_catches_an_interrupt_is_interrupted_again(program):
     assert "interrupted" in program.answer(stubborn)[-1]["status"]
 
 
-def test_what_is_awaited_without_a_loop_of_the_programs_is_interrupted(program):
+def test_an_await_without_a_program_loop_can_be_interrupted(program):
     code = "import asyncio\nprint('begun', flush=True)\nawait asyncio.Event().wait()"
     waiting = program.send("eval", code=code)
     assert begun(program, waiting)
@@ -117,7 +117,7 @@ while True:
 EVALUATING = "[t.name for t in threading.enumerate()].count('codriver evaluations')"
 
 
-def test_a_call_that_blocks_is_abandoned_and_that_is_said(program):
+def test_a_blocking_call_is_abandoned_and_reported(program):
     program.do("gate = threading.Event()")
     blocked = program.send("eval", code=BLOCKS)
     assert begun(program, blocked)
@@ -131,7 +131,7 @@ def test_a_call_that_blocks_is_abandoned_and_that_is_said(program):
     assert texts(program.evaluate(f"import threading\nwhile {EVALUATING} > 1: pass\n'it ended'"), "value")
 
 
-def test_what_waits_behind_an_abandoned_call_is_evaluated(program):
+def test_code_queued_behind_an_abandoned_call_runs(program):
     program.do("gate = threading.Event()")
     blocked = program.send("eval", code=BLOCKS)
     waiting = program.send("eval", code="'its turn'")
@@ -141,7 +141,7 @@ def test_what_waits_behind_an_abandoned_call_is_evaluated(program):
     program.do("gate.set()")
 
 
-def test_an_error_is_told_to_the_client_alone(program):
+def test_an_error_is_reported_only_to_the_client(program):
     program.do("reported = []; sys.excepthook = lambda *error: reported.append(error)")
     (parts,) = texts(program.evaluate("def fail():\n    return price('a') / 1\nfail()"), "codriver/error")
     assert (parts["type"], parts["line"]) == ("TypeError", 2)
@@ -149,7 +149,7 @@ def test_an_error_is_told_to_the_client_alone(program):
     assert program.do("print(reported); sys.excepthook = before[3]") == ["[]"]
 
 
-def test_stacks_show_the_program_and_what_is_evaluated(program):
+def test_stacks_include_the_program_and_the_evaluation(program):
     endless = program.send("eval", code="def busy():\n    print('begun', flush=True)\n    while True: pass\nbusy()")
     assert begun(program, endless)
     (stacks,) = texts(program.ask("codriver/stacks"), "stacks")
@@ -160,7 +160,7 @@ def test_stacks_show_the_program_and_what_is_evaluated(program):
     program.answer(endless)
 
 
-def test_the_programs_own_file_is_loaded_in_place_and_not_started_again(program):
+def test_the_programs_own_file_is_loaded_in_place_without_restarting_it(program):
     source = PROGRAM.replace("n * 2", "n * 3")
     loaded = program.ask("load-file", **{"file": source, "file-path": str(program.file)})
     assert not texts(loaded, "ex"), texts(loaded, "err")
@@ -168,14 +168,14 @@ def test_the_programs_own_file_is_loaded_in_place_and_not_started_again(program)
     program.ask("load-file", **{"file": PROGRAM, "file-path": str(program.file)})
 
 
-def test_drift_tells_what_was_edited_in_the_programs_own_file(program):
+def test_drift_reports_edits_of_the_programs_own_file(program):
     program.file.write_text(PROGRAM.replace("n * 2", "n * 5"))
     (rows,) = texts(program.ask("codriver/drift", root=str(program.folder)), "rows")
     assert ("__main__", "price", "edited") in [(row["module"], row["name"], row["kind"]) for row in rows]
     program.file.write_text(PROGRAM)
 
 
-def test_nothing_of_the_program_is_touched_before_something_is_evaluated(tmp_path):
+def test_nothing_in_the_program_changes_before_the_first_evaluation(tmp_path):
     with running(tmp_path) as program:
         same = "(sys.stdout, sys.stderr, sys.stdin, sys.excepthook, threading.Thread.start, sys.meta_path) == before"
         assert program.do(f"print({same})") == ["True"]
@@ -202,7 +202,7 @@ assert not [name for name in sys.modules if "worker" in name]
 """
 
 
-def test_a_loop_of_a_client_that_hung_up_is_ended(tmp_path):
+def test_a_loop_of_a_disconnected_client_is_ended(tmp_path):
     with running(tmp_path) as program:
         program.do("orders.clear(); ended = threading.Event()")
         code = "import __main__\ntry:\n    print('begun', flush=True)\n    while True: pass\n"
@@ -217,7 +217,7 @@ def test_a_loop_of_a_client_that_hung_up_is_ended(tmp_path):
         assert program.do("print(orders)") == ["[]"]
 
 
-def test_no_thread_is_left_by_a_repl_that_was_stopped(tmp_path):
+def test_a_stopped_repl_leaves_no_thread(tmp_path):
     with running(tmp_path) as program:
         assert texts(program.evaluate("1"), "value") == ["1"]
         program.do("repl.stop(); import time; since = time.monotonic()")
@@ -225,7 +225,7 @@ def test_no_thread_is_left_by_a_repl_that_was_stopped(tmp_path):
         assert program.do("print(len(sys._current_frames()))") == ["1"]
 
 
-def test_it_is_refused_unless_it_is_enabled(tmp_path):
+def test_the_repl_is_refused_unless_it_is_enabled(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", REFUSED], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
@@ -235,7 +235,7 @@ def test_it_is_refused_unless_it_is_enabled(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != f"python3.{sys.version_info.minor}"])
-def test_it_runs_in_every_python_that_is_installed_here(tmp_path, name):
+def test_the_repl_runs_on_every_installed_python(tmp_path, name):
     with running(tmp_path, python=interpreter(name)) as program:
         assert text(program.evaluate("print(price(4))"), "out") == "8\n"
         endless = program.send("eval", code="print('begun', flush=True)\nwhile True: pass")
@@ -256,7 +256,7 @@ TRACED = PROGRAM.replace(
 )
 
 
-def test_tools_that_measure_or_trace_the_program_leave_the_repl_out(tmp_path):
+def test_profilers_and_tracers_of_the_program_exclude_the_repl(tmp_path):
     with running(tmp_path, TRACED) as program:
         assert texts(program.evaluate("__import__('__main__').price(4)"), "value") == ["8"]
         (seen,) = program.do("print([name for name in seen if not name.endswith('threading.py')])")

@@ -1,4 +1,4 @@
-"""The port file of a program's REPL: one for each process that serves, through reloaders, forks and helpers."""
+"""The port file of a program's REPL: one for each serving process, across reloaders, forks and helper processes."""
 
 import contextlib
 import os
@@ -33,13 +33,13 @@ def is_listening(port):
         return sock.connect_ex(("127.0.0.1", port)) == 0
 
 
-def test_the_port_file_is_there_while_the_program_runs(program):
+def test_the_port_file_exists_while_the_program_runs(program):
     assert port_in(program.folder / ".nrepl-port") == program.port
     assert program.end() == 0
     assert {path.name for path in program.folder.iterdir()} == {"shop.py"}
 
 
-def test_a_repl_that_lives_keeps_its_port_file(program):
+def test_a_second_repl_does_not_replace_the_port_file_of_the_first(program):
     with running(program.folder) as second:
         assert port_in(program.folder / ".nrepl-port") == program.port
         assert port_in(program.folder / ".codriver" / "app.port") == second.port
@@ -48,14 +48,14 @@ def test_a_repl_that_lives_keeps_its_port_file(program):
     assert port_in(program.folder / ".nrepl-port") == program.port
 
 
-def test_a_port_file_that_others_wrote_since_is_not_removed(program):
+def test_a_port_file_rewritten_by_others_is_not_removed(program):
     (program.folder / ".nrepl-port").write_text("4242")
     assert program.end() == 0
     assert (program.folder / ".nrepl-port").read_text() == "4242"
 
 
 @pytest.mark.parametrize("left", ["gone", "no port"])
-def test_a_port_file_is_taken_over_where_nobody_listens_any_more(tmp_path, left):
+def test_a_port_file_of_a_dead_repl_is_replaced(tmp_path, left):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         gone = str(closed.getsockname()[1])
     (tmp_path / ".nrepl-port").write_text(gone if left == "gone" else left)
@@ -64,7 +64,7 @@ def test_a_port_file_is_taken_over_where_nobody_listens_any_more(tmp_path, left)
         assert port_in(file) == program.port
 
 
-def test_what_killed_programs_left_is_removed_by_the_next(tmp_path):
+def test_port_files_of_killed_programs_are_removed_by_the_next(tmp_path):
     with running(tmp_path) as first, running(tmp_path) as second:
         first.process.kill()
         second.process.kill()
@@ -77,11 +77,11 @@ def test_what_killed_programs_left_is_removed_by_the_next(tmp_path):
         assert not (tmp_path / ".codriver" / "app.port").exists()
 
 
-def test_a_second_start_gives_the_same_repl(program):
+def test_starting_twice_returns_the_same_repl(program):
     assert program.do("print(codriver_seam.start_repl(True) is repl)") == ["True"]
 
 
-def test_after_a_stop_nobody_listens_and_it_can_start_again(program):
+def test_a_stopped_repl_stops_listening_and_can_be_started_again(program):
     program.do("repl.stop(); repl.stop()")
     assert not is_listening(program.port)
     assert not (program.folder / ".nrepl-port").exists()
@@ -100,7 +100,7 @@ def test_a_forked_child_leaves_the_repl_and_its_file_to_the_program(program):
     assert texts(program.evaluate("price(3)"), "value") == ["6"]
 
 
-def test_what_an_evaluation_forks_prints_where_the_program_does(program):
+def test_a_process_forked_by_an_evaluation_prints_to_the_programs_output(program):
     # The program's own thread may still hold its stream, as it told its port by it, and the child would wait for ever.
     code = "import os, sys\nsys.__stdout__.flush()\n"
     code += "if not os.fork():\n    print('child', flush=True)\n    os._exit(0)\n_ = os.wait()"
@@ -108,7 +108,7 @@ def test_what_an_evaluation_forks_prints_where_the_program_does(program):
     assert program.do("print('then')") == ["child", "then"]
 
 
-def test_a_forked_child_that_serves_starts_a_repl_of_its_own(program):
+def test_a_forked_child_that_serves_starts_its_own_repl(program):
     start = (
         "child = os.fork(); gate = None if child else codriver_seam.start_repl(True); "
         "print('parent' if child else gate.port, flush=True); child or sys.stdin.readline() or os._exit(0)"
@@ -122,7 +122,7 @@ def test_a_forked_child_that_serves_starts_a_repl_of_its_own(program):
     assert port_in(program.folder / ".nrepl-port") == program.port
 
 
-def test_a_process_that_helps_the_program_starts_none(tmp_path):
+def test_a_helper_process_of_the_program_starts_no_repl(tmp_path):
     with running(tmp_path, UNGUARDED) as program:
         said = program.do(
             "import multiprocessing as m, operator; pool = m.get_context('spawn').Pool(1); "
@@ -134,7 +134,7 @@ def test_a_process_that_helps_the_program_starts_none(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["WERKZEUG_RUN_MAIN", "RUN_MAIN"])
-def test_the_child_of_a_reloader_takes_the_place_of_its_parent(program, name):
+def test_the_child_of_a_reloader_replaces_its_parent(program, name):
     (port,) = program.do(
         "import subprocess; child = subprocess.Popen([sys.executable, __file__], stdin=-1, stdout=-1, text=True, "
         f"env={{**os.environ, {name!r}: 'true'}}); print(child.stdout.readline().split(':')[1].strip())"
@@ -148,7 +148,7 @@ def test_the_child_of_a_reloader_takes_the_place_of_its_parent(program, name):
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can be another user")
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel does not tell")
-def test_another_user_is_hung_up_on(program):
+def test_another_user_is_disconnected(program):
     code = (
         "import encodings.idna, os, socket\nos.setuid(65534)\n"
         f"with socket.create_connection(('127.0.0.1', {program.port})) as sock:\n"
@@ -161,7 +161,7 @@ def test_another_user_is_hung_up_on(program):
 @pytest.mark.parametrize(
     "head", [b"POST / HTTP/1.1\r\nHost: a\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\0\x01"]
 )
-def test_what_begins_as_http_or_tls_does_is_closed_and_nothing_behind_it_runs(program, head):
+def test_http_and_tls_requests_are_closed_before_anything_runs(program, head):
     code = f"open({str(program.folder / 'ran')!r}, 'w')".encode()
     with socket.create_connection(("127.0.0.1", program.port), timeout=60) as sock:
         sock.sendall(head + b"d4:code%d:%s2:id1:12:op4:evale" % (len(code), code))
@@ -171,7 +171,7 @@ def test_what_begins_as_http_or_tls_does_is_closed_and_nothing_behind_it_runs(pr
     assert not (program.folder / "ran").exists()
 
 
-def test_a_folder_that_cannot_be_written_in_is_said_and_the_repl_runs(tmp_path):
+def test_an_unwritable_directory_is_reported_and_the_repl_runs(tmp_path):
     folder = tmp_path / "gone"
     text_of_it = PROGRAM.replace("start_repl(True)", f"start_repl(True, folder={str(folder)!r})")
     with running(tmp_path, text_of_it) as program:
@@ -189,7 +189,7 @@ def linked(folder, outside):
 
 
 @pytest.mark.parametrize("held", ["no port", "gone", "nothing"])
-def test_no_file_outside_the_project_is_written_or_removed_through_a_linked_folder(tmp_path, held):
+def test_no_file_outside_the_project_is_changed_through_a_linked_directory(tmp_path, held):
     folder, outside = linked(tmp_path / "project", tmp_path / "outside"), tmp_path / "outside"
     with socket.create_server(("127.0.0.1", 0)) as closed:
         gone = str(closed.getsockname()[1])
@@ -203,7 +203,7 @@ def test_no_file_outside_the_project_is_written_or_removed_through_a_linked_fold
     assert {path.name: path.read_text() for path in outside.iterdir()} == files
 
 
-def test_a_linked_folder_is_named_where_no_port_file_can_be_written(tmp_path):
+def test_a_linked_directory_without_a_port_file_is_reported(tmp_path):
     folder = linked(tmp_path / "project", tmp_path / "outside")
     said = PROGRAM.replace("    repl = ", "    import logging; logging.basicConfig(stream=sys.stdout)\n    repl = ")
     (folder / "shop.py").write_text(said)
@@ -212,7 +212,7 @@ def test_a_linked_folder_is_named_where_no_port_file_can_be_written(tmp_path):
     assert f"remove it: {str(folder / '.codriver')!r}" in done.stdout
 
 
-def test_a_folder_that_becomes_a_link_lets_nothing_outside_be_removed_at_the_end(tmp_path):
+def test_a_directory_replaced_by_a_link_protects_files_outside_at_exit(tmp_path):
     project, outside = tmp_path / "project", tmp_path / "outside"
     project.mkdir()
     outside.mkdir()
@@ -225,14 +225,14 @@ def test_a_folder_that_becomes_a_link_lets_nothing_outside_be_removed_at_the_end
     assert (outside / "app.port").exists()
 
 
-def test_a_project_whose_own_folder_is_a_link_has_its_port_file(tmp_path):
+def test_a_project_whose_directory_is_a_link_has_its_port_file(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "project").symlink_to(tmp_path / "real")
     with running(tmp_path / "project") as program:
         assert port_in(tmp_path / "real" / ".nrepl-port") == program.port
 
 
-def test_a_link_in_place_of_the_draft_is_not_written_through(tmp_path):
+def test_a_link_in_place_of_the_temporary_file_is_not_followed(tmp_path):
     outside = tmp_path / "outside"
     plant = f"os.symlink({str(outside)!r}, f'.nrepl-port.{{os.getpid()}}')\nimport codriver_seam\n"
     with running(tmp_path, PROGRAM.replace("import codriver_seam\n", plant)) as program:
@@ -241,7 +241,7 @@ def test_a_link_in_place_of_the_draft_is_not_written_through(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"shop.py"}
 
 
-def test_a_system_that_opens_no_folders_refuses_a_link_too(tmp_path, monkeypatch):
+def test_a_link_is_refused_on_systems_without_directory_descriptors_too(tmp_path, monkeypatch):
     monkeypatch.setattr(embedded, "HAS_OPEN_DIRECTORIES", False)
     folder = linked(tmp_path / "project", tmp_path / "outside")
     with pytest.raises(NotADirectoryError):
@@ -256,7 +256,7 @@ def test_a_system_that_opens_no_folders_refuses_a_link_too(tmp_path, monkeypatch
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes with names")
 @pytest.mark.parametrize("name", [".nrepl-port", ".codriver/app.port"])
-def test_a_pipe_in_place_of_a_port_file_holds_up_no_program(tmp_path, name):
+def test_a_pipe_in_place_of_a_port_file_does_not_block_the_program(tmp_path, name):
     (tmp_path / ".codriver").mkdir()
     (tmp_path / ".nrepl-port").write_text("no port")
     (tmp_path / name).unlink(missing_ok=True)
@@ -267,7 +267,7 @@ def test_a_pipe_in_place_of_a_port_file_holds_up_no_program(tmp_path, name):
     assert done.stdout.startswith("listens:")
 
 
-def test_a_link_in_place_of_a_port_file_is_not_followed_and_stays(tmp_path):
+def test_a_link_in_place_of_a_port_file_is_kept_and_not_followed(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as closed:
         gone = str(closed.getsockname()[1])
     project = tmp_path / "project"

@@ -1,4 +1,4 @@
-"""Errors in the worker: the user's lines in them, and left where debuggers look."""
+"""Errors in the worker: they include the user's lines, and stay available to debuggers."""
 
 import sys
 
@@ -7,14 +7,14 @@ from live_server import until
 from worker_client import asked_for_input, begun, text, texts
 
 
-def test_a_traceback_shows_the_users_lines_and_none_of_the_workers(python):
+def test_a_traceback_has_user_lines_and_none_of_the_worker(python):
     (text,) = texts(python.evaluate("def boom():\n    return 1 / 0\nboom()"), "err")
     assert "return 1 / 0" in text
     assert "codriver/repls/worker" not in text
 
 
 @pytest.mark.parametrize("words", ["raise ValueError", "return 1", "while True: pass"])
-def test_an_error_whose_words_fail_or_never_end_is_reported(python, words):
+def test_an_error_whose_message_fails_or_hangs_is_reported(python, words):
     code = (
         f"class Bad(Exception):\n    def __str__(self):\n        print('begun', flush=True)\n        {words}\nraise Bad"
     )
@@ -26,7 +26,7 @@ def test_an_error_whose_words_fail_or_never_end_is_reported(python, words):
     assert texts(python.evaluate("1 + 1"), "value") == ["2"]
 
 
-def test_errors_tell_the_place_in_the_file_that_the_code_is_of(python):
+def test_errors_have_positions_in_the_file_the_code_comes_from(python):
     where = {"file": "/no/such.py", "line": 7, "column": 5}
     (read,) = texts(python.evaluate("f(", **where), "codriver/error")
     assert (read["file"], read["line"], read["column"]) == ("/no/such.py", 7, 6)
@@ -34,7 +34,7 @@ def test_errors_tell_the_place_in_the_file_that_the_code_is_of(python):
     assert (ran["file"], ran["line"]) == ("/no/such.py", 9)
 
 
-def test_a_dump_of_all_threads_shows_what_runs(python):
+def test_a_dump_of_all_threads_includes_the_evaluation(python):
     running = python.send("eval", code="def busy():\n    print('begun', flush=True)\n    while True: pass\nbusy()")
     until(lambda: begun(python, running), "the code to run")
     (stacks,) = texts(python.ask("codriver/stacks"), "stacks")
@@ -43,7 +43,7 @@ def test_a_dump_of_all_threads_shows_what_runs(python):
     python.answer(running)
 
 
-def test_a_failure_is_left_where_post_mortem_debuggers_look(python):
+def test_a_failure_is_available_to_post_mortem_debuggers(python):
     python.evaluate("import sys\ndef boom():\n    inner = 42\n    raise ValueError('why')\nboom()")
     said = python.evaluate("repr(sys.last_value), sys.last_exc is sys.last_value, sys.last_type is ValueError")
     assert texts(said, "value") == ["(\"ValueError('why')\", True, True)"]
@@ -61,7 +61,7 @@ def test_post_mortem_debugging_works(python):
     assert "worker" not in text(answer, "out")
 
 
-def test_the_users_excepthook_holds(python):
+def test_the_users_excepthook_is_used(python):
     try:
         hook = "lambda kind, error, tb: print(kind.__name__, error, tb.tb_frame.f_code.co_name, file=sys.stderr)"
         python.evaluate(f"import sys\nsys.excepthook = {hook}")
@@ -105,7 +105,7 @@ def high():
 """
 
 
-def test_every_error_of_a_chain_is_told_with_its_own_frames(python):
+def test_each_error_of_a_chain_has_its_own_frames(python):
     assert chain_of(python, CAUSES + "high()") == [
         ("context", "ValueError", "bad", "middle"),
         ("cause", "KeyError", "'a'", "low"),
@@ -114,16 +114,16 @@ def test_every_error_of_a_chain_is_told_with_its_own_frames(python):
     assert chain_of(python, silenced) == []
 
 
-def test_a_cause_that_was_never_raised_is_told_too(python):
+def test_a_cause_that_was_never_raised_is_included(python):
     assert chain_of(python, "raise ValueError('bad') from KeyError('a')") == [("cause", "KeyError", "'a'")]
 
 
-def test_a_chain_that_leads_back_to_itself_ends(python):
+def test_a_circular_chain_ends(python):
     code = "a, b = ValueError('a'), KeyError('b')\na.__cause__, b.__cause__ = b, a\nraise a"
     assert chain_of(python, code) == [("cause", "KeyError", "'b'")]
 
 
-def test_of_a_long_chain_the_nearest_are_told_and_the_rest_is_counted(python):
+def test_only_the_nearest_errors_of_a_long_chain_are_included(python):
     code = (
         "error = None\nfor n in range(900):\n    new = ValueError(str(n))\n    new.__cause__ = error\n    error = new\n"
         "raise error"
@@ -133,7 +133,7 @@ def test_of_a_long_chain_the_nearest_are_told_and_the_rest_is_counted(python):
     assert told[10:] == [("omitted", "…", "889 more errors are left out")]
 
 
-def test_words_of_a_cause_that_fail_are_no_reason_to_lose_the_error(python):
+def test_a_failing_message_of_a_cause_does_not_lose_the_error(python):
     code = (
         "class Bad(Exception):\n    def __str__(self):\n        raise LookupError\nraise ValueError('why') from Bad()"
     )
@@ -142,7 +142,7 @@ def test_words_of_a_cause_that_fail_are_no_reason_to_lose_the_error(python):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="it has no groups")
-def test_a_group_is_told_with_its_members_and_their_causes(python):
+def test_a_group_includes_its_members_and_their_causes(python):
     code = CAUSES + (
         "try:\n    high()\nexcept OSError as error:\n"
         "    error.add_note('seen twice')\n    raise ExceptionGroup('many', [error, TypeError('t')]) from None\n"
@@ -157,7 +157,7 @@ def test_a_group_is_told_with_its_members_and_their_causes(python):
     assert parts["chain"][0]["notes"] == ["seen twice"]
 
 
-def test_lisp_tells_the_chain_with_the_data_of_each(lisp):
+def test_lisp_errors_include_their_chain_with_data(lisp):
     lisp.evaluate('(defn low [] (throw (ex-info "low" {:a 1})))')
     lisp.evaluate('(defn high [] (try (low) (catch python/Exception e (throw (ex-info "high" {:b [2]}) e))))')
     (parts,) = texts(lisp.evaluate("(high)"), "codriver/error")

@@ -1,4 +1,4 @@
-"""Locals of an error's frames: plain values, nothing of the user's run, no secret told, nothing kept."""
+"""Locals of an error's frames: plain values, without running user code, revealing secrets or keeping references."""
 
 import pytest
 from worker_client import texts
@@ -46,14 +46,14 @@ def test_plain_values_are_printed(python):
     }  # fmt: skip
 
 
-def test_nothing_of_the_users_runs(python):
+def test_no_user_code_runs(python):
     python.evaluate(RISKY)
     found = values(python, "risky, text = Risky(), Text('x')", "within = [risky, {1: risky}]", "ran.clear()")
     assert found == {"risky": "<Risky>", "text": "<Text>", "within": "[<Risky>, {1: <Risky>}]"}
     assert texts(python.evaluate("ran"), "value") == ["[]"]
 
 
-def test_what_is_long_is_told_by_its_size(python):
+def test_long_values_are_described_by_their_size(python):
     found = values(
         python,
         "numbers, deep, big = list(range(1000)), [[[[1]]]], 10 ** 500",
@@ -72,12 +72,12 @@ def test_what_is_long_is_told_by_its_size(python):
     }
 
 
-def test_names_of_secrets_are_left_out(python):
+def test_names_of_secrets_are_omitted(python):
     found = values(python, "password = api_key = DB_TOKEN = sessionId = 'x'", "config = {'client_secret': 's', 'n': 1}")
     assert found == {"config": "{'client_secret': <not shown>, 'n': 1}"}
 
 
-def test_every_frame_of_the_users_is_told_and_every_error_of_the_chain(python):
+def test_every_user_frame_of_every_error_in_the_chain_is_included(python):
     code = (
         "def low(a):\n    {}[a]\n"
         "def high(b):\n    try:\n        low(b + 1)\n"
@@ -89,11 +89,11 @@ def test_every_frame_of_the_users_is_told_and_every_error_of_the_chain(python):
     assert (found[0][2]["b"], found[1][2]) == ("1", {"a": "2"})
 
 
-def test_of_calls_that_repeat_the_innermost_is_told(python):
+def test_only_the_innermost_of_recursive_calls_is_included(python):
     assert told(python, "def f(n):\n    return f(n - 1) if n else 1 / 0\nf(300)") == [(0, "f", {"n": "0"})]
 
 
-def test_nothing_is_kept_longer_than_the_last_error(python):
+def test_references_are_dropped_with_the_last_error(python):
     python.evaluate(
         "import weakref, gc\nclass Big: pass\ndef f():\n    big = Big()\n    alive.append(weakref.ref(big))\n    1/0"
     )
@@ -103,11 +103,11 @@ def test_nothing_is_kept_longer_than_the_last_error(python):
     assert texts(said, "value")[-1:] == ["[None]"]
 
 
-def test_a_session_without_an_error_has_none(python):
+def test_a_session_without_an_error_has_no_locals(python):
     assert told(python, "1") == []
 
 
-def test_lisp_tells_locals_under_the_names_of_the_source(lisp):
+def test_lisp_locals_have_their_source_names(lisp):
     lisp.evaluate(
         "(defn f [some-arg ok? & more]"
         ' (let [v [1 :k "s"] m {:a nil :token 1} l (map inc [1])] (throw (ex-info "x" {}))))'
@@ -121,12 +121,12 @@ def test_lisp_tells_locals_under_the_names_of_the_source(lisp):
 
 
 @pytest.mark.parametrize("characters", [5, 40])
-def test_a_value_has_as_many_characters_as_are_asked_for(python, characters):
+def test_a_value_is_cut_to_the_requested_number_of_characters(python, characters):
     ((_, _, found),) = told(python, "def f(t):\n    1 / 0\nf('x' * 100)", characters=characters)
     assert found == {"t": "'" + "x" * (characters - 1)}
 
 
-def test_an_error_tells_the_first_plain_locals_of_its_innermost_frame(python):
+def test_an_error_includes_the_first_plain_locals_of_its_innermost_frame(python):
     code = (
         "def low(amount, rate, note):\n    deep = 1\n    return amount * rate['x']\n"
         "def high(self):\n    low(None, {'y': 2}, 'once')\nhigh(3)"
@@ -134,7 +134,7 @@ def test_an_error_tells_the_first_plain_locals_of_its_innermost_frame(python):
     assert seen(python, code) == ["amount=None", "rate={'y': 2}", "note='once'"]
 
 
-def test_an_error_tells_no_local_that_is_cut_or_not_plain_or_a_secret(python):
+def test_an_error_omits_locals_that_are_cut_not_plain_or_secret(python):
     python.evaluate(RISKY)
     code = (
         "def f(thing, token, long, many, within, deep, ok):\n    1 / 0\n"
@@ -145,9 +145,9 @@ def test_an_error_tells_no_local_that_is_cut_or_not_plain_or_a_secret(python):
     assert texts(python.evaluate("ran"), "value") == ["[]"]
 
 
-def test_an_error_in_the_code_that_was_sent_itself_tells_no_locals(python):
+def test_a_top_level_error_has_no_locals(python):
     assert seen(python, "x = 3\n1 / 0") == []
 
 
-def test_an_error_in_a_library_tells_the_locals_of_who_called_it(python):
+def test_an_error_in_a_library_has_the_locals_of_its_caller(python):
     assert seen(python, "import json\ndef read(text):\n    return json.loads(text)\nread('{')") == ["text='{'"]

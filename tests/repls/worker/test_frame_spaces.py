@@ -1,4 +1,4 @@
-"""Code evaluated in the frames of an error, in the worker."""
+"""A load is compared with a fresh import: values that differ in this process are found, and nothing else."""
 
 import pytest
 from worker_client import texts
@@ -40,7 +40,7 @@ SEEN = {
 
 
 @pytest.mark.parametrize("what", SEEN)
-def test_code_in_a_frame_sees(failed, what):
+def test_code_in_a_frame_can_read(failed, what):
     code, value = SEEN[what]
     assert texts(at(failed, FILL, code), "value") == [value]
 
@@ -50,32 +50,32 @@ def test_each_frame_has_its_own_names(failed):
     assert texts(at(failed, OUTER, "a"), "ex") == ["NameError"]
 
 
-def test_an_assignment_is_seen_by_later_code_in_the_same_frame_alone(failed):
+def test_an_assignment_is_visible_only_to_later_code_in_the_same_frame(failed):
     at(failed, FILL, "b = 9")
     assert texts(at(failed, FILL, "b, [b for _ in '1']"), "value") == ["(9, [9])"]
     assert texts(at(failed, OUTER, "b"), "ex") == ["NameError"]
     assert texts(failed.evaluate("b"), "ex") == ["NameError"]
 
 
-def test_a_changed_global_is_changed_in_its_module_and_a_new_name_is_not_there(failed):
+def test_only_existing_globals_of_the_module_are_changed(failed):
     at(failed, FILL, "rate = 6; new = 1; 1 / 0")
     assert texts(failed.evaluate("rate, 'new' in globals()"), "value") == ["(6, False)"]
     assert texts(at(failed, OUTER, "rate"), "value") == ["6"]
 
 
-def test_a_global_that_changed_meanwhile_is_seen(failed):
+def test_a_global_changed_afterwards_is_visible(failed):
     assert texts(at(failed, FILL, "rate"), "value") == ["5"]
     failed.evaluate("rate = 8; later = 2")
     assert texts(at(failed, FILL, "rate, later"), "value") == ["(8, 2)"]
 
 
-def test_what_fails_in_a_frame_is_not_the_last_error(failed):
+def test_an_error_in_a_frame_does_not_replace_the_last_error(failed):
     assert texts(at(failed, FILL, "b[7]"), "ex") == ["IndexError"]
     assert texts(at(failed, FILL, "b"), "value") == ["[1, 2]"]
     assert texts(failed.evaluate("import sys\nsys.last_value"), "value") == ["ZeroDivisionError('division by zero')"]
 
 
-def test_a_new_error_has_frames_and_names_of_its_own(failed):
+def test_a_new_error_has_new_frames_and_names(failed):
     at(failed, FILL, "kept = 1")
     failed.evaluate("outer()")
     assert texts(at(failed, FILL, "kept"), "ex") == ["NameError"]
@@ -89,18 +89,18 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_what_cannot_be_is_refused_in_words_before_any_of_it_runs(failed, code):
+def test_impossible_code_is_refused_before_any_of_it_runs(failed, code):
     (parts,) = texts(at(failed, FILL, code), "codriver/error")
     assert (parts["type"], parts["phase"]) == ("FrameError", "read")
     assert REFUSED[code] in parts["message"]
     assert texts(at(failed, FILL, "ran"), "ex") == ["NameError"]
 
 
-def test_super_with_its_arguments_works(failed):
+def test_super_works_with_explicit_arguments(failed):
     assert texts(at(failed, FILL, "super(type(self), self).__init__()"), "ex") == []
 
 
-def test_a_frame_that_was_cleared_says_that_its_locals_are_gone(python):
+def test_a_cleared_frame_says_that_its_locals_are_gone(python):
     python.evaluate("def fail(n):\n    inner = n\n    return inner / 0")
     python.evaluate("fail(1)")
     python.evaluate("import sys, traceback\ntraceback.clear_frames(sys.last_value.__traceback__)")
@@ -109,7 +109,7 @@ def test_a_frame_that_was_cleared_says_that_its_locals_are_gone(python):
     assert texts(at(python, 0, "1 + 1"), "value") == ["2"]
 
 
-def test_a_local_without_a_value_is_not_the_global_of_its_name(failed):
+def test_an_unbound_local_does_not_fall_back_to_a_global(failed):
     failed.evaluate("def late(n):\n    n / 0\n    rate = n\n    return rate")
     failed.evaluate("late(1)")
     assert texts(at(failed, 0, "rate"), "ex") == ["NameError"]
@@ -122,12 +122,12 @@ def test_a_local_without_a_value_is_not_the_global_of_its_name(failed):
     assert "its locals are gone" in parts["message"]
 
 
-def test_a_frame_that_is_not_there_is_told_with_how_many_there_are(failed):
+def test_an_unknown_frame_is_refused_with_the_number_of_frames(failed):
     (parts,) = texts(at(failed, 9, "1"), "codriver/error")
     assert parts["message"] == "there is no frame 9: the error has 3, 0 is the innermost"
 
 
-def test_the_frame_of_a_generator_and_of_a_module_can_be_evaluated_in(python):
+def test_code_is_evaluated_in_frames_of_generators_and_modules(python):
     python.evaluate("def gen():\n    y = 1\n    yield 1 / 0")
     python.evaluate("next(gen())")
     assert texts(at(python, 0, "y"), "value") == ["1"]
@@ -135,7 +135,7 @@ def test_the_frame_of_a_generator_and_of_a_module_can_be_evaluated_in(python):
     assert texts(python.evaluate("of_module"), "value") == ["3"]
 
 
-def test_a_form_of_lisp_sees_the_locals_of_a_frame(lisp):
+def test_a_lisp_form_can_read_the_locals_of_a_frame(lisp):
     lisp.evaluate("(ns deep.shelf)\n(def ^:dynamic rate 5)\n(defn fill [an-item n] (let [b [1 n]] (/ (count b) n)))")
     fill = number_of("fill", lisp.evaluate("(deep.shelf/fill :x 0)"))
     assert texts(at(lisp, fill, "[an-item n b rate]\n(map (fn [x] (+ x n)) b)"), "value") == ["[:x 0 [1 0] 5]", "(1 0)"]
@@ -150,7 +150,7 @@ def number_of(function, failed):
     return next(number for number, text in enumerate(parts["trace"]) if text.startswith(f"{function} "))
 
 
-def test_numbers_are_those_of_the_report(failed):
+def test_frame_numbers_match_the_error_report(failed):
     failed.evaluate("import json\ndef parse(text):\n    kept = 1\n    return json.loads(text)")
     parse = number_of("parse", failed.evaluate("parse('{')"))
     assert parse > 0

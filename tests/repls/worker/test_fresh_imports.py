@@ -1,4 +1,4 @@
-"""A load is compared with a fresh import: what this process has otherwise is found, and nothing else."""
+"""Shapes of modules, the rules for their leaves, and text of code: the parts of a comparison with fresh imports."""
 
 import contextlib
 import itertools
@@ -85,7 +85,7 @@ def test_a_request_compares_every_module_that_was_loaded_again(project):
     assert project.named("<n>.DOUBLE") in {row["name"] for row in json.loads(found)["rows"]}
 
 
-def test_a_module_whose_import_has_an_effect_is_not_comparable_and_nothing_is_left(project):
+def test_a_module_whose_import_has_side_effects_is_not_compared(project):
     project.write(m="K = 1\nopen('left.txt', 'w').close()\n", n="import <m>\nN = <m>.K * 2\n")
     left = project.repl.folder / "left.txt"
     left.unlink()
@@ -96,7 +96,7 @@ def test_a_module_whose_import_has_an_effect_is_not_comparable_and_nothing_is_le
     assert not left.exists()
 
 
-def test_a_module_whose_import_ends_its_process_is_not_comparable(project):
+def test_a_module_whose_import_ends_its_process_is_not_compared(project):
     project.write(m="import os\nK = 1\nif 'ENDS' in os.environ:\n    os._exit(3)\n")
     project.edit("m", "K = 1", "K = 2")
     assert project.rows() == []
@@ -116,7 +116,7 @@ import_program.main()
 """
 
 
-def test_the_import_of_the_previous_source_adds_nothing_to_a_result_that_did_not_wait_for_it(tmp_path):
+def test_importing_the_previous_source_changes_no_earlier_result(tmp_path):
     file = str(tmp_path / "slow.py")
     spec = {
         "cwd": str(tmp_path), "argv": [""], "path": [str(tmp_path), *sys.path], "hashSeed": None, "django": False,
@@ -136,7 +136,7 @@ def test_the_import_of_the_previous_source_adds_nothing_to_a_result_that_did_not
     assert json.loads(done.stdout) == {"refused": "open for writing left.txt"}
 
 
-def test_a_comparison_that_fails_is_reported(project):
+def test_a_failed_comparison_is_reported(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     project.evaluate("import sys\npython, sys.executable = sys.executable, '/no/such/python'")
     project.edit("m", "3", "4")
@@ -146,13 +146,13 @@ def test_a_comparison_that_fails_is_reported(project):
     assert of.startswith("FileNotFoundError in __init__, line ")
 
 
-def test_a_value_that_another_module_computed_of_an_edited_one_is_found(project):
+def test_a_value_computed_from_an_edited_module_is_found(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN + "SAME = 1\n")
     project.edit("m", "3", "4")
     assert project.rows() == [("leaf", "<n>.DOUBLE", "previous", "8", "6")]
 
 
-def test_what_a_load_undid_is_found(project):
+def test_state_that_a_load_reset_is_found(project):
     project.write(m="X = {}\nK = 1\n", n="import <m>\n<m>.X['n'] = 1\n")
     project.edit("m", "K = 1", "K = 2", **{"codriver/how": "whole"})
     assert project.rows() == [("leaf", "<m>.X['n']", "undone", "1")]
@@ -169,14 +169,14 @@ def test_what_a_load_undid_is_found(project):
         ("import re\nA = re.compile('a')\ndef f(x=1):\n    '''doc'''\n    return x\n", "<m>.f()", "x=1", "x=2"),
     ],
 )
-def test_what_use_has_filled_and_what_differs_in_each_import_is_no_finding(project, source, use, old, new):
+def test_runtime_state_and_values_that_vary_by_import_are_not_reported(project, source, use, old, new):
     project.write(m=source)
     project.evaluate(use)
     project.edit("m", old, new)
     assert project.rows() == []
 
 
-def test_generators_and_held_functions_with_a_previous_source_are_found(project):
+def test_generators_and_referenced_functions_of_an_old_source_are_found(project):
     project.write(m="import sys\nsys.lambdas = [lambda: 1]\ndef g():\n    yield 1\n    yield 2\n")
     project.evaluate("suspended = <m>.g()\nnext(suspended)\nheld = sys.lambdas[:]")
     project.edit("m", "yield 2", "yield 3")
@@ -185,7 +185,7 @@ def test_generators_and_held_functions_with_a_previous_source_are_found(project)
     project.evaluate("del suspended, held, sys.lambdas")
 
 
-def test_filled_caches_whose_callees_changed_are_named(project):
+def test_filled_caches_with_changed_callees_are_named(project):
     source = (
         "import functools\ndef low(x): return x\n"
         "@functools.lru_cache\ndef f(x): return low(x)\n"
@@ -204,7 +204,7 @@ def test_filled_caches_whose_callees_changed_are_named(project):
     project.evaluate("del instance")
 
 
-def test_a_failed_import_is_no_alarm(project):
+def test_a_failed_import_is_not_reported(project):
     data = project.repl.folder / "data.txt"
     data.write_text("data")
     project.write(m="K = 1\nopen('data.txt').close()\n", n="import <m>\nN = <m>.K * 2\n")
@@ -213,7 +213,7 @@ def test_a_failed_import_is_no_alarm(project):
     assert project.rows() == []
 
 
-def test_a_finding_that_comes_late_is_in_the_next_answer_and_in_no_other(project):
+def test_a_late_finding_is_only_in_the_next_answer(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     project.edit("m", "3", "4")
     found = next(one for _ in range(10_000) if (one := texts(project.evaluate("1"), "codriver/fresh")))
@@ -221,7 +221,7 @@ def test_a_finding_that_comes_late_is_in_the_next_answer_and_in_no_other(project
     assert texts(project.evaluate("1"), "codriver/fresh") == []
 
 
-def test_loads_in_a_row_are_compared_as_one(project):
+def test_successive_loads_are_compared_as_one(project):
     project.write(m="LIMIT = 3\n", n=HIDDEN)
     for number in range(4, 8):
         project.edit("m", f"{number - 1}", f"{number}")

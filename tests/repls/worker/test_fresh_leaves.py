@@ -54,11 +54,11 @@ def leaves(module, text=""):
         ("def f(): return 10 ** 5000", "def f(): return 10 ** 5000", True),
     ],
 )
-def test_the_text_of_code_tells_what_it_does_and_not_where_it_is(one, other, is_same):
+def test_code_text_depends_on_behaviour_and_not_on_position(one, other, is_same):
     assert (code_text(function(one).__code__) == code_text(function(other).__code__)) is is_same
 
 
-def test_leaves_reach_into_collections_instances_closures_and_classes(module):
+def test_leaves_include_contents_of_collections_instances_closures_and_classes(module):
     found = leaves(
         module,
         """
@@ -87,13 +87,13 @@ def test_leaves_reach_into_collections_instances_closures_and_classes(module):
     assert found["shaped.Color.RED"].startswith("a shaped.Color")
 
 
-def test_a_shape_has_nothing_that_differs_by_process(module):
+def test_a_shape_contains_nothing_that_varies_by_process(module):
     found = leaves(module, "class A: pass\nONE = A()\nBOTH = {A(): 1, A(): 2}\nSET = {'a', 'b', 'c'}\n")
     assert not [text for text in found.values() if " at 0x" in text]
     assert {path for path in found if path.startswith("shaped.BOTH")} == {"shaped.BOTH", "shaped.BOTH.len"}
 
 
-def test_cycles_end_and_what_is_too_large_is_unknown(module):
+def test_cycles_end_and_oversized_values_are_unknown(module):
     found = leaves(module, "LOOP = []\nLOOP.append(LOOP)\n")
     assert found["shaped.LOOP[0]"] == UNKNOWN
     module.LARGE = [[number] for number in range(MOST_LEAVES)]
@@ -101,7 +101,7 @@ def test_cycles_end_and_what_is_too_large_is_unknown(module):
     assert Shapes((), -1).of_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN}
 
 
-def test_dates_and_other_plain_values_are_told_by_their_value(module):
+def test_dates_and_other_plain_values_are_compared_by_value(module):
     module.DATE = datetime(2020, 1, 2, tzinfo=UTC)
     module.PATH = Path("/a/b")
     module.HUGE = 10**5000
@@ -148,7 +148,7 @@ NAMES = [
 """Methods that a look at a value might call."""
 
 
-def test_no_code_of_the_user_runs(module):
+def test_no_user_code_runs(module):
     ran = []
 
     def recording(name):
@@ -171,7 +171,7 @@ def test_no_code_of_the_user_runs(module):
     assert "shaped.kind" in found
 
 
-def test_a_definition_is_looked_into_where_it_is_at_home(module, monkeypatch):
+def test_a_definition_is_inspected_only_in_its_own_module(module, monkeypatch):
     other = types.ModuleType("elsewhere")
     monkeypatch.setitem(sys.modules, "elsewhere", other)
     exec("def f(): return 1\nclass C: x = 1\n", other.__dict__)
@@ -201,16 +201,16 @@ FRESH = {"m.X": ("1", "2"), "m.Y": ("1", "1")}
         ({"m.X": "1"}, {"m.X": UNKNOWN, "m.Y": "1"}, []),
     ],
 )
-def test_a_leaf_counts_if_the_edit_changes_it_or_the_load_undid_it(before, after, expected):
+def test_a_leaf_counts_if_the_edit_changes_it_or_the_load_reset_it(before, after, expected):
     assert [row[:2] for row in stale(FRESH, before, after)] == expected
 
 
-def test_what_is_below_an_unknown_leaf_does_not_count():
+def test_leaves_below_an_unknown_one_do_not_count():
     assert differing({"m.A": UNKNOWN}, {"m.A": "a list", "m.A[0]": "1", "m.B": "1"}) == {"m.B": (None, "1")}
     assert changed({"m.A": "a list", "m.A[0]": "1"}, {"m.A": UNKNOWN}) == {}
 
 
-def test_of_rows_one_below_another_the_outermost_is_told():
+def test_only_the_outermost_of_nested_rows_is_reported():
     rows = [("m.A[0].x", PREVIOUS, "1", "2"), ("m.A", PREVIOUS, "1", "2"), ("m.AB", PREVIOUS, "1", "2")]
     assert [row[0] for row in outermost(rows)] == ["m.A", "m.AB"]
     sizes = [("m.A.len", UNDONE, "2", "1"), ("m.A[1]", UNDONE, "2", None)]
@@ -227,7 +227,7 @@ SOURCES = {
 }
 
 
-def test_importers_are_found_by_their_sources_the_nearest_first():
+def test_importers_are_found_by_their_sources_nearest_first():
     modules = {name: name + ("/__init__.py" if name == "pkg" else ".py") for name in SOURCES}
     files = {file: SOURCES[name] for name, file in modules.items()}
     found = importers(["pkg.low"], modules, files.__getitem__)
@@ -237,7 +237,7 @@ def test_importers_are_found_by_their_sources_the_nearest_first():
     assert importers(["pkg.low"], modules, files.__getitem__, most=2) == found[:2]
 
 
-def test_suspended_generators_running_threads_and_held_functions_of_a_previous_source_are_found(tmp_path):
+def test_generators_threads_and_referenced_functions_of_an_old_source_are_found(tmp_path):
     file, text = (
         str(tmp_path / "m.py"),
         "def g():\n    yield 1\nkeep = [lambda: 1]\nclass C:\n    def f(self): return 1\n",
@@ -300,7 +300,7 @@ print(left, len(effects.refused))
 """
 
 
-def test_each_kind_of_effect_of_an_import_is_refused_and_leaves_nothing(tmp_path):
+def test_each_kind_of_import_side_effect_is_refused_and_leaves_nothing(tmp_path):
     (tmp_path / "own.txt").write_text("own")
     program = PROGRAM.format(folder=str(recipes.WORKER.parents[1]), allowed=ALLOWED, effects=EFFECTS)
     ran = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)

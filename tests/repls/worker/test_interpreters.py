@@ -1,4 +1,4 @@
-"""The worker in every Python that is installed here, from 3.8 on: a project has its own."""
+"""The worker on every installed Python from 3.8 on, as each project has its own."""
 
 import contextlib
 
@@ -24,14 +24,14 @@ def python(process):
         yield repl
 
 
-def test_it_evaluates_prints_and_awaits(python):
+def test_code_is_evaluated_with_output_and_await(python):
     answer = python.evaluate(
         "import asyncio, sys\nprint('out')\nprint('err', file=sys.stderr)\nawait asyncio.sleep(0, 7)"
     )
     assert (text(answer, "out"), text(answer, "err"), texts(answer, "value")[-1]) == ("out\n", "err\n", "7")
 
 
-def test_it_tells_of_errors_and_leaves_them_to_debuggers(python):
+def test_errors_are_reported_and_available_to_debuggers(python):
     (parts,) = texts(python.evaluate("def boom():\n    return 1 / 0\nboom()"), "codriver/error")
     assert (parts["type"], parts["line"], parts["form"]) == ("ZeroDivisionError", 2, 2)
     assert all("codriver" not in line for line in parts["trace"])
@@ -40,7 +40,7 @@ def test_it_tells_of_errors_and_leaves_them_to_debuggers(python):
     assert (parts["type"], parts["phase"]) == ("SyntaxError", "read")
 
 
-def test_it_is_interrupted_in_code_and_at_prompts(python):
+def test_code_and_prompts_can_be_interrupted(python):
     for code, wait in (("print('begun', flush=True)\nwhile True: pass", begun), ("breakpoint()", asked_for_input)):
         running = python.send("eval", code=code)
         assert wait(python, running)
@@ -73,7 +73,7 @@ EDITS = (
 )  # fmt: skip
 
 
-def test_a_load_gives_effect_to_what_changed_and_makes_nothing_anew(python):
+def test_a_load_applies_changes_without_recreating_objects(python):
     file = python.folder / f"live_{python.folder.name}.py"
     file.write_text(LIVE)
     name = file.stem
@@ -102,7 +102,7 @@ class Shape:
 """
 
 
-def test_load_renews_docstrings(python, tmp_path):
+def test_a_load_updates_docstrings(python, tmp_path):
     path = tmp_path / "documented.py"
     path.write_text(DOCUMENTED, encoding="utf-8")
     python.evaluate(f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport documented\nplain = documented.plain")
@@ -113,7 +113,7 @@ def test_load_renews_docstrings(python, tmp_path):
     assert texts(python.evaluate(docs), "value") == ["('new', None, 'other', 'new')"]
 
 
-def test_it_loads_files_and_knows_names(python):
+def test_files_are_loaded_and_names_looked_up(python):
     file = python.folder / "parcel.py"
     source = "def inc(n):\n    'One more.'\n    return n + 1\ninc(1)"
     file.write_text(source)
@@ -126,7 +126,7 @@ def test_it_loads_files_and_knows_names(python):
     assert [item["candidate"] for item in found] == ["parcel.inc"]
 
 
-def test_it_shows_what_its_threads_do(python):
+def test_stacks_of_threads_are_available(python):
     running = python.send("eval", code="def busy():\n    print('begun', flush=True)\n    while True: pass\nbusy()")
     assert begun(python, running)
     (stacks,) = texts(python.ask("codriver/stacks"), "stacks")
@@ -136,7 +136,7 @@ def test_it_shows_what_its_threads_do(python):
     python.answer(running)
 
 
-def test_what_is_forked_and_what_c_code_prints_is_heard(python):
+def test_output_of_forked_processes_is_captured(python):
     code = "import os\nif not os.fork():\n    os.write(1, b'child'); os._exit(0)\n_ = os.wait()"
     assert text(python.evaluate(code), "out") == "child"
 
@@ -197,12 +197,12 @@ READINGS = {
 
 
 @pytest.mark.parametrize("how", READINGS)
-def test_a_session_apart_reads_the_shared_names(apart, how):
+def test_an_isolated_session_reads_shared_names(apart, how):
     answer = apart.evaluate(READINGS[how])
     assert texts(answer, "value")[-1:] == ["10"], texts(answer, "err")
 
 
-def test_a_session_apart_keeps_what_it_writes(apart):
+def test_an_isolated_session_keeps_what_it_writes(apart):
     writes = (
         "total += 1",
         "def f():\n    global gone, new\n    gone += 1\n    new = 5\nf()",
@@ -221,7 +221,7 @@ def test_a_session_apart_keeps_what_it_writes(apart):
     assert texts(in_first(apart, "new"), "ex") == texts(in_first(apart, "made"), "ex") == ["NameError"]
 
 
-def test_a_session_apart_deletes_its_own_names_alone(apart):
+def test_an_isolated_session_can_delete_only_its_own_names(apart):
     assert texts(apart.evaluate("del total"), "ex") == ["NameError"]
     assert texts(apart.evaluate("total = 1\ndel total\ntotal"), "value") == ["10"]
     assert texts(apart.evaluate("def f():\n    global gone\n    del gone\nf()"), "ex") == ["NameError"]
@@ -229,7 +229,7 @@ def test_a_session_apart_deletes_its_own_names_alone(apart):
     assert texts(apart.evaluate("'total' in globals(), 'total' in dir()"), "value") == ["(False, False)"]
 
 
-def test_a_session_apart_has_the_builtins_and_sees_what_is_shared_later(apart):
+def test_an_isolated_session_has_builtins_and_sees_later_shared_names(apart):
     in_first(apart, "'the last value of another'")
     assert texts(apart.evaluate("_"), "ex") == ["NameError"]
     assert texts(apart.evaluate("max(1, 2), len('ab'), __name__ != '__main__'"), "value") == ["('mine', 2, True)"]
@@ -245,7 +245,7 @@ def test_a_session_apart_has_the_builtins_and_sees_what_is_shared_later(apart):
     assert len(parts["trace"]) == 2
 
 
-def test_what_a_session_apart_makes_can_be_pickled_and_looked_up(apart):
+def test_objects_of_an_isolated_session_can_be_pickled_and_looked_up(apart):
     made = "import dataclasses, pickle\n@dataclasses.dataclass\nclass Item:\n    pieces: int = total\n"
     assert texts(apart.evaluate(made + "pickle.loads(pickle.dumps(Item())).pieces"), "value") == ["10"]
     assert texts(apart.ask("lookup", sym="double"), "info")[0]["arglists-str"] == "(n)"
@@ -254,7 +254,7 @@ def test_what_a_session_apart_makes_can_be_pickled_and_looked_up(apart):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_packages_that_are_not_of_the_working_tree_are_told_by_name_and_place(tmp_path, name):
+def test_packages_imported_from_another_working_tree_are_named(tmp_path, name):
     path = interpreter(name)
     main, linked = tmp_path / "main", tmp_path / "linked"
     python = linked_tree(main, linked, python=path)

@@ -1,4 +1,4 @@
-"""Interrupts: they end what they are meant for, at a prompt too, and nothing else."""
+"""Interrupts end what they are meant for, also at a prompt, and nothing else."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from worker_client import WAIT_S, Repl, asked_for_input, begun, text, texts
         "import time\nclass Slow:\n    def __del__(self): time.sleep(100)\nslow = Slow()\ndel slow\nwhile True: pass",
     ],
 )
-def test_an_interrupt_ends_what_runs(python, code):
+def test_an_interrupt_ends_the_running_evaluation(python, code):
     running = python.send("eval", code="print('begun', flush=True)\n" + code)
     until(lambda: begun(python, running), "the code to run")
     asked = python.send("interrupt", **{"interrupt-id": running})
@@ -32,7 +32,7 @@ def test_an_interrupt_ends_what_runs(python, code):
     assert texts(python.evaluate("1 + 1"), "value") == ["2"]
 
 
-def test_an_interrupt_that_comes_late_ends_no_other_evaluation(python):
+def test_a_late_interrupt_ends_no_other_evaluation(python):
     code = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\nprint('begun', flush=True)\n"
     running = python.send("eval", code=code + "while signal.SIGINT not in signal.sigpending(): pass")
     until(lambda: begun(python, running), "the code to run")
@@ -42,7 +42,7 @@ def test_an_interrupt_that_comes_late_ends_no_other_evaluation(python):
     assert texts(python.evaluate(after), "value")[-1] == "499500"
 
 
-def test_an_evaluation_that_waits_is_interrupted_and_what_runs_is_not(python):
+def test_a_queued_evaluation_can_be_interrupted_without_the_running_one(python):
     running = python.send("eval", code="print('begun', flush=True)\nimport time; time.sleep(100)")
     until(lambda: begun(python, running), "the code to run")
     waiting = python.send("eval", code="ran = 1")
@@ -55,7 +55,7 @@ def test_an_evaluation_that_waits_is_interrupted_and_what_runs_is_not(python):
     assert texts(python.evaluate("ran"), "ex") == ["NameError"]
 
 
-def test_an_interrupt_loses_nothing_that_was_printed(python):
+def test_an_interrupt_loses_no_output(python):
     for _ in range(5):
         running = python.send("eval", code="n = 0\nwhile True:\n    print(n)\n    n += 1")
         until(lambda running=running: begun(python, running), "the code to run")
@@ -66,7 +66,7 @@ def test_an_interrupt_loses_nothing_that_was_printed(python):
         assert int(texts(python.evaluate("n"), "value")[0]) in {lines, lines - 1}
 
 
-def test_an_await_at_the_top_is_interrupted_and_its_loop_goes_on(python):
+def test_a_top_level_await_can_be_interrupted_and_its_loop_continues(python):
     running = python.send("eval", code="import asyncio\nprint('begun', flush=True)\nawait asyncio.sleep(100)")
     until(lambda: begun(python, running), "the code to run")
     python.send("interrupt")
@@ -74,11 +74,11 @@ def test_an_await_at_the_top_is_interrupted_and_its_loop_goes_on(python):
     assert texts(python.evaluate("await asyncio.sleep(0, 'slept')"), "value") == ["'slept'"]
 
 
-def test_an_interrupt_of_nothing_says_so(python):
+def test_an_interrupt_of_an_idle_session_says_so(python):
     assert "session-idle" in python.ask("interrupt")[-1]["status"]
 
 
-def test_an_interrupt_of_another_evaluation_is_refused(python):
+def test_an_interrupt_with_another_id_is_refused(python):
     running = python.send("eval", code="print('begun', flush=True)\nwhile True: pass")
     until(lambda: begun(python, running), "the code to run")
     assert "interrupt-id-mismatch" in python.ask("interrupt", **{"interrupt-id": "other"})[-1]["status"]
@@ -86,13 +86,13 @@ def test_an_interrupt_of_another_evaluation_is_refused(python):
     python.answer(running)
 
 
-def test_code_that_takes_the_interrupt_signal_does_not_keep_it(python):
+def test_code_cannot_disable_the_interrupt_signal_permanently(python):
     python.evaluate("import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)")
-    test_an_interrupt_ends_what_runs(python, "while True: pass")
+    test_an_interrupt_ends_the_running_evaluation(python, "while True: pass")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT to a process")
-def test_an_interrupt_by_hand_ends_what_nobody_supervises(tmp_path):
+def test_an_unsupervised_worker_exits_on_sigint(tmp_path):
     with contextlib.closing(Repl(tmp_path)) as repl:
         repl.connect()
         repl.evaluate("1")
@@ -135,7 +135,7 @@ PROMPTS = {
 
 
 @pytest.mark.parametrize("code", PROMPTS.values(), ids=PROMPTS)
-def test_an_interrupt_ends_what_waits_for_input(python, code):
+def test_an_interrupt_ends_a_wait_for_input(python, code):
     python.evaluate("1 / 0")
     running = python.send("eval", code=code)
     until(lambda: asked_for_input(python, running), "the prompt")
@@ -145,7 +145,7 @@ def test_an_interrupt_ends_what_waits_for_input(python, code):
     assert texts(python.evaluate("import sys\nsys.gettrace(), 1"), "value") == ["(None, 1)"]
 
 
-def test_an_interrupt_ends_what_a_debugger_let_run_on(python):
+def test_an_interrupt_ends_code_continued_by_a_debugger(python):
     running = python.send("eval", code="import pdb, time\npdb.set_trace()\nprint('on', flush=True)\ntime.sleep(100)")
     until(lambda: asked_for_input(python, running), "the prompt")
     python.send("stdin", stdin="c\n")

@@ -15,7 +15,7 @@ def test_lisp_can_be_interrupted_at_a_prompt(lisp):
     assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]
 
 
-def test_lisp_gives_values_in_unicode_and_switches_its_namespace(lisp):
+def test_lisp_returns_unicode_values_and_switches_its_namespace(lisp):
     messages = lisp.evaluate('(str "h\u00e9" \\😀) (in-ns \'other) *ns*')
     assert texts(messages, "value")[0] == '"hé😀"'
     assert texts(messages, "value")[-1] == "other"
@@ -23,12 +23,12 @@ def test_lisp_gives_values_in_unicode_and_switches_its_namespace(lisp):
 
 
 @pytest.mark.parametrize("code", ["(in-ns 'bare) (str 2)", "(ns few (:refer-basilisp :only [str])) (str 2)"])
-def test_lisp_finds_its_way_back_from_every_namespace(lisp, code):
+def test_lisp_can_return_from_every_namespace(lisp, code):
     assert texts(lisp.evaluate(code), "value")[-1] == '"2"'
     assert texts(lisp.evaluate("(in-ns 'user) (+ 1 1)"), "value") == ["user", "2"]
 
 
-def test_lisp_evaluates_in_a_namespace_that_only_in_ns_made(lisp):
+def test_lisp_evaluates_in_a_namespace_created_by_in_ns(lisp):
     lisp.evaluate("(do (in-ns 'made) (in-ns 'user))")
     assert texts(lisp.evaluate("(inc 1)", ns="made"), "value") == ["2"]
 
@@ -42,31 +42,31 @@ def test_lisp_can_be_interrupted(lisp, code):
     assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]
 
 
-def test_lisp_says_many_lines_in_few_messages(lisp):
+def test_lisp_sends_many_lines_in_few_messages(lisp):
     messages = lisp.evaluate("(dotimes [n 2000] (println n))")
     assert text(messages, "out") == "".join(f"{n}\n" for n in range(2000))
     assert len(messages) < 200
 
 
-def test_lisp_prints_infinite_sequences_up_to_a_limit_of_its_own(lisp):
+def test_lisp_prints_infinite_sequences_up_to_a_default_limit(lisp):
     (value,) = texts(lisp.evaluate("(range)"), "value")
     assert value.startswith("(0 1 2 ")
     assert value.endswith(" 9999 ...)")
 
 
-def test_lisp_prints_infinite_sequences_up_to_the_limit(lisp):
+def test_lisp_prints_infinite_sequences_up_to_the_given_limit(lisp):
     options = {"nrepl.middleware.print/options": {"print-length": 3}}
     assert texts(lisp.evaluate("(range)", **options), "value") == ["(0 1 2 ...)"]
 
 
-def test_lisp_cuts_nothing_that_the_code_itself_prints(lisp):
+def test_lisp_does_not_cut_text_printed_by_code(lisp):
     options = {"nrepl.middleware.print/options": {"print-length": 3}}
     for limits in ({}, options):
         messages = lisp.evaluate("(def many (vec (range 20000))) (println (count (pr-str many)))", **limits)
         assert text(messages, "out") == f"{len(' '.join(map(str, range(20000)))) + 2}\n"
 
 
-def test_lisp_errors_know_their_phase_and_place(lisp):
+def test_lisp_errors_have_their_phase_and_position(lisp):
     (read,) = texts(lisp.evaluate("(+ 1"), "codriver/error")
     assert read["phase"] == "read"
     (compiled,) = texts(lisp.evaluate("\n(no-such-thing)"), "codriver/error")
@@ -86,12 +86,12 @@ def test_lisp_expands_completes_and_looks_up(lisp):
     assert (info["ns"], "doc" in info) == ("basilisp.core", True)
 
 
-def test_lisp_keeps_its_last_values(lisp):
+def test_lisp_remembers_its_last_values(lisp):
     lisp.evaluate("41")
     assert texts(lisp.evaluate("(inc *1)"), "value") == ["42"]
 
 
-def test_a_reload_in_the_second_of_an_edit_runs_what_the_file_says(lisp, tmp_path):
+def test_a_reload_within_the_second_of_an_edit_uses_the_new_source(lisp, tmp_path):
     lisp.evaluate(f"(import sys) (.insert sys/path 0 {str(tmp_path)!r})".replace("'", '"'))
     for number in range(10):
         file = tmp_path / f"quick{number}.lpy"

@@ -1,4 +1,4 @@
-"""What was loaded is remembered as it was, whatever compiled code lies beside it and however it came."""
+"""The source of each loaded module is remembered exactly, whatever compiled code exists and however it was loaded."""
 
 import importlib
 import importlib.util
@@ -37,7 +37,7 @@ SET_BACK_S = pytest.param(10**9, marks=pytest.mark.skipif(sys.platform == "win32
 
 
 @pytest.mark.parametrize("second", [None, SET_BACK_S], ids=["of now", "set back"])
-def test_compiled_code_of_a_former_text_is_never_believed(texts, tmp_path, second):
+def test_compiled_code_of_an_old_source_is_never_used(texts, tmp_path, second):
     file = tmp_path / "quick_a.py"
     second = second or int(time.time())
     for number in range(10):
@@ -50,7 +50,7 @@ def test_compiled_code_of_a_former_text_is_never_believed(texts, tmp_path, secon
     assert list((tmp_path / "__pycache__").iterdir())
 
 
-def test_compiled_code_that_is_newer_than_its_source_is_used(texts, tmp_path):
+def test_compiled_code_newer_than_its_source_is_used(texts, tmp_path):
     (tmp_path / "slow_b.py").write_bytes(b"X = 1\n")
     load("slow_b")
     (compiled,) = (tmp_path / "__pycache__").iterdir()
@@ -60,7 +60,7 @@ def test_compiled_code_that_is_newer_than_its_source_is_used(texts, tmp_path):
     assert compiled.stat().st_mtime_ns == later
 
 
-def test_compiled_code_that_was_written_just_after_an_edit_may_be_that_of_the_text_before(texts, tmp_path):
+def test_compiled_code_written_just_after_an_edit_is_not_trusted(texts, tmp_path):
     file = tmp_path / "quick_g.py"
     file.write_bytes(b"X = 1\n")
     load("quick_g")
@@ -72,7 +72,7 @@ def test_compiled_code_that_was_written_just_after_an_edit_may_be_that_of_the_te
     assert load("quick_g").X == 2
 
 
-def test_no_frame_of_ours_is_in_the_traceback_of_a_module_that_fails(texts, tmp_path):
+def test_the_traceback_of_a_failing_module_has_no_worker_frames(texts, tmp_path):
     (tmp_path / "wrong_c.py").write_bytes(b"def f(:\n")
     (tmp_path / "wrong_d.py").write_bytes(b"1 / 0\n")
     for name in ("wrong_c", "wrong_d"):
@@ -82,7 +82,7 @@ def test_no_frame_of_ours_is_in_the_traceback_of_a_module_that_fails(texts, tmp_
         assert not any("codriver/repls/worker" in file for file in files)
 
 
-def test_every_way_of_loading_is_seen(texts, tmp_path):
+def test_every_way_of_loading_is_recorded(texts, tmp_path):
     package = tmp_path / "pack_e"
     package.mkdir()
     (package / "__init__.py").write_bytes(b"from . import inner\n")
@@ -102,7 +102,7 @@ def test_every_way_of_loading_is_seen(texts, tmp_path):
     assert texts.of("pack_e.inner").data == b"X = 3\n"
 
 
-def test_a_loader_that_is_asked_for_code_and_runs_none_does_not_count(texts, tmp_path):
+def test_asking_a_loader_for_code_does_not_count_as_a_load(texts, tmp_path):
     file = tmp_path / "asked_f.py"
     file.write_bytes(b"X = 1\n")
     module = load("asked_f")
@@ -114,7 +114,7 @@ def test_a_loader_that_is_asked_for_code_and_runs_none_does_not_count(texts, tmp
     assert texts.of("asked_f").data == b"X = 1\n"
 
 
-def test_what_came_out_of_an_archive_or_was_compiled_has_no_text(texts, tmp_path, monkeypatch):
+def test_modules_from_archives_have_no_source(texts, tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
         archive.writestr("zipped_g.py", "X = 1\n")
     monkeypatch.syspath_prepend(str(tmp_path / "all.zip"))
@@ -123,7 +123,7 @@ def test_what_came_out_of_an_archive_or_was_compiled_has_no_text(texts, tmp_path
     assert texts.of("zipped_g").data is None
 
 
-def test_a_look_at_modules_asks_nothing_of_their_values(texts, tmp_path):
+def test_recording_modules_does_not_inspect_their_values(texts, tmp_path):
     text = """
 class Lazy:
     def __getattribute__(self, name): raise SystemExit(name)
@@ -135,7 +135,7 @@ lazy = Lazy()
     texts.settle()
 
 
-def test_texts_are_kept_in_half_of_their_bytes(texts, tmp_path):
+def test_sources_are_stored_compressed(texts, tmp_path):
     text = "".join(f"def function_{number}(first, second):\n    return first * second\n" for number in range(200))
     (tmp_path / "long_i.py").write_text(text)
     load("long_i")

@@ -1,4 +1,4 @@
-"""Look-ups, of a module's attributes and of its files, hold up no evaluation and run no code of the user's."""
+"""Lookups of attributes and source files delay no evaluation and run no user code."""
 
 import os
 import textwrap
@@ -24,7 +24,7 @@ def ask_all(repl, name):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a pipe")
-def test_a_source_file_that_became_a_pipe_is_not_waited_for(repl):
+def test_a_source_file_replaced_by_a_pipe_does_not_block(repl):
     file = repl.folder / "amod.py"
     file.write_text("def f():\n    return 1\n\n\nclass A:\n    x = 1\n")
     repl.evaluate("import amod, linecache; linecache.clearcache()")
@@ -36,7 +36,7 @@ def test_a_source_file_that_became_a_pipe_is_not_waited_for(repl):
     assert texts(repl.evaluate("1 + 1"), "value") == ["2"]
 
 
-def test_a_source_file_that_became_endless_is_not_read(repl):
+def test_an_endless_source_file_is_not_read(repl):
     file = repl.folder / "amod.py"
     file.write_text("def f():\n    return 1\n")
     repl.evaluate("import amod")
@@ -74,7 +74,7 @@ vars(types.ModuleType)["__dict__"].__get__(late)["known"] = 1
 
 
 @pytest.mark.parametrize("holder", ["m", "C", "d", "late"])
-def test_no_name_is_completed_by_code_of_the_users(repl, holder):
+def test_completion_runs_no_user_code(repl, holder):
     repl.evaluate(MADE_UP)
     (found,) = texts(repl.ask("completions", prefix=holder + ".kn"), "completions")
     assert [one["candidate"] for one in found] == [holder + ".known"]
@@ -93,7 +93,7 @@ k = K()
 """
 
 
-def test_a_look_up_that_never_ends_holds_up_no_evaluation_and_no_interrupt(repl):
+def test_an_endless_lookup_delays_neither_evaluations_nor_interrupts(repl):
     repl.evaluate(WAITS)
     repl.send("lookup", sym="k")
     assert texts(repl.evaluate("1 + 1"), "value") == ["2"]
@@ -147,7 +147,7 @@ def test_definitions_are_found_in_their_files(repl, name, line, first, last):
     assert (info["line"], info["file"]) == (line, str(repl.folder / "amod.py"))
 
 
-def test_what_is_looked_up_is_described(repl):
+def test_symbols_are_described(repl):
     (repl.folder / "amod.py").write_text(SOURCE)
     repl.evaluate("import amod, string\nclass P:\n    '''Of P.'''\nclass Q(P): pass\nq = Q()\np = P()")
     known = {name: texts(repl.ask("lookup", sym=name), "info")[0] for name in ("amod.cached", "Q", "p", "len", "amod")}

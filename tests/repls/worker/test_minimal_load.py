@@ -1,4 +1,4 @@
-"""A load of an edited file gives effect to what changed, runs nothing else, and names what it could not renew."""
+"""Loading an edited file applies what changed, runs nothing else, and names what it could not update."""
 
 import importlib
 import sys
@@ -150,7 +150,7 @@ table = {"a": lambda x: x + 1, "b": lambda x: x + 2}
 '''
 
 
-def test_a_body_takes_effect_wherever_its_function_is_held_and_nothing_runs(project):
+def test_a_changed_body_takes_effect_everywhere_without_running_anything(project):
     shop = project.load("shop_a", SHOP)
     cart, line = shop.Cart(), shop.Line(3)
     held = [shop.rate, shop.traced_one, cart.total, shop.Cart.unit, shop.Cart.made, shop.First().work, line.total]
@@ -180,7 +180,7 @@ def test_a_body_takes_effect_wherever_its_function_is_held_and_nothing_runs(proj
     assert {name for name, kind, _ in rows if kind == "stays"} <= {"counting"}
 
 
-def test_lines_of_unchanged_functions_are_those_of_the_file(project):
+def test_line_numbers_of_unchanged_functions_match_the_file(project):
     shop = project.load("shop_b", SHOP)
     before = shop.adder.__code__.co_firstlineno, shop.table["b"].__code__.co_firstlineno
     project.edit("shop_b", ("RAN = []", "# one\n# two\nRAN = []"))
@@ -192,7 +192,7 @@ def test_lines_of_unchanged_functions_are_those_of_the_file(project):
     assert project.ran == []
 
 
-def test_members_and_sentinels_stay_the_objects_that_they_are(project):
+def test_enum_members_and_sentinels_keep_their_identity(project):
     shop = project.load("shop_c", SHOP)
     paid, missing, kind = shop.Status.PAID, shop._MISSING, shop.Status
     project.edit("shop_c", ("PAID = 1", "PAID = 1  # a comment"))
@@ -213,7 +213,7 @@ def test_members_and_sentinels_stay_the_objects_that_they_are(project):
     assert project.rows() == []
 
 
-def test_caches_around_what_changed_are_emptied_and_told(project):
+def test_caches_around_changed_functions_are_cleared_and_reported(project):
     shop = project.load("shop_d", SHOP)
     held = shop.cached
     assert [held(1), held(2)] == [2, 3]
@@ -248,7 +248,7 @@ def other(x):
 """
 
 
-def test_a_cache_around_a_wrapper_of_what_changed_is_emptied_and_no_other(project):
+def test_only_the_cache_around_a_wrapper_of_the_changed_function_is_cleared(project):
     module = project.load("wrapped_in_caches", WRAPPED_IN_CACHES)
     held = module.twice
     assert [held(4), module.other(1)] == [8, 1]
@@ -257,7 +257,7 @@ def test_a_cache_around_a_wrapper_of_what_changed_is_emptied_and_no_other(projec
     assert [held(4), module.other.cache_info().currsize] == [12, 1]
 
 
-def test_what_runs_on_or_keeps_a_value_is_named(project):
+def test_running_generators_and_cached_values_are_named(project):
     shop = project.load("shop_e", SHOP)
     running, cart = shop.counting(), shop.Cart()
     assert (next(running), cart.slow) == ("old", 1)
@@ -269,7 +269,7 @@ def test_what_runs_on_or_keeps_a_value_is_named(project):
     assert (next(running), cart.slow, shop.Cart().slow) == ("old", 1, 2)
 
 
-def test_defaults_and_annotations_change_and_what_is_written_as_before_stays(project):
+def test_changed_defaults_and_annotations_apply_and_unchanged_ones_stay(project):
     shop = project.load("shop_f", SHOP)
     cache = shop.rate.__defaults__[1]
     project.edit("shop_f", ("def rate(x, step=2, cache={})", "def rate(x: int, step=LIMIT, cache={}, *, more=1)"))
@@ -280,7 +280,7 @@ def test_defaults_and_annotations_change_and_what_is_written_as_before_stays(pro
 
 
 @pytest.mark.parametrize("new", ["LIMIT = 4", "LIMIT: int = 4"])
-def test_a_constant_runs_and_what_was_computed_from_it_is_computed_again(project, new):
+def test_a_changed_constant_recomputes_what_depends_on_it(project, new):
     shop = project.load("shop_g", SHOP)
     user = project.load("user_g", "from shop_g import LIMIT as most, rate\n")
     rows = project.edit("shop_g", ("LIMIT = 3", new))
@@ -291,7 +291,7 @@ def test_a_constant_runs_and_what_was_computed_from_it_is_computed_again(project
     assert project.rows() == []
 
 
-def test_attributes_and_methods_are_given_to_the_class_that_lives(project):
+def test_attributes_and_methods_are_added_to_the_existing_class(project):
     shop = project.load("shop_h", SHOP)
     kind, cart = shop.Cart, shop.Cart()
     project.edit(
@@ -308,7 +308,7 @@ def test_attributes_and_methods_are_given_to_the_class_that_lives(project):
     assert project.rows() == []
 
 
-def test_a_decorator_of_a_method_runs_alone_and_so_do_those_that_build_on_it(project):
+def test_a_changed_method_decorator_runs_alone_with_what_builds_on_it(project):
     shop = project.load("shop_i", SHOP)
     kind, cart = shop.Cart, shop.Cart()
     project.edit(
@@ -321,7 +321,7 @@ def test_a_decorator_of_a_method_runs_alone_and_so_do_those_that_build_on_it(pro
     assert cart.unit() == 1
 
 
-def test_a_decorator_that_is_added_holds_for_who_imported_the_name(project):
+def test_an_added_decorator_applies_to_importers_of_the_name(project):
     shop = project.load("shop_j", SHOP)
     user = project.load("user_j", "from shop_j import adder\n")
     project.edit("shop_j", ("def adder", "@functools.lru_cache\ndef adder"))
@@ -329,7 +329,7 @@ def test_a_decorator_that_is_added_holds_for_who_imported_the_name(project):
     assert shop.adder(1) is shop.adder(1)
 
 
-def test_what_is_gone_from_the_file_is_gone_and_who_imports_it_is_told(project):
+def test_removed_names_are_deleted_and_importers_are_reported(project):
     shop = project.load("shop_k", SHOP)
     project.load("user_k", "from shop_k import rate\n")
     rows = project.edit(
@@ -342,7 +342,7 @@ def test_what_is_gone_from_the_file_is_gone_and_who_imports_it_is_told(project):
     assert project.rows() == []
 
 
-def test_a_field_makes_the_class_anew_and_instances_are_of_it(project):
+def test_a_new_field_recreates_the_class_and_updates_its_instances(project):
     shop = project.load("shop_l", SHOP)
     line = shop.Line(3)
     rows = project.edit("shop_l", ("price: int", "price: int\n    count: int = 2"))
@@ -363,7 +363,7 @@ def secret(): return 1
     assert low.secret() == 2
 
 
-def test_names_bound_anew_get_the_files_definition_again(project):
+def test_rebound_names_get_their_definition_from_the_file_again(project):
     shop = project.load("shop_n", SHOP)
     exec(compile("def rate(x): return 'mine'\nLIMIT = 9", "<eval 1>", "exec"), shop.__dict__)
     assert {row["name"] for row in project.rows()} == {"rate", "LIMIT"}
@@ -375,7 +375,7 @@ def test_names_bound_anew_get_the_files_definition_again(project):
     assert project.rows() == []
 
 
-def test_a_load_that_is_put_back_leaves_everything_as_it_was(project):
+def test_undoing_a_load_restores_everything(project):
     shop = project.load("shop_o", SHOP)
     before = SHOP
     paid, rate, code = shop.Status.PAID, shop.rate, shop.rate.__code__
@@ -397,7 +397,7 @@ def test_a_load_that_is_put_back_leaves_everything_as_it_was(project):
     assert project.rows() == []
 
 
-def test_a_whole_load_says_what_it_breaks(project):
+def test_a_whole_load_reports_what_it_breaks(project):
     shop = project.load("shop_p", SHOP)
     paid = shop.Status.PAID
     rows = project.edit("shop_p", whole=True)
@@ -405,7 +405,7 @@ def test_a_whole_load_says_what_it_breaks(project):
     assert {name for name, kind, _ in rows if kind == "stays"} == {"Status", "_MISSING"}
 
 
-def test_a_statement_of_the_module_runs_alone_and_has_its_value(project):
+def test_a_changed_statement_runs_alone_and_returns_its_value(project):
     shop = project.load("shop_q", SHOP)
     project.edit("shop_q", ('table = {"a"', 'RAN.append("more")\ntable = {"c": len, "a"'))
     assert (shop.RAN, sorted(shop.table)) == (["rate", "more"], ["a", "b", "c"])
@@ -418,7 +418,7 @@ def test_a_statement_of_the_module_runs_alone_and_has_its_value(project):
     (("def rate", "@functools.lru_cache\ndef rate"), 1),
     (("LIMIT = 3", "LIMIT = 4"), 0),
 ])  # fmt: skip
-def test_what_others_imported_is_renewed_along_every_import(project, change, calls):
+def test_imported_names_are_updated_along_every_import(project, change, calls):
     low = project.load("low_r", "import functools\nLIMIT = 3\ndef rate(x):\n    return x * LIMIT\n")
     middle = project.load("middle_r", "from low_r import rate, LIMIT as most\n")
     high = project.load("high_r", "from middle_r import rate as price, most\nkept = [price]\n")
@@ -433,7 +433,7 @@ def test_what_others_imported_is_renewed_along_every_import(project, change, cal
     assert not calls or low.rate.cache_info().hits == 1
 
 
-def test_a_former_object_that_a_module_holds_otherwise_is_told_by_name(project):
+def test_an_old_object_that_another_module_refers_to_is_named(project):
     low = project.load("low_s", "import functools\ndef rate(x):\n    return x\n")
     project.load("high_s", "import low_s, sys\nprice = sys.modules['low_s'].rate\n")
     project.edit("low_s", ("def rate", "@functools.lru_cache\ndef rate"))
@@ -444,7 +444,7 @@ def test_a_former_object_that_a_module_holds_otherwise_is_told_by_name(project):
 NESTED = "class A:\n    class Meta:\n        order = 1\n        def f(self): return 1\nclass __compat__:\n    x = 1\n"
 
 
-def test_names_of_nested_classes_are_told_and_classes_with_dunder_names_are_no_alarm(project):
+def test_nested_classes_are_named_and_dunder_classes_cause_no_false_alarm(project):
     module = project.load("nested_t", NESTED)
     assert project.rows() == []
     exec(compile("A.Meta.order = 5\nA.Meta.f = lambda self: 2", "<eval 1>", "exec"), module.__dict__)
@@ -454,14 +454,14 @@ def test_names_of_nested_classes_are_told_and_classes_with_dunder_names_are_no_a
     }
 
 
-def test_an_alias_of_another_class_is_no_alarm(project):
+def test_an_alias_of_another_class_is_no_false_alarm(project):
     module = project.load("alias_u", "class A: w = 'A'\nclass B: w = 'B'\nBASE = A\n")
     project.edit("alias_u", ("BASE = A", "BASE = B"))
     assert module.BASE is module.B
     assert project.rows() == []
 
 
-def test_a_patch_that_has_ended_is_no_alarm(project):
+def test_a_finished_mock_patch_is_no_false_alarm(project):
     module = project.load("patched_v", "def f(): return 1\n")
     patch = mock.patch("patched_v.f", return_value=99)
     patch.start()
@@ -471,7 +471,7 @@ def test_a_patch_that_has_ended_is_no_alarm(project):
     assert project.rows() == []
 
 
-def test_a_module_of_an_archive_is_not_deleted(project):
+def test_a_module_from_an_archive_is_not_reported_as_deleted(project):
     archive = project.folder / "low.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("zipped_w.py", "X = 1\n")
@@ -486,7 +486,7 @@ def test_a_module_of_an_archive_is_not_deleted(project):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 10), reason="match came with Python 3.10")
-def test_a_name_that_match_binds_is_told_when_evaluated_code_binds_it(project):
+def test_a_name_bound_by_match_is_reported_when_it_is_redefined(project):
     module = project.load("matching_x", "match 3:\n    case _:\n        R = 1\n")
     module.R = 7
     assert [(row["name"], row["kind"]) for row in project.rows()] == [("R", "redefined")]

@@ -8,12 +8,12 @@ from worker_client import texts
 import codriver_seam
 
 
-def test_exit_is_an_error_and_the_repl_goes_on(python):
+def test_exit_is_an_error_and_the_repl_continues(python):
     assert texts(python.evaluate("exit(3)"), "ex") == ["SystemExit"]
     assert texts(python.evaluate("'here'"), "value") == ["'here'"]
 
 
-def test_sessions_that_are_apart_share_no_names(python):
+def test_isolated_sessions_share_no_names(python):
     python.evaluate("mine = 1")
     (other,) = texts(python.ask("clone", **{"codriver/apart": "yes"}), "new-session")
     assert texts(python.evaluate("mine", session=other), "ex") == ["NameError"]
@@ -24,7 +24,7 @@ def test_sessions_that_are_apart_share_no_names(python):
 
 
 @pytest.mark.parametrize(("op", "word"), [("no-such-op", "unknown-op"), (["eval"], "unknown-op"), ("eval", "no-code")])
-def test_what_cannot_be_done_is_answered(python, op, word):
+def test_an_impossible_request_is_answered(python, op, word):
     assert word in python.ask(op)[-1]["status"]
 
 
@@ -33,7 +33,7 @@ def test_an_unknown_session_is_answered(python):
     assert "unknown-session" in python.evaluate("1", session=["none"])[-1]["status"]
 
 
-def test_a_working_folder_that_an_evaluation_sets_is_told_once(python, tmp_path):
+def test_a_changed_working_directory_is_reported_once(python, tmp_path):
     before = python.evaluate("import os\nbefore = os.getcwd()")
     moved = python.evaluate(f"os.chdir({str(tmp_path)!r})")
     after = python.evaluate(f"os.chdir(before)\nos.chdir({str(tmp_path)!r})")
@@ -42,7 +42,7 @@ def test_a_working_folder_that_an_evaluation_sets_is_told_once(python, tmp_path)
     assert told == [[], [str(tmp_path)], []]
 
 
-def test_an_application_that_asks_for_a_repl_in_one_of_ours_is_declined_and_that_is_told(python):
+def test_an_application_that_requests_a_repl_in_the_worker_is_declined_with_a_note(python):
     folder = Path(codriver_seam.__file__).parents[1]
     python.evaluate(f"import sys; sys.path.insert(0, {str(folder)!r}); import codriver_seam")
     asked = python.evaluate("codriver_seam.start_repl(True)")

@@ -1,4 +1,4 @@
-"""Tables and arrays are printed as their library does, within bounds of ours; each cut leads to what it left out."""
+"""Tables and arrays are printed as their libraries do, within Codriver's limits. Each cut leads to what was omitted."""
 
 import re
 import sys
@@ -53,7 +53,7 @@ def printed(value, asked=None, start=0):
         lambda of: of.pd.Index(["a", "b"]),
     ],
 )
-def test_what_a_library_prints_whole_is_not_cut(make):
+def test_a_value_that_its_library_prints_whole_is_not_cut(make):
     value = make(libraries())
     assert printed(value) == (repr(value), "")
 
@@ -70,26 +70,26 @@ def test_what_a_library_prints_whole_is_not_cut(make):
         (lambda of: of.np.arange(5000).reshape(5, 1000), "some of 5000 elements"),
     ],
 )
-def test_what_a_library_leaves_out_is_said(pd, make, words):
+def test_rows_that_a_library_omits_are_reported(pd, make, words):
     value = make(libraries())
     with pd.option_context("display.max_columns", 20):
         assert printed(value) == (repr(value), words)
 
 
-def test_a_library_that_is_told_to_leave_nothing_out_is_bounded(np, pd):
+def test_a_library_configured_without_limits_is_still_bounded(np, pd):
     with pd.option_context("display.max_rows", None), np.printoptions(threshold=sys.maxsize):
         text, words = printed(pd.DataFrame({"n": range(5000)}))
         assert (len(text.splitlines()) < 1100, words) == (True, "4990 of 5000 rows")
         assert printed(np.arange(100_000))[1] == "99994 of 100000 elements"
 
 
-def test_the_program_keeps_its_own_limits(np, pd, table):
+def test_the_programs_own_print_limits_are_kept(np, pd, table):
     before = pd.get_option("display.max_rows"), np.get_printoptions()["threshold"]
     printed(table, asked=500)
     assert (pd.get_option("display.max_rows"), np.get_printoptions()["threshold"]) == before
 
 
-def test_so_many_rows_as_are_asked_for_are_told(np, table):
+def test_as_many_rows_as_requested_are_printed(np, table):
     text, words = printed(table, asked=100)
     assert [int(line.split()[0]) for line in text.splitlines() if re.match(r"\d", line)] == list(range(100))
     assert words == "900 of 1000 rows"
@@ -98,7 +98,7 @@ def test_so_many_rows_as_are_asked_for_are_told(np, table):
     assert words == "3000 of 5000 elements"
 
 
-def test_the_rows_from_a_place_on_keep_their_labels(table):
+def test_rows_from_an_offset_keep_their_labels(table):
     text, words = printed(table, asked=2, start=998)
     assert [line.split()[0] for line in text.splitlines()] == ["n", "998", "999"]
     assert words == "998 of 1000 rows"
@@ -114,7 +114,7 @@ class Shown(Told):
         return "shown by repr"
 
 
-def test_a_value_without_repr_of_its_own_is_told_by_str():
+def test_a_value_without_its_own_repr_is_printed_by_str():
     assert printed(Told()) == ("told by str", "")
     assert printed([Told()]) == ("[told by str]", "")
     assert printed(Shown()) == ("shown by repr", "")

@@ -1,4 +1,4 @@
-"""Printed values: cut to their limits as Python's own collections are, with words on what was cut, and kept."""
+"""Printed values: cut to limits like Python's own collections, with a note on each cut, and retained."""
 
 import pytest
 from worker_client import texts
@@ -55,7 +55,7 @@ def printed(repl, code, **fields):
         ("[list(range(5)), list(range(9))]", None, "2 of 5 elements at [0], and in 1 more place"),
     ],
 )
-def test_a_collection_is_cut_as_its_kin_are_and_says_so(python, code, text, cut):
+def test_a_collection_is_cut_like_its_builtin_base_with_a_note(python, code, text, cut):
     python.evaluate(RECORDS)
     shown = printed(python, code)
     assert (shown[0] if text else None, shown[1]) == (text, cut)
@@ -64,25 +64,25 @@ def test_a_collection_is_cut_as_its_kin_are_and_says_so(python, code, text, cut)
 @pytest.mark.parametrize(
     "code", ["list(range(3))", "collections.OrderedDict(a=1)", "Point(1)", "Named(1, 2)", "Items()", "set()", "()"]
 )
-def test_nothing_is_cut_without_need(python, code):
+def test_nothing_is_cut_unnecessarily(python, code):
     python.evaluate(RECORDS)
     (whole,) = texts(python.evaluate(f"repr({code})"), "value")
     text, cut = printed(python, code)
     assert (repr(text), cut) == (whole, None)
 
 
-def test_a_record_of_attrs_is_cut_by_its_fields(python):
+def test_an_attrs_record_is_cut_by_its_fields(python):
     made = printed(python, "import importlib.util\nimportlib.util.find_spec('attr') is not None")[0]
     assert made == "True", "Basilisp brings it along"
     text, cut = printed(python, "import attr\nR = attr.make_class('R', ['x'])\nR(list(range(5)))")
     assert (text, cut) == ("R(x=[0, 1, 2, ...])", '2 of 5 elements at ["x"]')
 
 
-def test_an_iterator_is_not_moved_by_being_shown(python):
+def test_printing_an_iterator_does_not_advance_it(python):
     assert printed(python, "i = iter(range(100))\ni\nnext(i)") == ("0", None)
 
 
-def test_limits_that_were_asked_for_win(python):
+def test_requested_limits_override_defaults(python):
     options = {"nrepl.middleware.print/options": {"default-length": 3, "print-length": 5}}
     assert printed(python, "list(range(9))", **options)[0] == "[0, 1, 2, 3, 4, ...]"
 
@@ -97,7 +97,7 @@ def part(repl, evaluation, path=(), **fields):
     return None
 
 
-def test_more_of_a_cut_value_can_be_asked_for(python):
+def test_more_of_a_cut_value_can_be_requested(python):
     printed(python, "{'a': list(range(9)), (1, 2): {'b': [[[7]]]}}", **{"codriver/keep": "e"})
     assert part(python, "e", ["a"], **{"from": 3}) == ("[..., 3, 4, 5, ...]", '6 of 9 elements at ["a"]')
     assert part(python, "e", ["a", 8]) == ("8", None)
@@ -113,7 +113,7 @@ def test_each_of_several_cut_values_has_its_number(python):
     assert "the values [1, 3] are kept" in part(python, "several", ["$2"])
 
 
-def test_no_more_than_the_newest_cut_values_are_kept_alive(python):
+def test_only_the_newest_cut_values_are_kept_alive(python):
     python.evaluate("import gc, weakref\nclass Items(list): pass\nalive = weakref.WeakSet()\nheld = []")
     code = "i = Items(range(9)); i.__class__.__hash__ = object.__hash__; alive.add(i)\ni"
     for number in range(20):
@@ -124,7 +124,7 @@ def test_no_more_than_the_newest_cut_values_are_kept_alive(python):
     assert part(python, "e19", [8]) == ("8", None)
 
 
-def test_what_the_program_keeps_alive_is_found_longer(python):
+def test_a_value_kept_alive_by_the_program_is_available_longer(python):
     python.evaluate("class Items(list): pass\nmine = Items(range(9))")
     printed(python, "mine", **{"codriver/keep": "first"})
     for number in range(9):
@@ -132,7 +132,7 @@ def test_what_the_program_keeps_alive_is_found_longer(python):
     assert part(python, "first", [8]) == ("8", None)
 
 
-def test_a_session_that_ends_lets_go_of_its_values(python):
+def test_a_closed_session_releases_its_values(python):
     printed(python, "list(range(9))", **{"codriver/keep": "own"})
     python.ask("close")
     python.session = None
@@ -142,7 +142,7 @@ def test_a_session_that_ends_lets_go_of_its_values(python):
 PAGE = "class Page:\n    def _repr_html_(self): return '<b>' + 'ж' * 3 + '</b>'\n"
 
 
-def test_a_value_that_has_a_page_to_show_shows_it_when_it_is_asked_for(python):
+def test_the_html_of_a_value_is_rendered_on_request(python):
     printed(python, f"{PAGE}Page()\n[Page()]", **{"codriver/keep": "shown"})
     assert part(python, "shown", ["$1", "text/html"]) == ("<b>жжж</b>", None)
     assert part(python, "shown", ["$1", "text/html"], **{"from": 3}) == ("жжж</b>", None)
@@ -168,11 +168,11 @@ LISP = {"nrepl.middleware.print/options": {"default-length": 3, "default-level":
         ('{:a "... and #"}', '{:a "... and #"}', None),
     ],
 )
-def test_lisp_says_what_it_cut(lisp, code, text, cut):
+def test_lisp_notes_what_it_cut(lisp, code, text, cut):
     assert printed(lisp, code) == (text, cut)
 
 
-def test_a_lazy_sequence_is_realised_no_further_than_it_is_shown(lisp):
+def test_a_lazy_sequence_is_realized_only_as_far_as_printed(lisp):
     lisp.evaluate("(def seen (atom 0))")
     printed(lisp, "(map (fn [x] (reset! seen x)) (iterate inc 0))", **{"codriver/keep": "lazy"})
     assert printed(lisp, "@seen") == ("3", None), "one more tells that there is more"
@@ -180,7 +180,7 @@ def test_a_lazy_sequence_is_realised_no_further_than_it_is_shown(lisp):
     assert printed(lisp, "@seen") == ("6", None)
 
 
-def test_the_users_own_print_limits_win_over_the_default(lisp):
+def test_the_users_own_print_limits_override_the_default(lisp):
     lisp.evaluate("(set! *print-length* 5)")
     assert printed(lisp, "(vec (range 9))") == ("[0 1 2 3 4 ...]", "4 of 9 elements")
     asked = {"nrepl.middleware.print/options": {"print-length": 1}}

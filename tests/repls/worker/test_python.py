@@ -4,44 +4,44 @@ import pytest
 from worker_client import text, texts
 
 
-def test_every_form_gives_its_value_in_order(python):
+def test_every_form_returns_its_value_in_order(python):
     assert texts(python.evaluate("1\nx = 2\nx + 1\n'hé 😀'"), "value") == ["1", "3", "'hé 😀'"]
 
 
-def test_text_that_does_not_parse_runs_nothing(python):
+def test_code_that_does_not_parse_runs_nothing(python):
     messages = python.evaluate("ran = 1\n)")
     assert texts(messages, "codriver/error")[0]["phase"] == "read"
     assert texts(python.evaluate("ran"), "ex") == ["NameError"]
 
 
-def test_text_that_is_no_text_of_a_program_is_an_error_of_reading(python):
+def test_text_with_null_bytes_is_a_read_error(python):
     (parts,) = texts(python.evaluate("1\0"), "codriver/error")
     assert (parts["phase"], parts["trace"], parts.get("file", "<eval")[:5]) == ("read", [], "<eval")
 
 
-def test_a_name_can_be_awaited_at_the_top(python):
+def test_await_works_at_the_top_level(python):
     assert texts(python.evaluate("import asyncio\nawait asyncio.sleep(0, 'slept')"), "value") == ["'slept'"]
 
 
-def test_a_module_is_evaluated_in_by_its_name(python):
+def test_code_can_be_evaluated_in_a_module_by_name(python):
     python.evaluate("import json")
     assert texts(python.evaluate("__name__", ns="json"), "value") == ["'json'"]
     assert "namespace-not-found" in python.evaluate("1", ns="no.such")[-1]["status"]
 
 
-def test_the_future_that_was_imported_holds_for_later_evaluations(python):
+def test_a_future_import_applies_to_later_evaluations(python):
     python.evaluate("from __future__ import annotations")
     assert texts(python.evaluate("def f(x: unknown): pass\nf.__annotations__"), "value") == ["{'x': 'unknown'}"]
 
 
-def test_the_last_value_has_a_name_that_yields_to_the_users(python):
+def test_the_last_value_has_a_name_unless_the_user_defines_it(python):
     python.evaluate("import json\nlen\n5")
     python.evaluate("6", ns="json")
     assert texts(python.evaluate("_\n7\n_"), "value") == ["5", "7", "7"]
     assert texts(python.evaluate("_ = str.upper\n8\n_('a')"), "value") == ["8", "'A'"]
 
 
-def test_a_file_is_loaded_into_the_module_that_it_is(python):
+def test_a_file_is_loaded_into_its_module(python):
     package = python.folder / "src" / "parcel"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -56,7 +56,7 @@ def test_a_file_is_loaded_into_the_module_that_it_is(python):
     assert texts(python.evaluate("parcel.new.named"), "value") == ["'parcel.new'"]
 
 
-def test_a_very_long_file_is_compiled_as_a_whole_and_gives_its_module_for_a_value(python):
+def test_a_very_long_file_is_compiled_whole_and_returns_its_module(python):
     long = "\n" * 2**20
     place = {"file-path": str(python.folder / "long.py")}
     (value,) = texts(python.ask("load-file", file=f"kept = 1\ndef gone(): pass{long}kept + 1", **place), "value")
@@ -69,7 +69,7 @@ def test_a_very_long_file_is_compiled_as_a_whole_and_gives_its_module_for_a_valu
     assert (failure["type"], failure["line"]) == ("ZeroDivisionError", 2**20 + 2)
 
 
-def test_a_text_at_the_end_of_a_file_is_not_its_value(python):
+def test_a_string_at_the_end_of_a_file_is_not_its_value(python):
     file = python.folder / "commented.py"
     loaded = python.ask("load-file", **{"file": 'value = 2\n"""\nold = 1\n"""', "file-path": str(file)})
     assert texts(loaded, "value") == [f"<module 'commented' from {str(file)!r}>"]
@@ -84,7 +84,7 @@ def test_a_file_that_fails_to_load_leaves_no_module(python):
     assert texts(python.evaluate("sys.modules['json'] is json"), "value") == ["True"]
 
 
-def test_print_limits_are_kept(python):
+def test_print_limits_are_applied(python):
     options = {"nrepl.middleware.print/options": {"print-length": 3, "print-level": 2}}
     assert texts(python.evaluate("list(range(10))", **options), "value") == ["[0, 1, 2, ...]"]
     nested = "{'b': (1,), 'a': [[[]]], 'c': {1}, 'd': 0}"
@@ -104,12 +104,12 @@ def test_completion_and_lookup_call_nothing(python):
 
 
 @pytest.mark.parametrize("code", ["40\nx = 2", "40\nfor n in range(3): n", "40\nimport sys", "40\ndef f(): return 1"])
-def test_statements_after_the_last_expression_leave_no_value(python, code):
+def test_statements_after_the_last_expression_return_no_value(python, code):
     assert texts(python.evaluate(code), "value") == []
     assert texts(python.evaluate("_"), "value") == ["40"], "what was computed is still at hand"
 
 
-def test_the_users_displayhook_holds(python):
+def test_the_users_displayhook_is_used(python):
     try:
         python.evaluate("import sys\nsys.displayhook = lambda value: print('<', value, '>')")
         answer = python.evaluate("1 + 1\nNone")
@@ -123,7 +123,7 @@ def test_the_users_displayhook_holds(python):
     assert text(python.evaluate("2"), "out") == ""
 
 
-def test_a_task_begun_in_one_evaluation_is_awaited_in_the_next(python):
+def test_a_task_of_one_evaluation_can_be_awaited_in_the_next(python):
     python.evaluate("import asyncio\nasync def w():\n    await asyncio.sleep(0)\n    return 7")
     begun = python.evaluate("task = asyncio.create_task(w())\ntask.done()")
     assert texts(begun, "value") == ["False"], "it makes progress only while something awaits"
@@ -131,12 +131,12 @@ def test_a_task_begun_in_one_evaluation_is_awaited_in_the_next(python):
     assert texts(python.evaluate("both = asyncio.gather(w(), w())\nawait both"), "value")[-1] == "[7, 7]"
 
 
-def test_asyncio_run_goes_on_working_beside_the_sessions_loop(python):
+def test_asyncio_run_still_works_next_to_the_sessions_loop(python):
     python.evaluate("import asyncio\nasync def w(): return asyncio.get_running_loop() is not None")
     assert texts(python.evaluate("await w()\nasyncio.run(w())"), "value") == ["True", "True"]
 
 
-def test_an_error_on_the_sessions_loop_is_told_as_any_other(python):
+def test_an_error_on_the_sessions_loop_is_reported_like_any_other(python):
     python.evaluate("import asyncio")
     (parts,) = texts(python.evaluate("asyncio.create_task(1)"), "codriver/error")
     assert parts["type"] == "TypeError"

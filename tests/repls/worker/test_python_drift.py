@@ -1,4 +1,4 @@
-"""What is loaded is compared with the files: by what code does, and without running any of it."""
+"""Loaded code is compared with its files by what the code does, without running any of it."""
 
 import importlib
 import sys
@@ -104,7 +104,7 @@ def project(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
 
 
-def test_what_is_as_its_file_is_no_difference(project):
+def test_code_equal_to_its_file_is_no_difference(project):
     low = project.load("low_a", LOW)
     low.counted(), low.cached(1), low.table.update(a=1)
     assert project.rows() == set()
@@ -134,7 +134,7 @@ del helper
 """
 
 
-def test_what_the_file_or_a_metaclass_takes_out_again_is_no_difference(project):
+def test_names_removed_by_the_file_or_a_metaclass_are_no_difference(project):
     """As the `Meta` of each model of Django, and a method that is there but to be called by other names."""
     project.load("low_r", REMOVED)
     assert project.rows() == set()
@@ -168,7 +168,7 @@ def test_what_the_file_or_a_metaclass_takes_out_again_is_no_difference(project):
         (("class Shape", "class Form"), "Form", "missing"),
     ],
 )
-def test_an_edit_of_the_file_is_told_by_name(project, change, name, kind):
+def test_an_edit_of_the_file_is_reported_by_name(project, change, name, kind):
     project.load("low_b", LOW)
     assert project.rows() == set()
     project.edit("low_b", change)
@@ -178,13 +178,13 @@ def test_an_edit_of_the_file_is_told_by_name(project, change, name, kind):
     assert len(found) <= 2
 
 
-def test_what_was_evaluated_is_redefined_or_only_there(project):
+def test_evaluated_definitions_are_redefined_or_only_in_the_repl(project):
     low = project.load("low_c", LOW)
     exec(compile("def rate(x): return 5\ndef extra(): return 1", "<eval 7>", "exec"), low.__dict__)
     assert project.rows() == {("low_c", "rate", "redefined"), ("low_c", "extra", "gone")}
 
 
-def test_a_name_that_was_imported_before_a_reload_is_old(project):
+def test_a_name_imported_before_a_reload_is_old(project):
     low = project.load("low_d", LOW)
     project.load("high_d", "from low_d import rate, Shape, decorated\nmade = [Shape(), Shape()]\n")
     assert project.rows() == set()
@@ -196,7 +196,7 @@ def test_a_name_that_was_imported_before_a_reload_is_old(project):
     assert counted["of"] == "2"
 
 
-def test_no_user_code_is_run(project):
+def test_no_user_code_runs(project):
     text = """
 class Loud(type):
     def __subclasses__(cls): raise SystemExit
@@ -215,7 +215,7 @@ mute = Mute()
 
 
 @pytest.mark.parametrize("text", ["def broken(:\n", "\0", "x = " + "(" * 500])
-def test_a_file_that_no_longer_parses_or_is_deleted_is_told(project, text):
+def test_an_unparsable_or_deleted_file_is_reported(project, text):
     project.load("low_f", LOW)
     project.write("low_f", text)
     assert project.rows() == {("low_f", "low_f.py", "unparsable")}
@@ -223,19 +223,19 @@ def test_a_file_that_no_longer_parses_or_is_deleted_is_told(project, text):
     assert project.rows() == {("low_f", "low_f.py", "deleted")}
 
 
-def test_what_a_decorator_hides_is_told(project):
+def test_a_change_hidden_by_a_decorator_is_reported(project):
     hidden = "def hide(f):\n    def inner(): return f()\n    return inner\n@hide\ndef secret(): return 1\n"
     project.load("low_g", hidden)
     project.edit("low_g", ("return 1", "return 2"))
     assert project.rows() == {("low_g", "secret", "edited")}
 
 
-def test_modules_elsewhere_are_none_of_the_projects(project, tmp_path_factory):
+def test_modules_outside_the_project_are_ignored(project, tmp_path_factory):
     assert Drift().rows(str(tmp_path_factory.mktemp("empty"))) == []
     assert project.rows() == set()
 
 
-def test_live_names_are_not_looked_at_where_the_files_alone_are_asked_about(project):
+def test_loaded_objects_are_not_inspected_if_only_files_are_compared(project):
     low = project.load("low_h", LOW)
     exec(compile("def rate(x): return 5", "<eval 7>", "exec"), low.__dict__)
     assert project.rows("edited") == set()
@@ -318,14 +318,14 @@ for one in TAX:
         ("class Base: pass", "class Base: pass  # more", None),
     ],
 )
-def test_no_kind_of_statement_falls_through(project, old, new, row):
+def test_every_kind_of_statement_is_compared(project, old, new, row):
     project.load("shop_i", SHOP)
     assert project.parts() == set()
     project.edit("shop_i", (old, new))
     assert (row is None and not project.parts()) or row in project.parts()
 
 
-def test_a_wrapped_function_under_a_second_name_is_no_former_one(project):
+def test_a_wrapped_function_under_a_second_name_is_not_old(project):
     text = """
 import functools
 def gettext(x): return x
@@ -347,7 +347,7 @@ if False:
     assert project.rows() == set()
 
 
-def test_what_somebody_binds_anew_is_told_and_what_the_code_itself_rebinds_is_not(project):
+def test_names_rebound_by_others_are_reported_and_by_the_code_itself_not(project):
     low = project.load("low_k", LOW + "\nclass Once:\n    _made = None\n    def make(self): Once._made = self\n")
     low.counted(), low.Once().make()
     assert project.rows() == set()
@@ -363,7 +363,7 @@ def test_what_somebody_binds_anew_is_told_and_what_the_code_itself_rebinds_is_no
     assert project.rows() == {*(("low_k", name, "redefined") for name in names), ("low_k", "cached", "missing")}
 
 
-def test_an_imported_name_whose_module_lost_it_is_told(project):
+def test_an_imported_name_that_its_module_lost_is_reported(project):
     project.load("low_l", LOW)
     project.load(
         "high_l", "from low_l import rate as price\ntry:\n    from low_l import rate\nexcept ImportError: ...\n"
@@ -374,7 +374,7 @@ def test_an_imported_name_whose_module_lost_it_is_told(project):
     assert project.rows() == set()
 
 
-def test_a_text_that_was_not_read_in_time_is_not_known(project):
+def test_a_source_that_was_not_read_in_time_is_unknown(project):
     project.write("low_m", LOW)
     importlib.invalidate_caches()
     project.names.append("low_m")

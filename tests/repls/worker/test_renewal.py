@@ -1,4 +1,4 @@
-"""After a module is loaded again, whoever holds something of its former load has that of the new one."""
+"""After a module is loaded again, references to its old objects are updated to the new ones."""
 
 import sys
 import types
@@ -53,7 +53,7 @@ def modules(request):
         sys.modules.pop(one.__name__, None)
 
 
-def test_names_callbacks_methods_and_instances_are_those_of_the_new_load(modules):
+def test_names_callbacks_methods_and_instances_are_updated(modules):
     low, rows = modules("low", LOW)
     assert rows == set()
     high, _ = modules("high", "made = Shape()\nheld = [rate, decorated, made.area]", **low.__dict__)
@@ -68,7 +68,7 @@ def test_names_callbacks_methods_and_instances_are_those_of_the_new_load(modules
     assert isinstance(high.made, low.Shape)
 
 
-def test_subclasses_elsewhere_get_the_new_base(modules):
+def test_subclasses_in_other_modules_get_the_new_base(modules):
     low, _ = modules("low", LOW)
     text = "class Round(Shape):\n    def name(self): return 'round ' + super().name()\nmade = Round()"
     high, _ = modules("high", text, **low.__dict__)
@@ -77,7 +77,7 @@ def test_subclasses_elsewhere_get_the_new_base(modules):
     assert isinstance(high.made, low.Shape)
 
 
-def test_what_a_closure_has_counted_is_kept(modules):
+def test_the_state_of_a_closure_is_kept(modules):
     low, _ = modules("low", LOW)
     held = low.counter
     assert [held(), held()] == [1, 2]
@@ -85,7 +85,7 @@ def test_what_a_closure_has_counted_is_kept(modules):
     assert held() == 12
 
 
-def test_what_cannot_be_renewed_stays_as_it_was(modules):
+def test_objects_that_cannot_be_updated_stay_unchanged(modules):
     low, _ = modules("low", LOW)
     high, _ = modules("high", "made = Slotted()\nmade.a = 1", **low.__dict__)
     _, rows = modules("low", LOW.replace('("a",)', '("a", "b")'))
@@ -93,7 +93,7 @@ def test_what_cannot_be_renewed_stays_as_it_was(modules):
     assert high.made.a == 1
 
 
-def test_no_user_code_is_run(modules):
+def test_no_user_code_runs(modules):
     meta, _ = modules(
         "meta",
         """
@@ -133,7 +133,7 @@ def gone():
 """
 
 
-def test_closures_do_what_those_that_are_made_now_do(modules):
+def test_old_closures_behave_like_new_ones(modules):
     low, _ = modules("low", MAKERS)
     add, times, same = low.adder(10), low.Maker().make(3), low.Maker.still()
     _, rows = modules("low", MAKERS.replace("x + n", "x - n").replace("x * n", "-x * n"))
@@ -142,7 +142,7 @@ def test_closures_do_what_those_that_are_made_now_do(modules):
     assert not any("still" in name for _, name, _ in rows)
 
 
-def test_closures_that_enclose_other_variables_or_have_no_heir_are_told_while_they_live(request):
+def test_closures_that_cannot_be_updated_are_reported_while_they_exist(request):
     former, name = PreviousClosures(), f"low_{request.node.name}"
     low = sys.modules[name] = types.ModuleType(name)
     try:

@@ -1,4 +1,4 @@
-"""Stacks of asyncio's tasks: what ended with an error, what waits, and which evaluation made it."""
+"""Stacks of asyncio tasks: those that failed, those that wait, and which evaluation created them."""
 
 import contextlib
 
@@ -71,7 +71,7 @@ def evaluation(number):
 
 
 @pytest.mark.parametrize("runs", ["await main()", "asyncio.run(main())"])
-def test_tasks_that_ended_with_an_error_are_named_first_with_the_place(python, runs):
+def test_failed_tasks_come_first_with_their_location(python, runs):
     python.evaluate(DYING, **evaluation(1))
     assert begun(python, python.send("eval", code=runs, **evaluation(2)))
     until_both_died(python)
@@ -91,7 +91,7 @@ def until_both_died(python):
     raise AssertionError("the tasks did not end")
 
 
-def test_an_error_that_somebody_retrieved_is_not_told(python):
+def test_a_retrieved_error_is_not_reported(python):
     python.evaluate(DYING)
     python.evaluate(ONE)
     assert ERROR in stacks(python)
@@ -99,14 +99,14 @@ def test_an_error_that_somebody_retrieved_is_not_told(python):
     assert "ended with an error" not in stacks(python)
 
 
-def test_the_stacks_mark_no_error_as_retrieved(python):
+def test_reading_stacks_does_not_mark_errors_as_retrieved(python):
     python.evaluate(DYING)
     python.evaluate(ONE)
     assert stacks(python) == stacks(python)
     assert texts(python.evaluate("task._log_traceback"), "value") == ["True"]
 
 
-def test_tasks_are_attributed_to_the_evaluation_that_made_them(python):
+def test_tasks_are_attributed_to_the_evaluation_that_created_them(python):
     python.evaluate("import asyncio\nasync def first(): await asyncio.sleep(600)\n")
     python.evaluate("task = asyncio.create_task(first())\nawait asyncio.sleep(0)", **evaluation(1))
     second = "async def second():\n    print('begun', flush=True)\n    await asyncio.sleep(600)\nawait second()"
@@ -118,7 +118,7 @@ def test_tasks_are_attributed_to_the_evaluation_that_made_them(python):
     ]
 
 
-def test_no_code_of_an_error_is_run(python):
+def test_no_code_of_an_exception_runs(python):
     code = (
         "import asyncio\nran = []\n"
         "class Own(Exception):\n    def __str__(self):\n        ran.append(1)\n        return 'own'\n"

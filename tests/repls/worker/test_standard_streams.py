@@ -1,23 +1,23 @@
-"""What user code prints and reads, by whatever way."""
+"""What user code prints and reads, in every way it can."""
 
 import pytest
 from live_server import until
 from worker_client import begun, text, texts
 
 
-def test_output_comes_before_the_value_it_was_printed_before(python):
+def test_output_precedes_values_printed_after_it(python):
     messages = python.evaluate("import sys\nprint('a')\nprint('b', file=sys.stderr)\n1")
     kinds = [key for message in messages for key in ("out", "err", "value") if key in message]
     assert kinds == ["out", "value", "err", "value", "value"]
 
 
-def test_many_lines_make_few_messages_and_none_is_lost(python):
+def test_many_lines_are_sent_in_few_messages_without_loss(python):
     messages = python.evaluate("for n in range(100_000): print(n)")
     assert "".join(texts(messages, "out")) == "".join(f"{n}\n" for n in range(100_000))
     assert len(messages) < 2000
 
 
-def test_code_that_asks_for_input_gets_it(python):
+def test_code_that_requests_input_gets_it(python):
     running = python.send("eval", code="input('who? ') + '!'")
     while not any("need-input" in m.get("status", []) for m in python.received):
         python.received += python.decoder.feed(python.socket.recv(65536))
@@ -26,7 +26,7 @@ def test_code_that_asks_for_input_gets_it(python):
     assert texts(messages, "value") == ["'Ada!'"]
 
 
-def test_input_that_was_not_read_is_not_the_next_evaluations(python):
+def test_unread_input_is_not_passed_to_the_next_evaluation(python):
     running = python.send("eval", code="input()")
     python.send("stdin", stdin="first\nsecond\n")
     assert texts(python.answer(running), "value") == ["'first'"]
@@ -36,7 +36,7 @@ def test_input_that_was_not_read_is_not_the_next_evaluations(python):
     assert texts(python.answer(running), "value") == ["'third'"]
 
 
-def test_all_input_is_read_up_to_its_end(python):
+def test_input_can_be_read_in_parts_up_to_its_end(python):
     running = python.send("eval", code="import sys\nsys.stdin.readline(3), sys.stdin.read(2), sys.stdin.read()")
     for part in ("abcdef\n", "ж\n", ""):
         python.send("stdin", stdin=part)
@@ -52,12 +52,12 @@ def _needs_input(repl, identity):
 @pytest.mark.parametrize(
     "code", ["import sys; sys.stdout = None", "import sys; sys.stdout.close()", "import sys; sys.stdin = None"]
 )
-def test_code_that_breaks_its_streams_breaks_them_for_itself_alone(python, code):
+def test_code_that_breaks_its_streams_affects_no_later_evaluation(python, code):
     python.evaluate("import sys\n" + code)
     assert texts(python.evaluate("print('still')"), "out") == ["still\n"]
 
 
-def test_threads_print_under_the_evaluation_that_started_them(python):
+def test_thread_output_belongs_to_the_evaluation_that_started_it(python):
     code = "import threading, time\ndef late():\n    time.sleep(0.2)\n    print('late')\n"
     code += "threading.Thread(target=late).start()"
     cause = python.send("eval", code=code)
@@ -66,13 +66,13 @@ def test_threads_print_under_the_evaluation_that_started_them(python):
     assert begun(python, cause)
 
 
-def test_what_a_child_process_prints_belongs_to_the_evaluation(python):
+def test_child_process_output_belongs_to_the_evaluation(python):
     messages = python.evaluate("import subprocess\nsubprocess.run(['sh', '-c', 'echo 1; echo 2 >&2']).returncode")
     assert (text(messages, "out"), text(messages, "err")) == ("1\n", "2\n")
     assert messages[-1]["status"] == ["done"]
 
 
-def test_a_flush_keeps_the_order_of_what_a_child_prints(python):
+def test_flushing_preserves_the_order_with_child_output(python):
     code = "import subprocess, sys\nfor n in range(20):\n    print(n, flush=True)\n"
     code += "    _ = subprocess.run(['echo', str(-n)])\n    sys.stdout.flush()"
     assert text(python.evaluate(code), "out") == "".join(f"{n}\n{-n}\n" for n in range(20))
@@ -89,11 +89,11 @@ def test_a_flush_keeps_the_order_of_what_a_child_prints(python):
         "import subprocess, sys; subprocess.run(['printf', 'said'], stdout=sys.stdout)",
     ],
 )
-def test_what_goes_around_python_is_not_lost(python, code):
+def test_output_that_bypasses_python_is_captured(python, code):
     assert text(python.evaluate(code), "out") == "said"
 
 
-def test_code_that_forks_has_one_answer_and_its_child_no_voice(python):
+def test_code_that_forks_is_answered_once(python):
     messages = python.evaluate("import os\npid = os.fork()\nprint('parent' if pid else 'child')\npid and os.wait()[1]")
     # Both print at the same time, so the end of one's line may come after the other's word.
     assert sorted(text(messages, "out").replace("parent", " parent ").split()) == ["child", "parent"]
@@ -103,18 +103,18 @@ def test_code_that_forks_has_one_answer_and_its_child_no_voice(python):
 
 
 @pytest.mark.parametrize(("ending", "status"), [("sys.exit(3)", 3), ("raise ValueError", 1), ("os._exit(4)", 4)])
-def test_a_forked_child_ends_as_it_would_in_a_script(python, ending, status):
+def test_a_forked_child_exits_as_it_would_in_a_script(python, ending, status):
     code = f"import os, sys\nif not os.fork(): {ending}\nos.WEXITSTATUS(os.wait()[1])"
     assert texts(python.evaluate(code), "value") == [str(status)]
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
-def test_processes_of_multiprocessing_work(python, method):
+def test_multiprocessing_works(python, method):
     code = f"import math, multiprocessing\nwith multiprocessing.get_context({method!r}).Pool(1) as pool:\n"
     assert texts(python.evaluate(code + "    found = pool.map(math.sqrt, [4])\nfound"), "value") == ["[2.0]"]
 
 
-def test_a_forked_process_finds_what_was_defined_here(python):
+def test_a_forked_process_finds_definitions_of_the_session(python):
     code = "import multiprocessing\ndef inc(n):\n    print('called')\n    return n + 1\n"
     code += "with multiprocessing.get_context('fork').Pool(1) as pool:\n    found = pool.map(inc, [1])\nfound"
     messages = python.evaluate(code)
@@ -142,7 +142,7 @@ sleep.call_count
 """
 
 
-def test_a_test_that_mocks_sleep_counts_its_own_calls_alone_and_later_output_comes_at_once(python):
+def test_mocking_sleep_affects_only_user_code(python):
     """The worker's own threads sleep, too: they were counted, and one that the mock failed never sent output again."""
     assert texts(python.evaluate(MOCKED), "value")[-1] == "0"
     running = python.send("eval", code="print('now')\nimport time\ntime.sleep(1000)")

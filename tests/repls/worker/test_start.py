@@ -1,4 +1,4 @@
-"""The worker's start, its place in a project, and its end."""
+"""The worker's start, its working directory and path, and its end."""
 
 import contextlib
 import os
@@ -15,20 +15,20 @@ from worker_client import WAIT_S, WORKER, Repl, texts
 from codriver.wire.bencode import encode
 
 
-def test_it_prints_the_line_that_nrepl_clients_look_for(python):
+def test_the_worker_prints_the_line_that_nrepl_clients_expect(python):
     assert (
         python.line
         == f"nREPL server started on port {python.port} on host 127.0.0.1 - nrepl://127.0.0.1:{python.port}\n"
     )
 
 
-def test_the_workers_own_folder_is_not_the_projects(python):
+def test_the_workers_own_directory_is_not_on_the_path(python):
     code = f"import sys\n[p for p in sys.path if p == {str(Path(WORKER).parent)!r}]"
     assert texts(python.evaluate(code), "value") == ["[]"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="looks for a signal's name")
-def test_a_crash_of_the_interpreter_says_where_it_was(tmp_path):
+def test_an_interpreter_crash_reports_its_location(tmp_path):
     with (tmp_path / "errors").open("w+") as errors:
         with contextlib.closing(Repl(tmp_path, stderr=errors)) as repl:
             repl.connect()
@@ -38,7 +38,7 @@ def test_a_crash_of_the_interpreter_says_where_it_was(tmp_path):
         assert "in crash" in errors.read()
 
 
-def test_a_projects_sources_are_found_in_src(tmp_path):
+def test_sources_in_src_are_found(tmp_path):
     (tmp_path / "src" / "parcel").mkdir(parents=True)
     (tmp_path / "src" / "parcel" / "__init__.py").write_text("name = 'found'\n")
     with contextlib.closing(Repl(tmp_path)) as repl:
@@ -57,7 +57,7 @@ sys.stdin.read()
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 @pytest.mark.parametrize("code", ["import time; time.sleep(1000)", "while True: pass", "sum(range(10**13))"])
-def test_it_ends_with_a_parent_that_was_killed_whatever_it_runs(code):
+def test_the_worker_ends_with_a_killed_parent_whatever_it_runs(code):
     command = [sys.executable, "-c", PARENT, WORKER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
         pid, port = map(int, parent.stdout.readline().split())
@@ -85,7 +85,7 @@ def test_a_project_can_have_modules_of_any_name(tmp_path):
 
 
 @pytest.mark.parametrize("how", [[str(Path(WORKER).parent)], ["-m", "codriver.repls.worker"], ["-I", "-S", WORKER]])
-def test_it_is_started_by_its_file_its_folder_or_its_name(tmp_path, how):
+def test_the_worker_can_be_started_by_file_directory_or_name(tmp_path, how):
     with contextlib.closing(Repl(tmp_path, how=how)) as repl:
         repl.connect()
         assert texts(repl.evaluate("import sys\nsys.argv, __name__"), "value") == ["([''], '__main__')"]
