@@ -1,20 +1,20 @@
-"""The stdio relay: what an MCP client starts to reach a running Codriver server.
+"""The stdio relay, which MCP clients start to reach a running Codriver server.
 
 ::
 
     MCP client ──stdin, stdout──> relay ──TCP, one JSON-RPC message a line──> codriver serve
 
-It passes whole lines on, untouched, and survives the server: `reconnect` has the loop and the two sides. The modules
-are one straight line::
+It forwards complete lines unchanged, and reconnects if the server is restarted. `reconnect` contains the main loop.
+Each module may import only from those before it::
 
     durations  messages  streams  own_files  peer  target  connection  reconnect  command_line
 
-Imported where they are needed alone: `starter`, `kept_lists`, `roots`, and `windows`. `hook` is the program of
-clients' hooks, a line of its own from `target` on.
+`starter`, `kept_lists`, `roots` and `windows` are imported only when they are needed. `hook` is the program for
+clients' hooks, which needs only the modules up to `target`.
 
-Clients wait for a relay to start, so all of it keeps to modules of the standard library that cost nothing to import
-(hence `_socket`, and no dataclasses, typing, pathlib, argparse or threading), and imports `json` and `subprocess` only
-where they are needed. It imports nothing of the server, as it is copied to a stable place, beside which there is none.
+Clients wait for the relay to start, so it uses only modules of the standard library that are cheap to import. That is
+why it uses `_socket`, and no dataclasses, typing, pathlib, argparse or threading. `json` and `subprocess` are imported
+on demand. It imports nothing from the server, because it is copied to a stable directory where there is none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the relay; the exit status. Given `arguments` are those behind the command's name."""
-    from codriver_relay import command_line  # whoever needs one part of the relay loads no other
+    """Run the relay, and return its exit status. `arguments` default to those of the process."""
+    from codriver_relay import command_line  # parts of the relay are used without the rest
 
     return command_line.main(arguments)

@@ -1,4 +1,4 @@
-"""Runs the relay: as `python -m codriver_relay`, as a script, and as a copy beside the package by `python FOLDER`."""
+"""Run the relay: with `python -m codriver_relay`, as a script, or with `python DIRECTORY` as a copy of the package."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if __name__ == "__main__":
     from codriver_relay.command_line import main
 
     if not __package__:
-        del sys.path[0]  # what else lies there is nobody's module
+        del sys.path[0]  # nothing else in that directory may be imported
     sys.exit(main())

@@ -37,15 +37,15 @@ Connects stdin and stdout to a Codriver server: a number is its port, anything e
 
 
 VERSIONS, IN_USE = "relays", "in-use"
-"""The folder of the installed versions, and the file in each of which every running relay locks a byte."""
+"""The directory of the installed versions, and the name of the file in which each running relay locks a byte."""
 
 
 class WrongUsageError(Exception):
-    """The command line cannot be used. Its text says why, without a full stop."""
+    """Raised when the command line is invalid. The message has no full stop."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the relay; the exit status. Given `arguments` are those behind the command's name."""
+    """Run the relay, and return its exit status. `arguments` default to those of the process."""
     open_streams()
     try:
         words, flags, given = parse(sys.argv[1:] if arguments is None else arguments)
@@ -60,10 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
-    """Return the words, the flags and the value of `--workspace` of a command line.
+    """Return the words, the flags and the value of `--workspace` in a command line.
 
     Raises:
-        WrongUsageError: the command line has another option, or one without its value.
+        WrongUsageError: an option is unknown, or lacks its value.
     """
     words: list[str] = []
     flags: set[str] = set()
@@ -83,10 +83,10 @@ def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
 
 
 def check(words: Sequence[str], workspace: str | None) -> None:
-    """Check the words, next to this value of `--workspace`.
+    """Check the words of a command line, given the value of `--workspace`.
 
     Raises:
-        WrongUsageError: the relay cannot run with them.
+        WrongUsageError: the number of words is wrong, or the port is out of range.
     """
     if len(words) > 2 or not (words or workspace):
         raise WrongUsageError("give the server's port or port file, and at most a host")
@@ -95,10 +95,10 @@ def check(words: Sequence[str], workspace: str | None) -> None:
 
 
 def run(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:
-    """Run the relay with checked words, and end the process by its status.
+    """Run the relay with checked words, and exit the process.
 
     Raises:
-        WrongUsageError: a server is to be started, and nothing says for which workspace.
+        WrongUsageError: a server must be started, but no workspace is known.
     """
     hold_version(os.path.dirname(os.path.dirname(__file__)))
     say = report if "--verbose" in flags else ignore
@@ -114,7 +114,7 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
         raise WrongUsageError("--start needs --workspace, as the port file lies in no workspace")
 
     def new_starter() -> Starter:
-        from codriver_relay.starter import Starter  # most relays find a server
+        from codriver_relay.starter import Starter  # most relays find a running server
 
         return Starter(workspace or "", target.port, durations.start_grace_s)
 
@@ -127,25 +127,25 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
 
 
 def hold_version(folder: str) -> None:
-    """Keep the folder of the version that runs, however many are installed meanwhile: parts of it are loaded later.
+    """Prevent the directory of the running version from being removed, because modules are loaded from it later.
 
-    A byte of a file there stays locked until this process ends; where a system locks none, the file stays open.
+    A byte of a file in it stays locked until this process ends. On systems without locks, the file stays open.
     """
     if os.path.basename(os.path.dirname(folder)) != VERSIONS:
-        return  # no server installed this version
+        return  # this version was not installed by a server
     try:
         file = os.open(os.path.join(folder, IN_USE), os.O_RDWR | os.O_CREAT, 0o600)
         if sys.platform != "win32":
-            os.lseek(file, os.getpid(), os.SEEK_SET)  # each relay has a byte of its own
+            os.lseek(file, os.getpid(), os.SEEK_SET)  # each relay locks its own byte
             os.lockf(file, os.F_TLOCK, 1)
     except OSError:
-        return  # a disk that is full or knows no locks
+        return  # the disk is full, or does not support locks
 
 
 def resolve(given: str | None, say: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:
-    """The workspace given by `--workspace`, and the talk with the client that was needed to find it.
+    """Return the workspace for the value of `--workspace`, and the exchange with the client if one was needed.
 
-    A variable that the client left as text, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`.
+    A variable that the client did not expand, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`.
     """
     if given is None:
         return None, None
@@ -155,7 +155,7 @@ def resolve(given: str | None, say: Callable[[str], None], roots_s: float) -> tu
     if workspace is not None:
         say(f"the workspace is {workspace}")
         return workspace, None
-    from codriver_relay.roots import RootsTalk  # most clients say where they work
+    from codriver_relay.roots import RootsTalk  # most clients name their directory in other ways
 
     talk = RootsTalk(say, roots_s)
     try:

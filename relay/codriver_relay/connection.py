@@ -1,7 +1,7 @@
-"""The connection to the server: the sent messages, and the requests without an answer at its end.
+"""The connection to the server, with the messages sent over it and the handshake that a new server needs.
 
-A handshake whose result the client has is repeated to each new server. An `initialize` that was refused opened no
-session, and is never repeated. One without an answer waits, as any request that was not sent yet.
+A handshake that was completed is repeated for each new server. An `initialize` that was refused opened no session and
+is never repeated. One without a reply is sent again, like any request that was not sent yet.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ LOST = (
 
 
 class Connection:
-    """The connection while there is one, and the client's messages under way on it.
+    """The current connection, if any, and the client's requests that are in flight on it.
 
-    It lives as long as the relay: sockets come and go.
+    It exists as long as the relay, with one socket after the other.
     """
 
     def __init__(self) -> None:
         self.socket: socket.socket | None = None
-        """The socket for requests; None while no connection is ready."""
+        """The socket for requests, or None while no connection is ready."""
         self.address = ""
         self.lines = Lines()
         self.unsent = memoryview(b"")
-        """The rest of a message sent in part."""
+        """The rest of a partially sent message."""
         self.in_flight: dict[bytes, Message] = {}
-        """Requests that were sent, if only in part, and have no answer yet, by key."""
+        """Requests that were sent, at least partially, and have no reply yet, by key."""
         self.last_step = 0.0
-        """The time of the last answer, or of the last bytes that either side took."""
+        """The time of the last reply, or when either side last accepted data."""
 
     @property
     def awaits_answers(self) -> bool:
-        """Return true if a message was not sent whole, or has no answer yet. A subscription never gets one."""
+        """Return whether a message was not sent completely or has no reply yet. Subscriptions never get one."""
         return bool(self.unsent) or any(
             message.method != b"subscriptions/listen" for message in self.in_flight.values()
         )
 
     def start_anew(self, address: str) -> None:
-        """Forget the beginning of a line left by another server; the next server has this address."""
+        """Prepare for a new server with this address, discarding an incomplete line from the previous one."""
         self.address, self.lines = address, Lines()
 
     def note_step(self) -> None:
-        """Note a step of progress."""
+        """Record that progress was made."""
         self.last_step = time.monotonic()
 
     def note_sent(self, message: Message) -> None:
-        """Remember a request until it is answered: its line only if the request may be repeated."""
+        """Remember a request until it is answered. Its line is retained only if it may be sent again."""
         if message.key is not None and message.method is not None:
             self.in_flight[message.key] = message
             if message.method != b"initialize":
                 message.line = b""  # such a request is never sent again
-        elif message.method == b"notifications/cancelled":  # such a request gets no answer
+        elif message.method == b"notifications/cancelled":  # a cancelled request gets no reply
             self.in_flight.pop(cancelled_key(message.line), None)
 
     def send(self, lines: list[bytes]) -> None:
-        """Send these lines, as far as the server takes them now. Raises like `send_on`."""
+        """Send lines, as much as the server accepts now. Raises like `send_on`."""
         self.unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
         self.send_on()
 
     def send_on(self) -> None:
-        """Send more of a message sent in part.
+        """Send more of a partially sent message.
 
         Raises:
             OSError: the connection has ended.
@@ -86,7 +86,7 @@ class Connection:
             return
 
     def receive(self) -> list[bytes] | None:
-        """Return the lines that the server's bytes complete; None if the server wrote nothing more.
+        """Return the lines completed by received data, or None if nothing was received.
 
         Raises:
             OSError: the connection has ended.
@@ -101,11 +101,11 @@ class Connection:
             raise ConnectionResetError("the server has ended it")
         lines = self.lines.feed(data)
         if not lines:
-            self.note_step()  # a long line is on its way
+            self.note_step()  # part of a long line
         return lines
 
     def strike_out_answered(self, lines: list[bytes], handshake: Handshake) -> None:
-        """Strike out the requests that these lines answer, which have been delivered."""
+        """Remove the requests answered by these lines, which were delivered to the client."""
         for line in lines:
             if self.in_flight:
                 message = survey(line)
@@ -116,7 +116,7 @@ class Connection:
                         self.note_step()
 
     def part(self) -> None:
-        """Tell the server that no more lines come."""
+        """Tell the server that no more lines will be sent."""
         try:
             if self.socket is not None:
                 self.socket.shutdown(socket.SHUT_WR)
@@ -124,39 +124,42 @@ class Connection:
             return
 
     def close(self) -> None:
-        """Release an ended connection, and of messages sent over it in part."""
+        """Release the socket, and discard the rest of a partially sent message."""
         if self.socket is not None:
             self.socket.close()
         self.socket, self.unsent = None, memoryview(b"")
 
     def take_lost(self, cause: str, reason: str) -> list[bytes]:
-        """Return errors that answer the sent requests, which get no answer from the server."""
+        """Return errors for the requests that the server will not answer, and remove them."""
         lost = list(self.in_flight.values())
         self.in_flight.clear()
         return [encode_error(message, LOST.format(cause), reason) for message in lost]
 
 
 LIST_CHANGED = b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
+"""The notification that makes a client list the tools of a new server."""
 LEVEL_ID = "codriver-relay-level"
+"""The id of the relay's own request for log messages."""
 LEVEL_KEY = b'"codriver-relay-level"'
+"""The key of that request."""
 
 
 class Handshake:
-    """The client's handshake, and the log messages that it asked for. Lives as long as the relay."""
+    """The client's handshake and its request for log messages, which are repeated for each new server."""
 
     def __init__(self) -> None:
         self.unanswered: dict[bytes, Message] = {}
-        """Each `initialize` that was sent and has no answer yet, by key."""
+        """Each `initialize` that was sent and has no reply yet, by key."""
         self.initialize: Message | None = None
-        """The `initialize` whose result was delivered last: it opened the client's session."""
+        """The last `initialize` whose result was delivered, which opened the client's session."""
         self.initialized: Message | None = None
         self.level: bytes | None = None
-        """The client's request for log messages, once it made one."""
+        """The client's request for log messages, if it sent one."""
         self.awaits_level = False
-        """Whether the server still owes an answer to the repeated request for log messages."""
+        """Whether the server has not yet answered the repeated request for log messages."""
 
     def note_sent(self, message: Message) -> None:
-        """Remember the messages that a new connection needs again."""
+        """Remember the messages that a new connection needs."""
         if message.key is None:
             if message.method == b"notifications/initialized":
                 self.initialized = message
@@ -168,7 +171,7 @@ class Handshake:
             self.level = message.line
 
     def note_answered(self, answer: Message) -> None:
-        """Open the client's session with the delivered result of its `initialize`; an error opens none."""
+        """Record that an `initialize` was answered. A result opens the client's session, an error does not."""
         asked = self.unanswered.pop(answer.key or b"", None)
         if asked is None:
             return
@@ -178,7 +181,7 @@ class Handshake:
             self.initialized = None
 
     def take_unanswered(self) -> list[Message]:
-        """Return the handshake that a lost server left without an answer, to be sent to the next."""
+        """Return the handshake that a lost server did not answer, to be sent to the next one, and forget it."""
         unanswered = list(self.unanswered.values())
         self.unanswered.clear()
         if unanswered and self.initialize is None and self.initialized is not None:
@@ -187,15 +190,15 @@ class Handshake:
         return unanswered
 
     def note_unsent(self, message: Message) -> None:
-        """Remember the end of the handshake, if it waited in vain for a server that heard the beginning."""
+        """Remember the end of the handshake if no server received it after the beginning was answered."""
         if message.method == b"notifications/initialized" and self.initialize:
             self.initialized = message
 
     def repeat(self, server: socket.socket, connection: Connection, output: Output, longest_s: float) -> None:
-        """Open the client's session at a server that does not know the client, if it has one.
+        """Open the client's session at a new server, if the client has one.
 
         Raises:
-            OSError: the connection broke, or the server refused the session, or did not answer in time.
+            OSError: the connection was lost, or the server refused the session or did not answer in time.
         """
         if self.initialize is None:
             return
@@ -210,10 +213,10 @@ class Handshake:
     def await_answer(
         self, asked: Message, server: socket.socket, connection: Connection, output: Output, end: float
     ) -> None:
-        """Pass on lines that come with the repeated request's answer, without that answer, which the client has.
+        """Pass on lines received before the reply to the repeated request, which the client must not get twice.
 
         Raises:
-            OSError: the connection broke, or the server refused the request, or did not answer until `end`.
+            OSError: the connection was lost, or the server refused the request or did not answer until `end`.
         """
         is_answered = False
         while not is_answered:
@@ -230,10 +233,10 @@ class Handshake:
                     output.write(line)
 
     def repeat_level(self, server: socket.socket) -> None:
-        """Ask a server that does not know the client for the client's log messages, if it wants any.
+        """Repeat the client's request for log messages at a new server, if there was one.
 
         Raises:
-            OSError: the connection broke.
+            OSError: the connection was lost.
         """
         import json
 
@@ -242,13 +245,13 @@ class Handshake:
         try:
             asked = {"jsonrpc": "2.0", "id": LEVEL_ID, "method": "logging/setLevel"}
             line = json.dumps({**asked, "params": json.loads(self.level)["params"]}).encode()
-        except (ValueError, LookupError, TypeError):  # the last server did not understand it either
+        except (ValueError, LookupError, TypeError):  # the previous server did not understand it either
             return
         server.sendall(line + b"\n")
         self.awaits_level = True
 
     def without_level(self, lines: list[bytes]) -> list[bytes]:
-        """Return these lines without the answer to the repeated request, which the client has already."""
+        """Return these lines without the reply to the repeated request for log messages."""
         if not self.awaits_level:
             return lines
         passed = []

@@ -1,6 +1,6 @@
-"""The durations that the relay waits: one record, handed to each part that waits.
+"""The time limits of the relay, which are passed to each part that waits.
 
-`CODRIVER_RELAY_DURATIONS` gives others by name, such as `answers_s=0.2 retry_s=0.05`, for tests of the relay.
+`CODRIVER_RELAY_DURATIONS` overrides them by name, such as `answers_s=0.2 retry_s=0.05`, for tests of the relay.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ GIVE_UP = "CODRIVER_RELAY_GIVE_UP_S"
 
 
 class WrongDurationError(Exception):
-    """A variable of ours gives no duration. The text names the variable, without a full stop."""
+    """Raised when an environment variable is not a valid duration. The message names it, without a full stop."""
 
 
 class Durations:
-    """The waits of the relay, in seconds, with those that `given` names in place of its own. Once made, they stay.
+    """The time limits of the relay in seconds, overridden by those in `given`.
 
     Raises:
-        WrongDurationError: `given` has an unknown name, or no number.
+        WrongDurationError: `given` has an unknown name or an invalid number.
     """
 
     retry_s = 0.25
-    """From an attempt that failed to the next one."""
+    """Between a failed attempt to connect and the next one."""
     give_up_s = 60.0
-    """From the first attempt until all waiting requests are told why there is no server."""
+    """From the first attempt until all waiting requests are answered with the reason why there is no server."""
     absent_s = 2.0
-    """The same where no server runs and none may be started: somebody may be starting one at this moment."""
+    """The same if no server runs and none may be started. Somebody may be starting one right now."""
     silent_s = 20.0
-    """The same for a server whose process lives and does not answer: some clients give up after 30."""
+    """The same for a server whose process runs but does not answer. Some clients give up after 30 s."""
     connect_s = 5.0
     """For one attempt to connect."""
     handshake_s = 10.0
-    """A server answers `initialize` in milliseconds; one that takes longer than this is stuck."""
+    """For the reply to a repeated `initialize`. A server that is not stuck takes milliseconds."""
     answers_s = 5.0
-    """The wait for answers after the end of stdin, counted anew at each step of progress."""
+    """For replies after the end of stdin. It starts again whenever progress is made."""
     goodbye_s = 1.0
-    """The time for the server to end the connection when everything is answered."""
+    """For the server to close the connection after all requests were answered."""
     settled_s = 1.0
-    """The life after which a connection counts as real, as also after any bytes: the time to give up starts anew."""
+    """After which a connection counts as working, as it does after any received data, so that `give_up_s` restarts."""
     start_grace_s = 5.0
-    """The time to go on after the started command ended: it may have met a server that was just starting."""
+    """For a server to appear after the start command ended. It may have met another one that was starting."""
     roots_s = 10.0
-    """The time for a client to name its roots. Some never answer; others ask their user first."""
+    """For a client to name its roots. Some never answer, others ask their user first."""
 
     def __init__(self, given: str = "") -> None:
         for word in given.split():
@@ -54,10 +54,10 @@ class Durations:
 
 
 def from_environment() -> Durations:
-    """Return the durations that this user's variables give.
+    """Return the durations, with those that environment variables override.
 
     Raises:
-        WrongDurationError: a variable gives none.
+        WrongDurationError: a variable is invalid.
     """
     durations = Durations(os.environ.get(GIVEN, ""))
     given = os.environ.get(GIVE_UP)
@@ -67,10 +67,10 @@ def from_environment() -> Durations:
 
 
 def seconds(text: str, variable: str) -> float:
-    """Return the number of seconds in the text of a variable.
+    """Parse the value of an environment variable as seconds.
 
     Raises:
-        WrongDurationError: the text is no number.
+        WrongDurationError: the value is not a number.
     """
     try:
         return float(text)

@@ -1,18 +1,18 @@
-"""The hook program, `codriver-hook CLIENT EVENT`: a client runs it at a start, at an edit, at the end of a turn.
+"""The hook program, `codriver-hook CLIENT EVENT`, which clients run at a start, an edit, and the end of a turn.
 
 ::
 
     client's hook ──its input, JSON, on stdin──> codriver-hook ──note_edit over TCP──> codriver serve
                   <──its answer, JSON, on stdout──
 
-The program reads the event's subject from the input, asks the running server of the workspace by the tool `note_edit`,
-and writes the answer in the client's own shape. If anything is absent, late, too long or of another shape, it prints
-`{}` and ends with status 0, and the client goes on as if there were no hook. It never starts a server. Of the workspace
-it reads nothing but the files by which the relay finds a server, in the relay's way: no link is followed, the folder
-has to be the user's alone, and the listener has to hold the lock beside the port file.
+The program reads the event from its input, calls the tool `note_edit` of the workspace's running server, and writes the
+result in the client's format. If anything is missing, late, too long or malformed, it prints `{}` and exits with status
+0, so the client continues as if there were no hook. It never starts a server. In the workspace it reads only the files
+with which the relay finds a server, with the same checks: links are not followed, the directory must belong to the user
+alone, and the listener must hold the lock next to the port file.
 
-Clients wait for it, so it keeps to modules that cost nothing to import, as the relay does; `json` is imported where a
-server is there to be asked.
+Clients wait for the hook, so like the relay it imports only modules that are cheap to load. `json` is imported only if
+there is a server to call.
 """
 
 from __future__ import annotations
@@ -47,24 +47,29 @@ CLIENTS: Mapping[str, Mapping[str, str]] = {
     "cline": {"started": "TaskStart", "writing": "PreToolUse", "edited": "PostToolUse"},
     "opencode": {"started": "started", "writing": "writing", "edited": "edited", "stopping": "stopping"},
 }
-"""Each client's own names of the events that it has. Source: their programs, observed; Cursor's and Cline's pages."""
+"""The names of the events that each client supports. Source: the programs, observed; Cursor's and Cline's pages."""
 CALLERS = {"copilot": "copilot-cli"}
-"""The name of a client's callers, if other than its id. Source: `codriver.tools.calls.call`, `who`."""
+"""The caller's name for clients where it differs from the id. Source: `codriver.tools.calls.call`, `who`."""
 MARK = "codriver-hook"
-"""The option and the name by which the program introduces itself as a client."""
+"""The name with which the program identifies itself as a client."""
 
 DEADLINE_S = 1.5
+"""Seconds after which the hook prints an empty answer."""
 MOST_DEADLINE_S = 60.0
+"""Maximum number of seconds that `CODRIVER_HOOK_DEADLINE_S` may set."""
 GATE_DEADLINE_S = 25.0
-"""At the end of a turn tests may run, which the server bounds to 20 s."""
+"""Seconds for the end of a turn, when tests may run. The server limits those to 20 s."""
 INPUT_BYTES = 8 << 20
+"""Maximum size of the input."""
 ANSWER_BYTES = 1 << 16
+"""Maximum size of the server's answer."""
 READ_BYTES = 1 << 16
 PATH_CHARACTERS = 4096
+"""Maximum length of a path."""
 FORGOTTEN = ("compact", "resume")
-"""The kinds of start of an agent that was here before."""
+"""The sources of a start after which an agent may have forgotten what it did before."""
 MOST_FOLDERS = 64
-"""Folders above the current one in which a server is looked for."""
+"""Maximum number of parent directories in which a server is searched."""
 
 PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 CONTENTS = ("content", "file_text")
@@ -73,14 +78,14 @@ NEWS = ("new_string", "newString", "new_str")
 
 
 class Ending:
-    """The end of the process, which is reached once: by its answer, or by its deadline."""
+    """The end of the process, which happens once: with an answer or at the deadline."""
 
     def __init__(self, seconds: float) -> None:
         self._turn = allocate_lock()
         start_new_thread(self._wait, (seconds,))
 
     def end(self, text: str = "{}") -> None:
-        """Print this and end with status 0; a second caller waits for the end of the process."""
+        """Print an answer and exit with status 0. Any other caller waits until the process has ended."""
         self._turn.acquire()
         try:
             data = text.encode("utf-8", "replace") + b"\n"
@@ -96,7 +101,7 @@ class Ending:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the hook; it ends the process, with status 0 but for a wrong command line."""
+    """Run the hook. It exits the process with status 0, unless the command line is invalid."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if len(words) != 2 or words[0] not in CLIENTS or words[1] not in CLIENTS[words[0]]:
         os.write(2, f"usage: {MARK} CLIENT EVENT\n  {', '.join(CLIENTS)}; {', '.join(EVENTS)}\n".encode())
@@ -106,13 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ending = Ending(GATE_DEADLINE_S if event == "stopping" else deadline_s())
     try:
         ending.end(answer_of(client, event))
-    except Exception:  # noqa: BLE001 - the client goes on, whatever it is
+    except Exception:  # noqa: BLE001  # the client must continue, whatever happens
         ending.end()
     return 0
 
 
 def deadline_s() -> float:
-    """The seconds after which the hook answers nothing: `CODRIVER_HOOK_DEADLINE_S`, up to a minute, else its own."""
+    """Return the deadline in seconds: `CODRIVER_HOOK_DEADLINE_S` if it is valid and at most a minute, or a default."""
     try:
         given = float(os.environ.get("CODRIVER_HOOK_DEADLINE_S", DEADLINE_S))
     except ValueError:
@@ -121,9 +126,9 @@ def deadline_s() -> float:
 
 
 def answer_of(client: str, event: str) -> str:
-    """Return the answer to the client, as JSON."""
+    """Return the answer to the client as JSON."""
     workspace = find_served()
-    # Copilot runs the hooks of Claude Code's settings too, and has hooks of its own for the same.
+    # Copilot also runs the hooks in Claude Code's settings, and has hooks of its own for the same events.
     if workspace is None or (client == "claude-code" and "COPILOT_CLI" in os.environ):
         return "{}"
     import json
@@ -137,7 +142,7 @@ def answer_of(client: str, event: str) -> str:
 
 
 def read_input() -> bytes:
-    """Return all of stdin.
+    """Read stdin completely.
 
     Raises:
         ValueError: the input is too long.
@@ -153,9 +158,10 @@ def read_input() -> bytes:
 
 
 def find_served() -> str | None:
-    """The nearest folder with a server's port file, from the client's project folder, or the current one.
+    """Return the nearest directory with a server's port file, or None.
 
-    The search goes upward, and never into a folder that no workspace may be.
+    The search starts in the client's project directory and in the current one, and goes up. It stops at directories
+    that cannot be a workspace.
     """
     for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
         folder = os.path.realpath(start) if os.path.isabs(start) else ""
@@ -169,7 +175,7 @@ def find_served() -> str | None:
 
 
 def question(client: str, event: str, given: object) -> dict[str, object] | None:
-    """Return the arguments of `note_edit` for a hook's input; None for an input that does not concern us."""
+    """Return the arguments of `note_edit` for a hook's input, or None for input that does not concern Codriver."""
     if not isinstance(given, dict):
         return None
     named = given.get("hook_event_name", given.get("hookName", CLIENTS[client][event]))
@@ -187,14 +193,14 @@ def question(client: str, event: str, given: object) -> dict[str, object] | None
         is_again = given.get("stop_hook_active") is True or (isinstance(loops, int) and loops > 0)
         return None if is_again else asked
     edit = edit_of(client, given)
-    # Before a write only a whole text can be judged.
+    # Before a write, only complete content can be checked.
     return (
         None if edit is None or (event == "writing" and not edit.keys() & {"content", "patch"}) else {**asked, **edit}
     )
 
 
 def edit_of(client: str, given: Json) -> dict[str, object] | None:
-    """Return the files that a tool of the client changes, and the known changes; None for none."""
+    """Return the files that a client's tool changes, and the changes if they are known, or None."""
     held = dict_of(given, "postToolUse", "preToolUse") if client == "cline" else given
     made = given if client == "cursor" else dict_of(held, "tool_input", "toolArgs", "parameters")
     result = dict_of(held, "tool_response", "tool_result", "toolResult")
@@ -221,7 +227,7 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
 
 
 def pair_of(edit: object) -> list[str] | None:
-    """Return the text that an edit removes and its replacement; None for an edit without both."""
+    """Return the text that an edit removes and its replacement, or None if either is missing."""
     if not isinstance(edit, dict):
         return None
     old, new = text_of(edit, OLDS, INPUT_BYTES), text_of(edit, NEWS, INPUT_BYTES)
@@ -229,19 +235,19 @@ def pair_of(edit: object) -> list[str] | None:
 
 
 def dict_of(given: Json, *names: str) -> Json:
-    """Return the first object among these members; empty without any."""
+    """Return the first of these members that is an object, or {}."""
     found = (given.get(name) for name in names)
     return next((one for one in found if isinstance(one, dict)), {})
 
 
 def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
-    """Return the first text among these members that is no longer than this; None without any."""
+    """Return the first of these members that is a string of at most `most` characters, or None."""
     found = (given.get(name) for name in names)
     return next((one for one in found if isinstance(one, str) and len(one) <= most), None)
 
 
 def request_of(asked: Json) -> dict[str, object]:
-    """Return the call of `note_edit`, as a client without a handshake makes it. Source: MCP 2026-07-28."""
+    """Return a call of `note_edit` for a client without a handshake. Source: MCP 2026-07-28."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": MARK, "version": "0"},
@@ -252,11 +258,11 @@ def request_of(asked: Json) -> dict[str, object]:
 
 
 def ask(workspace: str, request: bytes) -> Json:
-    """Return the fields of the answer of the workspace's server.
+    """Call the workspace's server, and return the fields of its answer.
 
     Raises:
-        UnreachableError: no server runs, or the server is another workspace's. OSError, ValueError, LookupError,
-            TypeError: the answer is useless.
+        UnreachableError: no server runs, or it serves another workspace.
+        OSError, ValueError, LookupError, TypeError: the answer is invalid.
     """
     import json
 
@@ -277,9 +283,9 @@ def ask(workspace: str, request: bytes) -> Json:
 
 
 def render(client: str, event: str, told: Json) -> dict[str, object]:
-    """The server's answer in the client's shape; empty for an empty answer, or one that the client cannot take.
+    """Convert the server's answer to the client's format, or return {} if there is nothing that the client supports.
 
-    `told` has `context`, words for the agent, or `block`, why the client should not go on.
+    The answer has `context`, which is text for the agent, or `block`, the reason why the client should not continue.
     """
     context, block = told.get("context"), told.get("block")
     own = CLIENTS[client].get(event, "")
@@ -299,7 +305,7 @@ def render(client: str, event: str, told: Json) -> dict[str, object]:
 
 
 def refusal(client: str, event: str, own: str, why: str) -> dict[str, object]:
-    """Return the answer that keeps the client from its next action."""
+    """Return the answer that prevents the client's next action."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
     if event != "writing":

@@ -1,6 +1,6 @@
-"""The kept greeting and list of tools of a workspace, for answers to a client while its server starts.
+"""Stored answers, with which the relay answers a client while the server of its workspace starts.
 
-Imported when a server is being started.
+A server stores its greeting and list of tools for each client. This module is imported when a server is being started.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from codriver_relay.starter import Starter
 
 KEPT_BYTES = 1 << 20
-"""Ten times the size of the file that a server keeps of a workspace."""
+"""Maximum size of the file in which a server stores answers, about ten times the usual size."""
 NOT_COMPARED = "_TOKEN"
-"""The end of the names of variables of ours by which no list differs: they are secrets, and are written nowhere."""
+"""The suffix of environment variables that do not affect the list of tools. They are secrets, and must not be stored.
+"""
 
 
 class KeptAnswers:
-    """The kept answers for a client, until the server's list of tools is known to be the same.
+    """The stored answers for a client, which are used until the new server's list of tools is known to be the same.
 
-    They live from the first time that a server is started for the client. Each protocol era has its own.
+    Created when a server is started for the client for the first time. Each protocol era has its own answers.
     """
 
     def __init__(self, starter: Starter, *, takes_skills: bool = True) -> None:
@@ -49,14 +50,14 @@ class KeptAnswers:
         self.of_session = KeptEra(b'"codriver-relay-list"')
         self.of_stateless = KeptEra(b'"codriver-relay-stateless-list"')
         self.owes_change = False
-        """Whether the server's list differs while no stream is open to tell the client."""
+        """Whether the server's list differs, but no stream is open on which the client could be notified."""
         self.streams: dict[bytes, object] = {}
-        """The ids of the client's streams for changes of the list over this connection, by key."""
+        """The ids of the client's streams for changes of the list on this connection, by key."""
 
     def answer(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
-        """Return the answer to a handshake, a discovery, or a request for the list; None without a valid kept one.
+        """Return the answer to a handshake, a discovery, or a request for the list, or None without a valid stored one.
 
-        `is_behind`: another `initialize` waits for the server.
+        `is_behind` means that an earlier `initialize` is still waiting for the server.
         """
         if not self.starter.is_starting or message.id is None or b'"cursor"' in message.line:
             return None
@@ -73,7 +74,10 @@ class KeptAnswers:
         return encode_answer(message, result=era.told)
 
     def answer_handshake(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
-        """Return the kept answer to `initialize`, which then opens the client's session at the server that comes."""
+        """Return the stored answer to `initialize`.
+
+        It opens the client's session, which is repeated at the new server.
+        """
         era = self.of_session
         if is_behind or handshake.initialize is not None:
             return None
@@ -84,7 +88,7 @@ class KeptAnswers:
         return encode_answer(message, result=era.kept["greeting"])
 
     def answer_stateless(self, message: Message) -> bytes | None:
-        """Return the kept answer to a request that describes its client itself. It is stale at once for any cache."""
+        """Return the stored answer to a request that describes its client. Caches must not store the answer."""
         era = self.of_stateless
         if era.kept is None:
             era.kept = read_kept(
@@ -99,28 +103,29 @@ class KeptAnswers:
         return encode_answer(message, result={**era.kept["tools" if is_list else "greeting"], "ttlMs": 0})
 
     def note_sent(self, message: Message) -> None:
-        """Owe nothing to a client that asks the server for its list."""
+        """Cancel the pending notification if the client requests the list from the server."""
         if message.method == b"tools/list" and message.key is not None:
             self.owes_change = False
 
     def end(self, server: socket.socket, handshake: Handshake) -> None:
-        """Stop answering, as a server is there, and ask it for its list if the client may have another.
+        """Stop answering because a server is ready, and request its list if the client may have received another one.
 
         Raises:
-            OSError: the connection broke.
+            OSError: the connection was lost.
         """
         self.streams = {}
         if handshake.initialized is not None:
-            self.of_session.told = None  # the client was told that the list changed
+            self.of_session.told = None  # this client was told that the list has changed
         for era in (self.of_session, self.of_stateless):
             if era.told is not None:
                 server.sendall(era.question())
             era.kept = None
 
     def compare(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:
-        """Return the lines for the client out of these, while a list of the client's may differ from the server's.
+        """Return the lines to forward to the client while its list may differ from the server's.
 
-        The server's list, which serves the comparison, is left out, and the notification of a change is added.
+        The reply to the relay's own request for the list is removed, and a notification is added if the list has
+        changed.
         """
         eras = (self.of_session, self.of_stateless)
         if not self.owes_change and all(era.told is None for era in eras):
@@ -141,7 +146,7 @@ class KeptAnswers:
         return passed
 
     def note_stream(self, message: Message) -> None:
-        """Remember the stream that a message opens, if it is one for changes of the list."""
+        """Remember a stream for changes of the list that this message opens."""
         if message.method != b"notifications/subscriptions/acknowledged":
             return
         import json
@@ -155,7 +160,7 @@ class KeptAnswers:
             return
 
     def tell_streams(self, in_flight: Container[bytes]) -> list[bytes]:
-        """Return the notifications of a changed list, one for each stream; without a stream they stay owed."""
+        """Return a notification of the changed list for each stream. Without a stream, it stays pending."""
         streams = [stream for key, stream in self.streams.items() if key in in_flight]
         self.owes_change = not streams
         method = "notifications/tools/list_changed"
@@ -163,7 +168,7 @@ class KeptAnswers:
 
 
 class KeptEra:
-    """The kept answers of one protocol era, and the list that the client was given by them."""
+    """The stored answers of one protocol era, and the list that the client received from them."""
 
     def __init__(self, key: bytes) -> None:
         self.key = key
@@ -171,9 +176,9 @@ class KeptEra:
         self.params: dict[str, object] = {}
         """The parameters of that request."""
         self.kept: dict[str, dict[str, object]] | None = None
-        """The kept answers, from the first request that they answer until a server is there."""
+        """The stored answers, from the first request that uses them until a server is ready."""
         self.told: dict[str, object] | None = None
-        """The list that the client was given, until it is known whether the server's differs."""
+        """The list that the client received, until it has been compared with the server's."""
 
     def question(self) -> bytes:
         """Return the relay's own request for the server's list."""
@@ -181,7 +186,7 @@ class KeptEra:
         return encode(id=self.key[1:-1].decode(), method="tools/list", **params)
 
     def differs(self, answer: bytes) -> bool:
-        """Return whether the server's list is another than the client was given, which is known from then on."""
+        """Compare the server's list with the one that the client received, once, and return whether they differ."""
         import json
 
         told, self.told = self.told, None
@@ -194,7 +199,7 @@ class KeptEra:
 
 
 def is_stateless(line: bytes) -> bool:
-    """Return whether a request describes its client itself, and so belongs to no session."""
+    """Return whether a request describes its client, and thus belongs to no session."""
     import json
 
     if META.encode() not in line:
@@ -208,11 +213,11 @@ def is_stateless(line: bytes) -> bool:
 def read_kept(
     workspace: str, line: bytes, *, is_handshake: bool = True, takes_skills: bool = True
 ) -> dict[str, dict[str, object]] | None:
-    """The kept greeting and list of tools of a workspace, for the client that sent `line`: its `initialize`, or any.
+    """Return the stored greeting and list of tools for the client that sent `line`, or None.
 
-    `greeting` and `tools` are the answers to `initialize`, or `server/discover`, and to `tools/list`. None without any,
-    or if anything has changed since: the Python, a file that settings or the version come from, a variable of ours.
-    Source: `codriver.app.kept_lists`, which writes it.
+    `greeting` answers `initialize` or `server/discover`, and `tools` answers `tools/list`. They are not used if the
+    Python interpreter, a file with settings or with the version, or one of Codriver's variables has changed. Source:
+    `codriver.app.kept_lists`, which writes the file.
     """
     import json
 
@@ -251,10 +256,10 @@ def read_kept(
 
 
 def envelope_of(line: bytes) -> dict[str, Any]:
-    """The envelope of a request: the facts on a client without a handshake that each request has to carry.
+    """Return the facts about the client that each request without a handshake contains.
 
     Raises:
-        LookupError, ValueError, TypeError: the request lacks some of them, as in a handshake era.
+        LookupError, ValueError, TypeError: the request lacks some of them, as in protocols with a handshake.
     """
     import json
 
@@ -263,7 +268,7 @@ def envelope_of(line: bytes) -> dict[str, Any]:
 
 
 def stamp_of(path: str) -> list[int] | None:
-    """Return the stamp of a file, in the server's form; None for a missing file.
+    """Return the stamp of a file as the server computes it, or None if the file does not exist.
 
     Source: `codriver.files.whole_files`.
     """

@@ -1,7 +1,7 @@
-"""JSON-RPC messages: the lines of a stream, the kind of each line, read only as far as needed, and our own answers.
+"""JSON-RPC messages: the lines of a stream, the kind of each message, and messages that the relay itself sends.
 
-The relay passes whole lines on, untouched. Of each message it knows whether the message is a request, and which answer
-belongs to it.
+The relay forwards lines unchanged. It parses a message only far enough to know whether it is a request, and which
+request a response answers.
 """
 
 from __future__ import annotations
@@ -11,34 +11,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 SURVEY_BYTES = 1 << 16
-"""The bytes of a line that are walked through in Python. Beyond it, parsing the whole line in C is faster."""
+"""Maximum number of bytes of a line that are scanned in Python. For longer lines, `json` is faster."""
 BACKLOG_BYTES = 64 << 20
-"""The bytes that may wait to be sent; beyond them stdin is not read on, and the client waits in its own write."""
+"""Number of queued bytes above which stdin is not read, so that the client waits in its own write."""
 MESSAGE_BYTES = 256
-"""The bytes that a waiting message counts beside its line: empty lines, too, have to end somewhere."""
+"""Number of bytes that a queued message counts in addition to its line, so that even empty lines are limited."""
 CONNECTION_CLOSED = -32000
-"""The code MCP clients give to a closed connection. Source: the TypeScript SDK, `ErrorCode.ConnectionClosed`."""
+"""The error code that MCP clients use for a closed connection. Source: the TypeScript SDK, `ErrorCode`."""
 NAMES = (b"id", b"method", b"result", b"error")
-"""The members that tell requests, responses and notifications apart."""
+"""The members that distinguish requests, responses and notifications."""
 META = "io.modelcontextprotocol/"
-"""The beginning of the names in `_meta` by which each request of a client without a handshake describes it. Source: MCP
-2026-07-28.
+"""The prefix of the names in `_meta` with which requests describe a client without a handshake.
+
+Source: MCP 2026-07-28.
 """
 
 
 class Lines:
-    """Whole lines, newline included, out of pieces as they come. Lives as long as its stream."""
+    """A buffer that splits the data of one stream into lines, which include their newlines."""
 
     def __init__(self) -> None:
         self.rest: list[bytes] = []
 
     def take_rest(self) -> list[bytes]:
-        """Return the line that the end of the stream left without a newline, if any, with one."""
+        """Return the last line of a finished stream, with a newline added, or [] if there is none."""
         rest, self.rest = b"".join(self.rest), []
         return [rest + b"\n"] if rest else []
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that `data` completes. A line is copied once, however many chunks it came in."""
+        """Return the lines that `data` completes. Each line is copied only once, however many chunks it consists of."""
         newline = data.find(b"\n")
         if newline < 0:
             self.rest.append(data)
@@ -55,9 +56,10 @@ class Lines:
 
 
 class Message:
-    """A line in the relay's view. `id` is the received value as JSON text, `key` the same in one spelling.
+    """A message in one line.
 
-    A response is a result or an error. `parts`: the messages of a batch, which has no id and no method itself.
+    `id` is the received id as JSON text, and `key` the same in normalized form. A response is a result or an error.
+    `parts` are the messages of a batch, which itself has neither an id nor a method.
     """
 
     __slots__ = ("id", "is_response", "is_result", "key", "line", "method", "parts")
@@ -82,18 +84,18 @@ class Message:
 
     @property
     def is_request(self) -> bool:
-        """Return whether the peer that sent it waits for an answer."""
+        """Return whether the sender waits for a response."""
         return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)
 
 
 def is_plain(token: bytes) -> bool:
-    """Return whether the JSON string or number `token` can only be spelt like this."""
+    """Return whether a JSON string or number has only one possible spelling."""
     return token.isdigit() or (token[:1] == b'"' and b"\\" not in token)
 
 
 def respell(token: bytes) -> bytes:
-    """Return the JSON string or number `token` as every peer would spell it; unchanged for any other text."""
-    import json  # costs as much as the interpreter's start, and plain ids never need it
+    """Return the normalized spelling of a JSON string or number. Any other text is returned unchanged."""
+    import json  # importing it takes as long as starting the interpreter, and plain ids do not need it
 
     try:
         value = json.loads(token)
@@ -105,7 +107,7 @@ def respell(token: bytes) -> bytes:
 
 
 class Backlog:
-    """Messages that wait for the server, in order, with the memory that they take."""
+    """Messages that wait for the server, in order, with the memory that they use."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -113,21 +115,21 @@ class Backlog:
 
     @property
     def is_full(self) -> bool:
-        """Return true if no more of the client's lines should be read: the client then waits in its own write."""
+        """Return whether reading from the client should stop until messages were sent."""
         return self.bytes >= BACKLOG_BYTES
 
     def add(self, message: Message) -> None:
-        """Let a message wait."""
+        """Queue a message."""
         self.messages.append(message)
         self.bytes += len(message.line) + MESSAGE_BYTES
 
     def put_back(self, messages: list[Message]) -> None:
-        """Let messages wait that were sent before all others here."""
+        """Queue messages before all others."""
         self.messages[:0] = messages
         self.bytes += sum([len(message.line) + MESSAGE_BYTES for message in messages])
 
     def take(self, most: int) -> list[Message]:
-        """Return the first messages, until their lines have `most` bytes; they wait no longer."""
+        """Remove and return the first messages, until their lines have at least `most` bytes."""
         count = size = 0
         for message in self.messages:
             count, size = count + 1, size + len(message.line)
@@ -139,26 +141,26 @@ class Backlog:
         return taken
 
     def take_all(self) -> list[Message]:
-        """Return all of the messages; none waits any longer."""
+        """Remove and return all messages."""
         taken, self.messages, self.bytes = self.messages, [], 0
         return taken
 
     def drop(self, is_dropped: Callable[[Message], bool]) -> None:
-        """Let some of the messages wait no longer."""
+        """Remove the messages for which `is_dropped` returns True."""
         self.messages = [message for message in self.messages if not is_dropped(message)]
         self.bytes = sum([len(message.line) + MESSAGE_BYTES for message in self.messages])
 
 
 def survey(line: bytes) -> Message:
-    """Return the kind of message `line` is.
+    """Determine the kind of message in a line, parsing it only as far as needed.
 
-    The line is read only as far as needed; without an object it is only a line.
+    A line that is not a JSON object is neither a request nor a response.
     """
     return walk(line) or parse(line)
 
 
 def parse(line: bytes) -> Message:
-    """Return the kind of message `line` is, by parsing all of it."""
+    """Determine the kind of message in a line by parsing all of it."""
     import json
 
     try:
@@ -173,7 +175,7 @@ def parse(line: bytes) -> Message:
 
 
 def describe(line: bytes, value: object) -> Message:
-    """Return the kind of message `line` is, whose JSON value is `value`."""
+    """Determine the kind of message in a line from its parsed value."""
     import json
 
     if not isinstance(value, dict):
@@ -189,11 +191,11 @@ def describe(line: bytes, value: object) -> Message:
 
 
 def walk(line: bytes) -> Message | None:
-    """Return the kind of message `line` is, from its top-level members up to the one that decides.
+    """Determine the kind of message in a line by scanning its top-level members, or return None if that fails.
 
-    Without its escaped quotes, a line split at the others is by turns text outside and inside of strings, so a member's
-    name is a string at depth 1 with a colon behind it. None when `SURVEY_BYTES` do not decide, or a name or an id has
-    escapes.
+    If a line without escaped quotes is split at its quotes, the parts are alternately outside and inside of strings.
+    The name of a member is a string at depth 1 that is followed by a colon. Returns None if the first `SURVEY_BYTES` do
+    not suffice, or if a name or an id contains escapes.
     """
     if line[:1] != b"{":
         return None
@@ -202,7 +204,7 @@ def walk(line: bytes) -> Message | None:
     depth = 0
     for index in range(0, len(parts) - 2, 2):
         outside, name, behind = parts[index], parts[index + 1], parts[index + 2]
-        if outside not in b",:":  # most messages are one of these
+        if outside not in b",:":  # most parts are one of these
             depth += outside.count(b"{") + outside.count(b"[") - outside.count(b"}") - outside.count(b"]")
         if depth != 1 or behind.lstrip()[:1] != b":":
             continue
@@ -213,7 +215,7 @@ def walk(line: bytes) -> Message | None:
             is_string = not scalar.strip() and index + 4 < len(parts)
             value = b'"' + parts[index + 3] + b'"' if is_string else scalar.strip()
             if name in (b"id", b"method") and (b"\\" in value or not (is_string or comma)):
-                return None  # the end of a value may lie beyond the limit
+                return None  # the value may continue beyond the limit
             found[name] = value
         if b"id" in found and len(found) > 1:
             break
@@ -229,7 +231,7 @@ def walk(line: bytes) -> Message | None:
 
 
 def cancelled_key(line: bytes) -> bytes:
-    """Return the key of the request that a `notifications/cancelled` names; empty when it names none."""
+    """Return the key of the request that a `notifications/cancelled` names, or b""."""
     import json
 
     try:
@@ -239,18 +241,18 @@ def cancelled_key(line: bytes) -> bytes:
 
 
 def encode(**members: object) -> bytes:
-    """Return a JSON-RPC message of ours as a line."""
+    """Encode a JSON-RPC message of the relay as a line."""
     import json
 
     return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
 
 
 def encode_error(request: Message, message: str, reason: str) -> bytes:
-    """Return the error that answers `request`."""
+    """Return an error response to `request`."""
     return encode_answer(request, error={"code": CONNECTION_CLOSED, "message": message, "data": {"reason": reason}})
 
 
 def encode_answer(request: Message, **members: object) -> bytes:
-    """Return the answer to `request` with these members."""
+    """Return a response to `request` with these members."""
     line = encode(id=0, **members)
     return line.replace(b'"id": 0', b'"id": ' + (request.id or b"null"), 1)

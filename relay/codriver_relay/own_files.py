@@ -1,6 +1,6 @@
-"""The user's own files, opened without following a link, waiting for a pipe's other end, or taking a terminal.
+"""Files of the user, opened without following links, waiting for the other end of a pipe, or acquiring a terminal.
 
-The files may have come with a checkout, so only the beginning of a regular file of this user's is read.
+The files may come from a checkout, so only the beginning of regular files that belong to the user is read.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ import os
 import sys
 
 RECORD_BYTES = 4096
-"""Ten times the size of a record that a server writes beside its port file."""
+"""Maximum size of the record that a server writes next to its port file, about ten times the usual size."""
 PLACE = (".calva", "mcp-server")
-"""The folder of the port file, below the workspace. No link is followed there: one may have come with a checkout."""
+"""The directory of the port file, relative to the workspace. Links in it are not followed: a checkout may contain some.
+"""
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
 FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
 UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
-"""Flags to open a file without following a link, waiting for a pipe's other end, or taking a terminal."""
+"""Flags for opening a file without following a link, waiting for the other end of a pipe, or acquiring a terminal."""
 KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
-"""The bits of a mode for the kind of a file; a regular file; all rights of others. Source: inode(7)."""
+"""The bits of a mode for the type of a file, the type of a regular file, and all permissions of others. Source:
+inode(7).
+"""
 DOORS = "doors"
-"""The folder of tokens by their servers' ports, among the user's state of all programs."""
+"""The directory of tokens by the port of their servers, in Codriver's state directory."""
 TOKEN_LENGTH = 43
-"""The length of a server's token. Any other text is no token, but perhaps somebody's key."""
+"""The length of a server's token. Text of another length is not a token, but may be somebody's key."""
 
 
 if sys.platform == "win32":
@@ -34,49 +37,52 @@ if sys.platform == "win32":
     is_mine, is_trusted, is_open = windows.is_mine, windows.is_trusted, windows.is_open
 else:
     Folder = int
-    """A folder held open: whatever happens to its path, everything is done in that very folder."""
+    """A descriptor of an open directory, so that operations refer to it even if its path changes."""
 
     close_folder, status_of = os.close, os.fstat
 
     def open_folder(path: str, above: int | None = None) -> int:
-        """Return a descriptor of a directory; below `above` it is a name, and no link is followed."""
+        """Open a directory, and return its descriptor.
+
+        With `above`, `path` is a name in that directory and not a link.
+        """
         return os.open(path, FOLDER if above is None else FOLDER | NOFOLLOW, dir_fd=above)
 
     def status_in(folder: int, name: str) -> os.stat_result:
-        """Return the status of the entry with this name in a directory, of a link itself."""
+        """Return the status of an entry in a directory, without following links."""
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
 
     def open_in(folder: int, name: str, flags: int) -> int:
-        """Return a descriptor of a file in a directory."""
+        """Open a file in a directory, and return its descriptor."""
         return os.open(name, flags, 0o600, dir_fd=folder)
 
     def make_in(folder: int, name: str) -> None:
-        """Make a directory in a directory."""
+        """Create a directory in a directory."""
         os.mkdir(name, dir_fd=folder)
 
     def remove_in(folder: int, name: str) -> None:
-        """Remove a file in a directory."""
+        """Remove a file from a directory."""
         os.unlink(name, dir_fd=folder)
 
     def make_private(folder: int) -> None:
-        """Let no one but this user into a directory."""
+        """Deny others access to a directory."""
         os.fchmod(folder, 0o700)
 
     def is_mine(user: int) -> bool:
-        """Return true for this user."""
+        """Return whether this is the id of the current user."""
         return user == os.geteuid()
 
     def is_trusted(user: int) -> bool:
-        """Return true for this user and for root, who has everything already."""
+        """Return whether this is the id of the current user or of root, who can access everything anyway."""
         return user in (os.geteuid(), 0)
 
     def is_open(status: os.stat_result, rights: int) -> bool:
-        """Return true where a mode gives any of these rights."""
+        """Return whether a mode grants any of these permissions."""
         return bool(status.st_mode & rights)
 
 
 def state_folder(name: str) -> str:
-    """Return a directory in which servers keep what is this user's.
+    """Return the path of a subdirectory of Codriver's state directory.
 
     Source: `codriver.files.own_folders`, platformdirs.
     """
@@ -92,7 +98,7 @@ def state_folder(name: str) -> str:
 
 
 def open_below(workspace: str) -> Folder:
-    """Return the directory with the port file in a workspace, reached without a link."""
+    """Open the directory with the port file in a workspace, without following links below the workspace."""
     folder = open_folder(workspace)
     for name in PLACE:
         above = folder
@@ -104,12 +110,12 @@ def open_below(workspace: str) -> Folder:
 
 
 def open_file(folder: Folder, name: str, flags: int = os.O_RDONLY) -> int:
-    """Return a descriptor of this user's own regular file in a directory, made if `flags` say so.
+    """Open a regular file of the user in a directory, and return its descriptor. `flags` may create it.
 
     Raises:
-        OSError: the file is missing, or something else.
+        OSError: the file is missing, or is not a regular file of the user.
     """
-    try:  # asked before the opening: some devices act when they are opened
+    try:  # check first, because some devices act when they are opened
         refuse_strange(status_in(folder, name))
     except FileNotFoundError:
         if not flags & os.O_CREAT:
@@ -124,7 +130,7 @@ def open_file(folder: Folder, name: str, flags: int = os.O_RDONLY) -> int:
 
 
 def refuse_strange(status: os.stat_result) -> None:
-    """Raise OSError for anything but a regular file of this user's own."""
+    """Raise OSError unless the status is that of a regular file that belongs to the user alone."""
     if status.st_mode & KIND != REGULAR:
         raise OSError(1, "it is a link, a pipe, a device or a folder, not a regular file")
     if not is_trusted(status.st_uid) or is_open(status, 0o002) or status.st_nlink > 1:
@@ -132,7 +138,7 @@ def refuse_strange(status: os.stat_result) -> None:
 
 
 def read_file(folder: Folder, name: str, most: int = RECORD_BYTES) -> bytes:
-    """Return the first bytes of such a file. Raises like `open_file`."""
+    """Return the first bytes of a file of the user. Raises like `open_file`."""
     file = open_file(folder, name)
     try:
         return os.read(file, most)
@@ -141,7 +147,7 @@ def read_file(folder: Folder, name: str, most: int = RECORD_BYTES) -> bytes:
 
 
 def read_beside(folder: Folder, name: str) -> bytes:
-    """The first bytes of a file in a folder, as `read_file` reads it; empty when it cannot be had."""
+    """Return the first bytes of a file of the user, or b"" if it cannot be read."""
     try:
         return read_file(folder, name)
     except OSError:
@@ -149,7 +155,7 @@ def read_beside(folder: Folder, name: str) -> bytes:
 
 
 def read_token(folder: Folder, name: str = "token") -> str:
-    """Return the token in a directory; empty without a token-like secret of this user's alone."""
+    """Return the token in a directory, or "" if there is none that only the user can read."""
     text = read_beside(folder, name).strip()
     if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
@@ -157,7 +163,7 @@ def read_token(folder: Folder, name: str = "token") -> str:
 
 
 def read_token_of(port: int) -> str:
-    """Return the token for this user's server at a port; empty without a sign that it wants one."""
+    """Return the token for the user's server at a port, or "" if it does not require one."""
     try:
         folder = open_folder(state_folder(DOORS))
     except OSError:
@@ -169,6 +175,6 @@ def read_token_of(port: int) -> str:
 
 
 def value_of(record: bytes, name: bytes) -> bytes:
-    """The plain value of a member of a JSON object, as it is written there; `json` would take too long to load."""
+    """Return the plain value of a member of a JSON object as text. Importing `json` would take too long."""
     behind = record.partition(b'"%s":' % name)[2]
     return behind.partition(b",")[0].partition(b"}")[0].strip()

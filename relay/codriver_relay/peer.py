@@ -1,7 +1,6 @@
-"""The process at the other end of a connection, as the kernel knows it, and whether that process holds a lock.
+"""The process at the other end of a connection, as the kernel reports it, and whether it holds a lock.
 
-Files name the listener on a port, and an earlier process of anybody may have written them; the kernel's answer cannot
-be forged.
+Files may name any process as the listener on a port, and may be out of date. The kernel's answer cannot be forged.
 """
 
 from __future__ import annotations
@@ -13,33 +12,34 @@ import sys
 from codriver_relay.own_files import RECORD_BYTES, Folder, open_file, read_beside, status_in, value_of
 
 GONE = (-1, 0)
-"""The user and inode of a socket without a process: nobody can be named for it.
+"""The user and inode of a socket without a process.
 
-The kernel shows user 0 for such a socket, so that a stranger who sends and closes at once would pass for root.
+The kernel reports user 0 for such a socket, so a stranger who sends data and closes it at once would look like root.
 """
 IS_LINUX = sys.platform == "linux"
 DIAG_S = 1
-"""The kernel answers at once; a socket filter that swallows the question must not hold up anybody."""
+"""Seconds to wait for the kernel's reply, in case a socket filter drops the request."""
 LOCKS = "/proc/locks"
 TABLE_READS = 3
-"""The readings of a table: while it is read, a socket closed by others can move a row out of sight."""
+"""Number of times that a table is read. Sockets that are closed in the meantime may hide a row."""
 
 
 def listener_of(connection: socket.socket) -> tuple[int, int] | None:
-    """The user at the other end of a connection, and the inode of the socket that listened; None if it is elsewhere.
+    """Return the user at the other end of a connection, and the inode of the socket that listened.
 
-    The listener is asked for first: an end that is not accepted yet has no user, and the listener from before still
-    listens. Without an inode, no process has the socket any more.
+    Returns None if the other end is not on this machine. The listener is looked up first, because a connection that has
+    not been accepted yet has no user, and its listener still exists. An inode of 0 means that no process has the socket
+    any longer.
 
     Raises:
-        OSError: no kernel tells.
+        OSError: the kernel does not report it.
     """
     try:
         (there, port), (here, own) = [
             (plain(name[0]), name[1]) for name in (connection.getpeername(), connection.getsockname())
         ]
     except OSError:
-        return GONE  # the peer has hung up already
+        return GONE  # the peer has disconnected
     anywhere = bytes(len(there))
     listening = find(there, port, anywhere, 0)
     other = find(there, port, here, own)
@@ -51,17 +51,17 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def plain(host: str) -> bytes:
-    """Return an address as its bytes; an IPv4 address in IPv6 form in its plain form."""
+    """Return an address as bytes, converting IPv4 addresses in IPv6 form."""
     host = host.partition("%")[0]
     host = host[7:] if host.startswith("::ffff:") and "." in host else host
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
 
 
 def find(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
-    """User and inode of the socket with these two addresses, `own` 0 for a listener; None without one.
+    """Return the user and inode of the socket with these two addresses, or None. `own` is 0 for a listener.
 
     Raises:
-        OSError: neither a socket nor a table of the kernel's tells.
+        OSError: the kernel reports it neither by a socket nor in a table.
     """
     try:
         return ask_kernel(there, port, here, own)
@@ -72,12 +72,12 @@ def find(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | No
 
 
 def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
-    """User and inode as the kernel tells them by one question for one socket: 0.02 ms, however many there are.
+    """Query the kernel for the user and inode of one socket, which takes 0.02 ms regardless of their number.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 
     Raises:
-        OSError: this kernel, or the container, does not answer such questions.
+        OSError: the kernel or the container does not support such queries.
     """
     if not IS_LINUX:
         raise OSError(0, "only Linux tells who listens")
@@ -99,19 +99,19 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
     if kind != 20 or len(answer) < 88:
         raise OSError(0, f"sock_diag answered a message of type {kind}")
     if own and answer[22:24] == b"\0\0":
-        return None  # no such connection: the answer is the listener
+        return None  # there is no such connection, and the reply is about the listener
     return native(answer[80:84]), native(answer[84:88])
 
 
 def native(data: bytes) -> int:
-    """Return a number as the kernel writes it."""
+    """Return a number in the kernel's byte order."""
     return int.from_bytes(data, sys.byteorder)
 
 
 def look_up(there: bytes, port: int, here: bytes, own: int, *, tables: str = "/proc/net") -> tuple[int, int] | None:
-    """User and inode from the kernel's tables, where `ask_kernel` has no answer. Source: proc(5), /proc/net/tcp.
+    """Look up the user and inode in the kernel's tables, if `ask_kernel` fails. Source: proc(5), /proc/net/tcp.
 
-    A listener of IPv6 may take connections of IPv4 too. Reading a table costs 5 ms even when it is empty.
+    An IPv6 listener may also accept IPv4 connections. Reading a table takes 5 ms even if it is empty.
 
     Raises:
         OSError: this system has no such tables.
@@ -135,14 +135,14 @@ def look_up(there: bytes, port: int, here: bytes, own: int, *, tables: str = "/p
 
 
 def row_form(address: bytes, port: int) -> bytes:
-    """An address as the kernel's tables write it: hexadecimal, in the machine's byte order by 32-bit words."""
+    """Format an address like the kernel's tables: hexadecimal, in 32-bit words of the machine's byte order."""
     words = [b"%08X" % native(address[start : start + 4]) for start in range(0, len(address), 4)]
     return b"".join(words) + b":%04X" % port
 
 
 def lives(process: int) -> bool:
-    """Return whether a process runs; one unknown to the system's answer counts as running."""
-    if sys.platform != "win32":  # where the question would end the process
+    """Return whether a process is running, or True if that cannot be determined."""
+    if sys.platform != "win32":  # where this call would end the process
         try:
             os.kill(process, 0)
         except ProcessLookupError:
@@ -153,7 +153,7 @@ def lives(process: int) -> bool:
 
 
 def holds_lock(folder: Folder, inode: int) -> bool:
-    """Whether the process with the socket `inode` holds the lock in a folder: it is the server of that workspace."""
+    """Return whether the process with the socket `inode` holds the lock in a directory, and thus is its server."""
     hint = value_of(read_beside(folder, "server.json"), b"pid")
     try:
         lock = status_in(folder, "lock")
@@ -165,14 +165,14 @@ def holds_lock(folder: Folder, inode: int) -> bool:
 def holder_of(
     lock: os.stat_result, inode: int, hint: int | None, *, table: str | os.PathLike[str] = LOCKS
 ) -> int | None:
-    """The process that holds the lock on a file and has the socket `inode`; None when no process of ours has both.
+    """Return the process that holds the lock on a file and has the socket `inode`, or None.
 
-    `hint`: a process to ask first, as the kernel may name the locked file otherwise than its status does. The table of
-    all locks comes after the hint: its reader waits until every processor has passed the kernel, some 10 ms. Source:
-    proc(5), /proc/locks: after `->` for those that wait, column 2 is the kind, 5 the process, 6 the file.
+    `hint` is a process to check first, because the kernel's table may identify the file differently than its status
+    does, and because reading the table waits for every processor, which takes some 10 ms. Source: proc(5), /proc/locks:
+    column 2 is the type, 5 the process, and 6 the file. Waiting processes have `->` in front.
 
     Raises:
-        OSError: this system does not tell.
+        OSError: this system has no such table.
     """
     if hint and has_both(str(hint), lock, inode):
         return hint
@@ -187,7 +187,7 @@ def holder_of(
 
 
 def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
-    """Return whether a process has the socket, and the file with a lock on it."""
+    """Return whether a process has opened the socket, and the file with a lock on it."""
     has_socket = has_lock = False
     try:
         for name in os.listdir(f"/proc/{process}/fd"):
@@ -198,14 +198,14 @@ def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
                     with open(f"/proc/{process}/fdinfo/{name}", "rb") as about:
                         has_lock = b"FLOCK" in about.read()
             except OSError:
-                continue  # closed meanwhile
+                continue  # closed in the meantime
     except OSError:
-        return False  # the process has ended, or is another user's
+        return False  # the process has ended, or belongs to another user
     return has_socket and has_lock
 
 
 def is_locked(folder: Folder) -> bool:
-    """Return whether somebody holds the lock in a directory. The check takes the lock for a moment."""
+    """Return whether a process holds the lock in a directory. This acquires the lock for a moment."""
     try:
         lock = open_file(folder, "lock", os.O_RDWR)
     except OSError:
@@ -213,17 +213,17 @@ def is_locked(folder: Folder) -> bool:
     try:
         return not try_lock(lock)
     except (OSError, ImportError):
-        return True  # the file system, or Python here, knows no locks
+        return True  # the file system or this Python does not support locks
     finally:
         os.close(lock)
 
 
 def try_lock(file: int) -> bool:
-    """Take the lock on an open file, until that is closed; False if another process has it.
+    """Lock an open file until it is closed, or return False if another process holds the lock.
 
     Raises:
-        OSError: the file system knows no locks.
-        ImportError: Python here knows none.
+        OSError: the file system does not support locks.
+        ImportError: this Python does not support locks.
     """
     if sys.platform == "win32":
         from codriver_relay.windows import try_lock as take
@@ -235,8 +235,8 @@ def try_lock(file: int) -> bool:
 if sys.platform != "win32":
 
     def try_flock(file: int) -> bool:
-        """Return `try_lock` by the lock of POSIX systems."""
-        from fcntl import LOCK_EX, LOCK_NB, flock  # only if the kernel does not tell the listener
+        """Implement `try_lock` on POSIX."""
+        from fcntl import LOCK_EX, LOCK_NB, flock  # needed only if the kernel does not report the listener
 
         try:
             flock(file, LOCK_EX | LOCK_NB)

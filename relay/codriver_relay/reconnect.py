@@ -1,24 +1,23 @@
-"""The relay itself: connect, converse with both sides, and connect again. It survives the server.
+"""The main loop of the relay, which connects to the server and forwards messages in both directions.
 
-Lines of the client go to the server, and lines of the server to the client. One thread waits for both sides: handing a
-message from one thread to another takes as long as all other work on it. The thread never waits for one side alone.
-Lines that the server does not take yet wait in a backlog; lines that the client does not read yet are written by a
-second thread. Thus a client that does not read is still heard, and a server that does not read still gets its answers
-out.
+The client's lines go to the server, and the server's lines to the client. One thread waits for both, because passing a
+message between threads takes as long as everything else. It never blocks on one of them. Lines that the server does not
+accept yet are queued, and lines that the client does not read yet are written by a second thread. This way, a client
+that does not read can still send, and a server that does not read can still answer.
 
-When the connection is lost, every sent request without an answer gets an error with its own id, and unsent messages
-wait for the next connection. Nothing is ever sent twice but an `initialize`: one whose result the client has is
-repeated first of all, one without an answer waits for the next connection, and one that was refused is forgotten.
-Stateless requests (protocol 2026-07-28) need none of this. The error of an open `subscriptions/listen` tells the client
-that its view is old and that it has to listen again.
+If the connection is lost, each request that was sent and not answered gets an error response, and unsent messages wait
+for the next connection. Only `initialize` is ever sent twice. If the client has its result, it is repeated before
+anything else. If it was not answered, it waits for the next connection. If it was refused, it is dropped. Stateless
+requests (protocol 2026-07-28) do not need this. The error response to an open `subscriptions/listen` tells the client
+that it must subscribe again.
 
-While the relay starts a server, it answers `initialize`, `server/discover` and `tools/list` at once from the answers
-that the workspace's last server kept for this client, if nothing has changed since. The new server learns of the client
-by the same repeated handshake, or by a `tools/list` of the relay's own, whose answers go no further. If the new list
-differs, the client is told so; a client without a handshake is told on its streams, and no cache keeps its list.
+While a server is starting, `initialize`, `server/discover` and `tools/list` are answered immediately with answers that
+the workspace's last server has stored for this client, if nothing has changed since. The new server then receives the
+repeated handshake, or a `tools/list` of the relay, whose answer is not forwarded. If the new list differs, the client
+is notified. A client without a handshake is notified on its streams, and its cache does not store the list.
 
-After giving up, the relay stays: clients seldom start a relay again by themselves, and a relay that lives takes the
-next request as the reason for another round of attempts.
+After it gives up, the relay keeps running, because clients rarely restart it. The next request starts another round of
+attempts.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ if TYPE_CHECKING:
     from codriver_relay.target import Target
 
 FIRST = (b"initialize", b"server/discover")
-"""The first requests of a client: a refused client seldom asks again."""
+"""The methods with which clients start. If one of them is refused, a client rarely tries again."""
 
 
 class Conversation:
-    """The conversation of one client with the servers that it gets, one after the other. Lives as long as the relay.
+    """The exchange of messages between one client and the servers that it is connected to, one after the other.
 
-    `talk`: the messages from before the server was known.
+    `talk` has the messages that were exchanged before the workspace was known.
     """
 
     def __init__(self, durations: Durations, say: Callable[[str], None], talk: RootsTalk | None = None) -> None:
@@ -56,23 +55,23 @@ class Conversation:
         self.say = say
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
         self.handshake, self.backlog = (talk.handshake, talk.backlog) if talk else (Handshake(), Backlog())
-        """The sent messages that a new server has to get, and the messages not begun yet."""
+        """The messages that a new server must receive, and those that were not sent yet."""
         self.watch = Watch(self.output)
         self.connection = Connection()
         self.kept: KeptAnswers | None = None
-        """The answers that the client gets while a server starts, from the first start on."""
+        """The answers for the client while a server is starting, from the first start on."""
         self.has_heard = False
-        """Whether the server said anything over this connection."""
+        """Whether anything was received from the server on this connection."""
         self.line_bytes = 0
-        """The longest line that the server reads; 0 where that is unknown."""
+        """The maximum length of a line for the server, or 0 if unknown."""
 
     def begin(self, server: socket.socket, address: str, line_bytes: int) -> None:
-        """Introduce the client to a server that does not know it, and let requests through.
+        """Introduce the client to a new server, and enable requests.
 
-        The server reads lines of at most `line_bytes`; 0 where that is unknown.
+        `line_bytes` is the maximum length of a line for the server, or 0 if unknown.
 
         Raises:
-            OSError: the connection broke, or the server did not answer in time.
+            OSError: the connection was lost, or the server did not answer in time.
         """
         self.connection.start_anew(address)
         self.line_bytes = line_bytes
@@ -83,27 +82,30 @@ class Conversation:
         self.connection.socket = server
 
     def answer_meanwhile(self, starter: Starter, *, takes_skills: bool) -> None:
-        """Answer the client what is kept, as long as a server is being started."""
+        """Answer the client with stored answers while a server is starting."""
         if self.kept is None and starter.is_starting:
             from codriver_relay.kept_lists import KeptAnswers
 
             self.kept = KeptAnswers(starter, takes_skills=takes_skills)
 
     def pause(self, seconds: float) -> None:
-        """Wait so long, while reading the client. The end of all work also ends the wait."""
+        """Wait while reading from the client. Returns early when there is nothing left to do."""
         end = time.monotonic() + seconds
         while not self.is_done() and (left := end - time.monotonic()) > 0:
             self.take_turn(left)
 
     def wait_for_request(self) -> None:
-        """Wait for a request, which makes another round of attempts worth while."""
+        """Wait for a request, which justifies another round of attempts."""
         while not self.input.has_ended and not any(message.is_request for message in self.backlog.messages):
             if self.backlog.is_full:
-                return  # stdin is not heard any more
+                return  # stdin is not read any longer
             self.take_turn(None)
 
     def converse(self) -> bool:
-        """Pass on what comes from both sides, until the connection ends (False) or all is said (True)."""
+        """Forward messages in both directions.
+
+        Return True when everything is done, and False if the connection is lost.
+        """
         has_parted = self.has_heard = False
         self.connection.note_step()
         while self.connection.socket is not None:
@@ -112,7 +114,7 @@ class Conversation:
                 has_parted = True
                 self.connection.note_step()
                 self.connection.part()
-            # As long as the client does not read, its answers are not read either.
+            # While the client does not read, the server's answers are not read either.
             if self.input.has_ended and not self.output.is_busy:
                 longest = self.durations.goodbye_s if has_parted else self.durations.answers_s
                 left = self.connection.last_step + longest - time.monotonic()
@@ -125,7 +127,7 @@ class Conversation:
         return has_parted
 
     def take_turn(self, seconds: float | None) -> None:
-        """Wait until something comes or can be sent, at most so long, and handle it."""
+        """Wait until there is data or space to send, for at most `seconds`, and handle it."""
         wants_client = not self.input.has_ended and not self.backlog.is_full
         self.watch.set(self.input.fd, POLLIN if wants_client else 0)
         server = self.connection.socket
@@ -143,7 +145,7 @@ class Conversation:
                 self.hear_server()
 
     def hear_client(self) -> None:
-        """Queue the client's lines. Answers to a server that is gone are dropped."""
+        """Queue the client's lines. Responses to a server that is gone are dropped."""
         for line in self.input.read_lines():
             message, is_connected = survey(line), self.connection.socket is not None
             if not is_connected and self.answer_from_kept(message):
@@ -154,7 +156,7 @@ class Conversation:
             self.connection.note_step()
 
     def answer_from_kept(self, message: Message) -> bool:
-        """Answer a message from the kept answers, while a server is being started; whether it was answered."""
+        """Answer a message with a stored answer while a server is starting, and return whether that was possible."""
         is_behind = any(waiting.method == b"initialize" for waiting in self.backlog.messages)
         answer = self.kept and self.kept.answer(message, self.handshake, is_behind=is_behind)
         if answer:
@@ -162,7 +164,7 @@ class Conversation:
         return bool(answer)
 
     def send_backlog(self) -> None:
-        """Send the waiting messages, as far as the server takes them. A message sent in part counts as sent."""
+        """Send the queued messages, as many as the server accepts. A message that was partially sent counts as sent."""
         while self.backlog.messages and not self.connection.unsent and self.connection.socket is not None:
             messages = [message for message in self.backlog.take(READ_BYTES) if not self.refuse_long(message)]
             lines = [message.line for message in messages]
@@ -172,7 +174,10 @@ class Conversation:
                 self.send(lines)
 
     def refuse_long(self, message: Message) -> bool:
-        """Answer a message whose line is longer than the server reads; whether it was. Nothing of it is sent."""
+        """Refuse a message that is too long for the server, and return whether it was refused.
+
+        Nothing of it is sent.
+        """
         size = len(message.line) - 1
         if not self.line_bytes or size <= self.line_bytes:
             return False
@@ -188,16 +193,16 @@ class Conversation:
         return True
 
     def send(self, lines: list[bytes] | None) -> None:
-        """Send these lines, or more of a message sent in part."""
+        """Send lines, or more of a partially sent message."""
         try:
             self.connection.send_on() if lines is None else self.connection.send(lines)
         except OSError:
-            while self.hear_server():  # the server's last words count
+            while self.hear_server():  # read what the server sent before it closed the connection
                 pass
             self.lose()
 
     def note_sent(self, message: Message) -> None:
-        """Remember what a lost connection would ask for: open requests, and the handshake."""
+        """Record what must be answered or repeated if the connection is lost: open requests and the handshake."""
         for part in message.parts:
             self.note_sent(part)
         self.handshake.note_sent(message)
@@ -206,7 +211,7 @@ class Conversation:
         self.connection.note_sent(message)
 
     def hear_server(self) -> bool:
-        """Pass on the server's lines; False if there were none. The server's end is the connection's."""
+        """Forward the server's lines. Return False if there were none, or if the connection was lost."""
         try:
             lines = self.connection.receive()
         except OSError:
@@ -222,11 +227,11 @@ class Conversation:
         return lines is not None
 
     def is_done(self) -> bool:
-        """Return whether stdin has ended and every request has its answer. A subscription never gets one."""
+        """Return whether stdin has ended and every request was answered. Subscriptions are never answered."""
         return self.input.has_ended and not self.backlog.messages and not self.connection.awaits_answers
 
     def lose(self) -> None:
-        """Give up a connection that has ended."""
+        """Close a connection that has ended, and answer the requests that were sent over it."""
         if self.connection.socket is None:
             return
         self.say(f"lost the connection to {self.connection.address}")
@@ -241,26 +246,26 @@ class Conversation:
         self.write(self.connection.take_lost(cause, "server-lost"))
 
     def take_requests(self) -> list[Message]:
-        """The requests that wait for a server, without a client's first, for which a server may still come."""
+        """Remove and return the waiting requests, except a client's first ones, for which a server may still appear."""
         taken = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
         self.backlog.drop(lambda message: any(message is one for one in taken))
         return taken
 
     def stop_waiting(self) -> None:
-        """Answer all requests that the server left unanswered, or never took, after the end of stdin."""
+        """Answer all requests that the server has not answered after stdin has ended."""
         for message in self.backlog.messages:
             self.note_sent(message)
         cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
         self.write(self.connection.take_lost(cause, "unanswered"))
 
     def write(self, lines: list[bytes]) -> None:
-        """Write answers of our own to the client."""
+        """Write responses of the relay itself to the client."""
         for line in lines:
             self.output.write(line)
 
 
 class Relay:
-    """One client's way to the server, for the life of the process."""
+    """The relay for one client, for the lifetime of the process."""
 
     def __init__(
         self,
@@ -278,12 +283,12 @@ class Relay:
         self.durations = durations
         self.say = say
         self.longest_s = durations.give_up_s
-        """The longest wait for a server in the current round of attempts."""
+        """How long to wait for a server in the current round of attempts, in seconds."""
         self.round_start: float | None = None
-        """The start of the attempts to connect that have not led to a server yet."""
+        """When the current round of attempts to connect started, or None."""
 
     def run(self) -> int:
-        """Connect, and connect again, until stdin has ended; the exit status."""
+        """Connect, and reconnect until stdin has ended. Return the exit status."""
         while True:
             status = self.reach()
             if status is None:
@@ -297,9 +302,10 @@ class Relay:
             return status or 0
 
     def reach(self) -> int | None:
-        """Get a connection that is ready for requests; the exit status when none is wanted any more."""
+        """Establish a connection that is ready for requests, or return the exit status if none is needed any longer."""
         if self.round_start is not None:
-            # The last connection broke at once: the round goes on. The listener may be another workspace's server.
+            # The previous connection was lost at once, so the round continues. The listener may serve another
+            # workspace.
             self.start_server()
             self.conversation.pause(self.durations.retry_s)
             if time.monotonic() - self.round_start >= self.durations.give_up_s:
@@ -318,7 +324,7 @@ class Relay:
             self.start_server()
             self.say(f"{self.target.tried}: {problem}")
             has_failed = self.starter is not None and self.starter.has_failed
-            # Without a starter, waiting brings no server: neither one whose process is gone, nor one that never ran.
+            # Without a starter, waiting is useless if the server's process has ended, or if there never was one.
             is_alive = None if self.starter else self.target.is_alive()
             is_absent = is_alive is False or (self.starter is None and is_alive is None and self.target.is_unrecorded())
             if is_absent:
@@ -338,7 +344,7 @@ class Relay:
         return 0
 
     def connect(self) -> str:
-        """Connect to a server, introduce the client, and let requests through; the reason of a failure, else ""."""
+        """Connect to a server, introduce the client, and enable requests. Return why that failed, or ""."""
         try:
             server = self.target.connect()
         except UnreachableError as error:
@@ -352,7 +358,7 @@ class Relay:
         return ""
 
     def start_server(self) -> None:
-        """Have a server started, if requested, once in a round of attempts; note a failure of the start."""
+        """Start a server if that was requested, once per round of attempts, and check whether it failed."""
         if self.starter is None and self.new_starter:
             self.starter = self.new_starter()
         if self.starter:
@@ -361,7 +367,7 @@ class Relay:
             self.conversation.answer_meanwhile(self.starter, takes_skills=self.target.takes_skills)
 
     def give_up(self, problem: str, start: float) -> None:
-        """Answer all that waits for a server, and end the round."""
+        """Refuse everything that waits for a server, and end the round."""
         self.round_start = None
         waiting = self.conversation.backlog.take_all()
         text = self.unreachable(problem, start)
@@ -377,7 +383,7 @@ class Relay:
                 self.conversation.handshake.note_unsent(message)
 
     def unreachable(self, problem: str, start: float) -> str:
-        """Return the sentences that say that there is no server, why, and what to do."""
+        """Return the message that no server can be reached, with the reason and what to do."""
         clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
         where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""

@@ -1,6 +1,6 @@
-"""The client's roots: the talk with a client whose workspace is unknown from the environment and the current folder.
+"""The client's roots, which are requested if neither the environment nor the current directory shows the workspace.
 
-Imported only then.
+This module is imported only in that case.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOTS_KEY = b'"codriver-relay-roots"'
+"""The id of the relay's request for roots, as JSON."""
 ROOTS_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
 MOST_ROOTS = 100
+"""Maximum number of roots that are considered."""
 METHOD_NOT_FOUND = -32601
+"""The error code for an unknown method. Source: JSON-RPC 2.0."""
 HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""The protocol versions with a handshake, the newest first. Source: the Python SDK, HANDSHAKE_PROTOCOL_VERSIONS."""
+"""The protocol versions with a handshake, newest first. Source: the Python SDK, HANDSHAKE_PROTOCOL_VERSIONS."""
 GREETING = {
     "capabilities": {
         "completions": {},
@@ -35,14 +38,15 @@ GREETING = {
     "instructions": "Codriver: live REPLs of this workspace, shared with the human and other agents. list_sessions "
     "names them; read skill://live-repl/SKILL.md first: how to work in one.",
 }
-"""The greeting of a client whose workspace is not known yet: the abilities that every server of ours has."""
+"""The greeting for a client whose workspace is not known yet. It has the capabilities that all servers have."""
 
 
 class RootsTalk:
-    """The talk with a client before its workspace is known, until one of its roots is chosen.
+    """The exchange with a client whose workspace is not known yet, until one of its roots is chosen.
 
-    The client is greeted in the server's place and asked for its roots, and its requests wait. A client that names
-    none, or does not answer in time, gets errors instead; later answers, also after its roots changed, still count.
+    The relay answers the handshake instead of a server and requests the client's roots, while other requests wait. If
+    the client has no roots or does not answer in time, its requests get errors. Later answers still count, for example
+    after its roots have changed.
     """
 
     def __init__(self, say: Callable[[str], None], roots_s: float) -> None:
@@ -52,15 +56,15 @@ class RootsTalk:
         self.watch = Watch(self.output)
         self.handshake = Handshake()
         self.backlog = Backlog()
-        """The messages for the server, as soon as there is one."""
+        """The messages for the server, once there is one."""
         self.deadline: float | None = None
-        """The time until which the client may name its roots; None while it is not asked."""
+        """When the client must have answered, or None if its roots are not being requested."""
         self.failure = ""
-        """The reason why no workspace is known, once certain."""
+        """Why no workspace can be found, once that is certain."""
         self.workspace: str | None = None
 
     def run(self) -> str | None:
-        """Return the workspace; None when stdin ended before one was known."""
+        """Return the workspace, or None if stdin ended before it was known."""
         while self.workspace is None and not self.input.has_ended:
             self.take_turn()
         if self.workspace is None:
@@ -69,7 +73,7 @@ class RootsTalk:
         return self.workspace
 
     def take_turn(self) -> None:
-        """Wait until the client says something or its time has finished."""
+        """Wait until the client sends something or its time is over, and handle it."""
         self.watch.set(self.input.fd, 0 if self.output.is_busy else POLLIN)
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         for fd, _ in self.watch.wait(left):
@@ -82,7 +86,7 @@ class RootsTalk:
                 self.fail("the client says too much and does not answer roots/list")
 
     def hear_client(self) -> None:
-        """Take what the client wrote."""
+        """Handle the messages that the client has sent."""
         for line in self.input.read_lines():
             message = survey(line)
             if self.workspace is None:
@@ -91,7 +95,7 @@ class RootsTalk:
                 self.backlog.add(message)
 
     def take(self, message: Message) -> None:
-        """Take a message while no workspace is known."""
+        """Handle a message while the workspace is not known."""
         if message.method == b"initialize" and message.is_request:
             self.greet(message)
         elif message.method == b"ping" and message.is_request:
@@ -115,7 +119,7 @@ class RootsTalk:
                 self.ask()
 
     def greet(self, request: Message) -> None:
-        """Answer `initialize` in the server's place, if the client can be requested roots."""
+        """Answer `initialize` instead of a server, if the client supports requests for its roots."""
         import json
 
         try:
@@ -132,13 +136,13 @@ class RootsTalk:
         self.output.write(encode_answer(request, result={"protocolVersion": version, **GREETING}))
 
     def ask(self) -> None:
-        """Ask the client for its roots."""
+        """Request the client's roots."""
         if self.handshake.initialize is not None:
             self.deadline, self.failure = time.monotonic() + self.roots_s, ""
             self.output.write(ROOTS_QUESTION)
 
     def hear_roots(self, line: bytes) -> None:
-        """Take the client's answer."""
+        """Handle the client's answer with its roots."""
         self.workspace = workspace_of_roots(line)
         if self.workspace is None:
             self.fail("no root that the client names is a folder of this user that may be one")
@@ -146,16 +150,16 @@ class RootsTalk:
             self.say(f"the workspace is {self.workspace}, a root of the client")
 
     def fail(self, why: str) -> None:
-        """Answer all that waits for the workspace."""
+        """Refuse everything that waits for the workspace."""
         self.deadline, self.failure = None, why
         report(no_workspace(why))
         for message in self.backlog.take_all():
             self.refuse(message)
 
     def refuse(self, message: Message, why: str = "") -> None:
-        """Answer each request of a message with the way to have it carried out.
+        """Answer the requests in a message with an error that says how to specify the workspace.
 
-        A client that first asks `server/discover` makes a handshake after the error that this method is unknown.
+        The error for `server/discover` is that of an unknown method, because clients then fall back to a handshake.
         """
         why = why or self.failure or "a client is asked for its roots only in a handshake"
         for request in message.parts or (message,):
@@ -167,7 +171,7 @@ class RootsTalk:
 
 
 def no_workspace(why: str) -> str:
-    """Return the sentence that says why no workspace is known, and what to do."""
+    """Return the message that no workspace was found, with the reason and what to do."""
     return (
         "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR names none, neither the current folder "
         "nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, folders for temporary "
@@ -177,9 +181,9 @@ def no_workspace(why: str) -> str:
 
 
 def workspace_of_roots(answer: bytes) -> str | None:
-    """The workspace of a client that answers `roots/list`: its first root with a workspace's files, else its first.
+    """Return the first of the client's roots with the files of a workspace, or its first root, or None.
 
-    Roots bound where a server may work, so nothing above them is looked at. None if no root may be a workspace.
+    Directories above the roots are not considered, because roots limit where a server may work.
     """
     import json
 
@@ -193,8 +197,8 @@ def workspace_of_roots(answer: bytes) -> str | None:
 
 
 def path_of(uri: str) -> str:
-    """Return the path that a `file:` URI of this machine names; empty for any other."""
-    from urllib.parse import unquote, urlsplit  # only where a client is asked for its roots
+    """Return the local path of a `file:` URI, or "" for any other URI."""
+    from urllib.parse import unquote, urlsplit  # needed only if roots are requested
 
     try:
         parts = urlsplit(uri)

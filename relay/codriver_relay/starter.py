@@ -1,6 +1,6 @@
-"""The start of a server: detached, once in a round of attempts, its words in `serve.log`.
+"""The start of a detached server, once per round of attempts, with its output in `serve.log`.
 
-Imported where a server may have to be started.
+This module is imported when a server may have to be started.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 STOPPED_FOR_GOOD = 5
-"""The exit status of a started server whose user wants none: no other one is coming."""
+"""The exit status of a started server whose user has stopped it for good, so that no other will appear."""
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
 """The variable with a client's PYTHONPATH, for a server that was started with only a part of it."""
 
 
 class Starter:
-    """Starts a server for `workspace`, detached, so that it outlives the relay; once in a round of attempts."""
+    """Starts a server for `workspace` that outlives the relay, once per round of attempts."""
 
     def __init__(self, workspace: str, port: int | None, start_grace_s: float) -> None:
         self.workspace = workspace
@@ -48,16 +48,16 @@ class Starter:
         if port is not None:
             self.arguments += ["--port", str(port)]
         self.log: int | None = None
-        """The descriptor of `serve.log`, into which the server prints."""
+        """The descriptor of `serve.log`, which receives the server's output."""
         self.reset()
 
     @property
     def is_starting(self) -> bool:
-        """Return whether a server was started in this round without a known failure."""
+        """Return whether a server was started in this round and is not known to have failed."""
         return self.process is not None and self.failure is None
 
     def reset(self) -> None:
-        """Begin a round of attempts, in which a server may be started again."""
+        """Start a new round of attempts, in which a server may be started again."""
         if self.log is not None:
             os.close(self.log)
         self.log = None
@@ -67,10 +67,10 @@ class Starter:
         self.failed_at = 0.0
 
     def start(self) -> None:
-        """Start the server, unless already done. The lock of a living server ends the new one."""
+        """Start the server, unless it was already started in this round. It exits if another one holds the lock."""
         if self.process is not None or self.failure is not None:
             return
-        # With -P Python takes no module from the workspace, in which it runs.
+        # -P prevents Python from importing modules from the workspace, in which it runs.
         own = [sys.executable, "-P", "-m", "codriver"]
         command = split_command(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or own
         try:
@@ -89,10 +89,10 @@ class Starter:
             self.fail(f"{command[0]} could not be started: {error}")
 
     def open_log(self) -> int:
-        """A descriptor of the server's log, in a folder made private; no link is followed, no pipe waited for.
+        """Open the server's log in a directory made private, without following links or waiting for a pipe.
 
         Raises:
-            OSError: the log is something else, or cannot be written.
+            OSError: the log is not a regular file, or cannot be written.
         """
         folder = open_folder(self.workspace)
         for name in PLACE:
@@ -114,14 +114,17 @@ class Starter:
             close_folder(folder)
 
     def why_silent(self) -> str:
-        """Return the likely reason why a server ended and left no words in its log."""
+        """Return the likely reason why a server has ended without logging anything."""
         room = getattr(os, "fstatvfs", None)
         if self.log is not None and room is not None and not room(self.log).f_bavail:
             return f"its words had no place, as the disk of {self.workspace} is full: make room there"
         return "it said nothing"
 
     def fail(self, failure: str, *, is_final: bool = False) -> None:
-        """Note the reason why there will be no server. Unless it is final, a server just starting may still come."""
+        """Record why there will be no server.
+
+        Unless it is final, another one that is just starting may still appear.
+        """
         self.failure, self.failed_at = failure, float("-inf") if is_final else time.monotonic()
 
     @property
@@ -130,10 +133,10 @@ class Starter:
         return self.failure is not None and time.monotonic() - self.failed_at > self.start_grace_s
 
     def check_process(self) -> None:
-        """Note a failure of the started process. It ends well once its child, the server, can be reached."""
+        """Check whether the started process has failed. It exits with 0 once its child, the server, is ready."""
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
-            os.lseek(self.log, start, os.SEEK_SET)  # whoever writes to it appends
+            os.lseek(self.log, start, os.SEEK_SET)  # the server appends to it
             tail = os.read(self.log, 1000).decode("utf-8", "replace").strip() or self.why_silent()
             is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD
             ended = "" if is_final else f"the server that the relay started ended with status {status}: "
@@ -141,28 +144,28 @@ class Starter:
 
 
 def split_command(line: str) -> list[str]:
-    """Return the words of a command line, as the shell of this system reads it.
+    """Split a command line like the shell of this system.
 
     Raises:
-        ValueError: a quotation in it has no end.
+        ValueError: a quotation is not closed.
     """
     if sys.platform == "win32":
         from codriver_relay.windows import split_command as split
     else:
-        from shlex import split  # it costs more than the interpreter's start, and most relays start nothing
+        from shlex import split  # slower than starting the interpreter, and most relays start nothing
     return split(line)
 
 
 def start_detached(command: Sequence[str], folder: str | None, log: int, environ: Mapping[str, str]) -> Popen[bytes]:
-    """Start a program that outlives the terminal and its starter; its output goes to `log`.
+    """Start a program that outlives the terminal and its parent, with its output in `log`.
 
     Raises:
         OSError: the program cannot be started.
     """
-    from subprocess import DEVNULL, Popen  # as above
+    from subprocess import DEVNULL, Popen  # imported here for the same reason
 
     def start(flags: int = 0) -> Popen[bytes]:
-        return Popen(  # noqa: S603 - the command is the user's own
+        return Popen(  # noqa: S603  # the user's own command
             command,
             cwd=folder,
             stdin=DEVNULL,
@@ -179,7 +182,7 @@ def start_detached(command: Sequence[str], folder: str | None, log: int, environ
         alone, within_job = start_flags()
         try:
             process = start(alone)
-        except PermissionError:  # the job lets nobody out
+        except PermissionError:  # the job does not allow it
             process = start(within_job)
     else:
         process = start()
@@ -187,13 +190,11 @@ def start_detached(command: Sequence[str], folder: str | None, log: int, environ
 
 
 def server_environment(workspace: str, given_environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a server, or another program of ours, whose Python must not run code of the workspace.
+    """Return the environment for a Python program that must not run code of the workspace.
 
-    The base is our own environment, unless one is given.
-
-    PYTHONPATH loses its empty and relative entries, and those in the workspace or in its main checkout: each could hold
-    a `sitecustomize`. The former value stands in `CLIENTS_PATH`, for the REPLs of a workspace that its user has
-    accepted.
+    The base is `given_environ`, or the environment of this process. PYTHONPATH loses entries that are empty, relative,
+    or in the workspace or its main checkout, because each of them may contain a `sitecustomize`. Its previous value is
+    stored in `CLIENTS_PATH`, for the REPLs of a workspace that the user has accepted.
     """
     environ = dict(os.environ if given_environ is None else given_environ)
     given = environ.get("PYTHONPATH")
@@ -210,12 +211,12 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
         environ[CLIENTS_PATH] = given
         environ["PYTHONPATH"] = kept
         if not kept:
-            del environ["PYTHONPATH"]  # one that is empty names the current folder
+            del environ["PYTHONPATH"]  # an empty value would name the current directory
     return environ
 
 
 def main_checkout(workspace: str) -> str:
-    """Return the main checkout that a linked working tree claims; empty for any other directory."""
+    """Return the main checkout to which a linked git worktree points, or "" for any other directory."""
     try:
         folder = open_folder(workspace)
         try:
@@ -229,16 +230,16 @@ def main_checkout(workspace: str) -> str:
 
 
 def remove_server_files(folder: Folder) -> None:
-    """Remove a server's files from a directory that others could write to: made private, they would count."""
+    """Remove a server's files from a directory that others could write to, before it is made private and trusted."""
     for name in ("port", "server.json", "token"):
-        try:  # noqa: SIM105 - contextlib costs the start
+        try:  # noqa: SIM105  # importing contextlib takes time
             remove_in(folder, name)
         except (FileNotFoundError, IsADirectoryError, PermissionError):
-            pass  # a folder of that name counts for nothing; macOS calls that a lack of permission
+            pass  # ignore a directory of that name, for which macOS reports missing permission
 
 
 def has_name(folder: Folder, name: str) -> bool:
-    """Return whether something in a directory has the name."""
+    """Return whether a directory has an entry with this name."""
     try:
         status_in(folder, name)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The client's streams, stdin, stdout and stderr: the relay never waits for one of them alone.
+"""The client's streams, stdin, stdout and stderr, on which the relay never blocks.
 
-A write to a client that does not read is carried on by a thread, which lives only as long as that lasts.
+If a client does not read, a thread writes the remaining data, and ends when all is written.
 """
 
 from __future__ import annotations
@@ -19,51 +19,52 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Poll(Protocol):
-        """As much of `select.poll` as is used."""
+        """The methods of `select.poll` that are used."""
 
         def register(self, fd: int, eventmask: int, /) -> None:
-            """Report these events of a descriptor from now on."""
+            """Report events of a descriptor from now on."""
 
         def unregister(self, fd: int, /) -> None:
-            """Report none of its events from now on."""
+            """Stop reporting events of a descriptor."""
 
         def poll(self, timeout: float | None = ..., /) -> list[tuple[int, int]]:
-            """The descriptors that are ready, with their events, after waiting at most so many milliseconds."""
+            """Return the ready descriptors with their events, after waiting for at most `timeout` milliseconds."""
 
 
 CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
 CAN_POLL = hasattr(select, "poll") and sys.platform != "darwin" and not os.environ.get("CODRIVER_RELAY_THREADS")
-"""Whether pipes and terminals can be waited for. Otherwise a thread reads stdin, and one each writes: Windows polls no
-pipes, and macOS no terminals.
+"""Whether pipes and terminals can be polled. Windows cannot poll pipes, and macOS cannot poll terminals.
+
+Otherwise threads read stdin and write output.
 """
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
-"""The bytes that a pipe takes in one piece if it has any room."""
+"""Maximum number of bytes that a pipe with free space accepts in one write."""
 READ_BYTES, READ_ON_BYTES = 1 << 16, 1 << 20
-"""The bytes that a pipe holds; the bytes of a long line that are read at once, in fewer steps."""
+"""The size of a pipe's buffer, and the number of bytes to read at once of a long line."""
 
 
 class Output:
-    """The output to the client. A write never waits: a thread writes the bytes without room, in order."""
+    """The output to the client. Writing never blocks, because a thread writes what does not fit."""
 
     def __init__(self) -> None:
         self.room = room_of(CLIENT_OUT)
         self.lock = allocate_lock()
         self.ringing, self.button = socket_pair()
         self.bell = self.ringing.fileno()
-        """The descriptor that rings when the thread has written all."""
+        """The descriptor that becomes readable when the thread has written everything."""
         self.is_busy = False
-        """Whether a thread is writing: further lines have to wait, so no more should be read."""
+        """Whether a thread is writing. New lines must wait, so nothing more should be read."""
         self.waiting: list[bytes] = []
 
     def write(self, data: bytes) -> None:
-        """Write whole lines to the client; without a client there is nothing left to do."""
+        """Write complete lines to the client. Exits the process if the client is gone."""
         with self.lock:
             if self.is_busy:
                 self.waiting.append(data)
                 return
         if len(data) <= READ_BYTES:
-            # A pipe with any room has room for so much.
+            # A pipe with free space accepts this much.
             while data and self.room and self.room.poll(0):
                 data = data[write_some(data[:PIPE_BYTES]) :]
         if data:
@@ -71,13 +72,13 @@ class Output:
             start_new_thread(run_or_end, (lambda: self.write_rest(data),))
 
     def write_rest(self, data: bytes) -> None:
-        """Write `data`, and then all lines that came in the meantime."""
-        room = room_of(CLIENT_OUT)  # one of its own: the other may be in use
-        while data:  # not `is_busy`: the next thread may have set that already
+        """Write `data`, then all lines that were added in the meantime."""
+        room = room_of(CLIENT_OUT)  # the other poll object may be in use
+        while data:  # `is_busy` cannot be used, because the next thread may have set it
             rest = memoryview(data)
             while rest:
                 if room:
-                    room.poll()  # writes to the client's end may not wait
+                    room.poll()  # writing to the client's end may not block
                 rest = rest[write_some(rest) :]
             with self.lock:
                 data, self.waiting = b"".join(self.waiting), []
@@ -85,13 +86,13 @@ class Output:
         self.button.send(b"!")
 
     def wait(self) -> None:
-        """Return when all is written."""
+        """Wait until everything is written."""
         while self.is_busy:
             self.ringing.recv(READ_BYTES)
 
 
 class Input:
-    """The input from the client, at a pollable descriptor: a thread passes an unpollable stdin on."""
+    """The input from the client, with a descriptor that can be polled. If stdin cannot, a thread forwards it."""
 
     def __init__(self) -> None:
         self.fd, self.passed = CLIENT_IN, None
@@ -105,7 +106,7 @@ class Input:
             start_new_thread(run_or_end, (lambda: pass_on(CLIENT_IN, read_client, other),))
 
     def read_lines(self) -> list[bytes]:
-        """Return the lines that the client's bytes complete; at the end of the input the rest is a line too."""
+        """Return the lines that received data completes. At the end of the input, the rest counts as a line."""
         data = self.passed.recv(READ_BYTES) if self.passed else read_client()
         if data is None:
             return []
@@ -114,18 +115,18 @@ class Input:
 
 
 class Watch:
-    """The polled descriptors; a client that is gone ends the process."""
+    """The descriptors that are polled. If the client is gone, the process exits."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
         self.poll = new_poll()
-        self.poll.register(CLIENT_OUT, 0)  # errors are always reported: the client is gone
+        self.poll.register(CLIENT_OUT, 0)  # errors are always reported, and mean that the client is gone
         self.poll.register(output.bell, POLLIN)
         self.watched: dict[int, int] = {}
-        """The events for which the other descriptors are polled now."""
+        """The events for which other descriptors are polled."""
 
     def set(self, fd: int, events: int) -> None:
-        """Poll `fd` for these events from now on; without any, not at all, as errors would be reported all the same."""
+        """Poll a descriptor for these events from now on, or not at all if there are none, to avoid errors."""
         if self.watched.get(fd, 0) == events:
             return
         if events:
@@ -135,9 +136,9 @@ class Watch:
         self.watched[fd] = events
 
     def wait(self, seconds: float | None) -> list[tuple[int, int]]:
-        """Return the descriptors that are ready, with their events, after waiting at most so long.
+        """Return the ready descriptors with their events, after waiting for at most `seconds`.
 
-        The output's bell is among them once a thread has written all.
+        The output's bell is included when its thread has written everything.
         """
         ready = self.poll.poll(None if seconds is None else seconds * 1000)
         for fd, _ in ready:
@@ -149,7 +150,7 @@ class Watch:
 
 
 def room_of(fd: int) -> Poll | None:
-    """Return a poll that waits for room to write to `fd`; None if only a write can wait."""
+    """Return a poll object that waits until `fd` is writable, or None if only writing itself can wait."""
     room = None
     if sys.platform != "win32" and CAN_POLL:
         room = select.poll()
@@ -158,7 +159,7 @@ def room_of(fd: int) -> Poll | None:
 
 
 def new_poll() -> Poll:
-    """Return a new poll of this system."""
+    """Return a new poll object for this system."""
     if sys.platform != "win32" and CAN_POLL:
         return select.poll()
     from codriver_relay.windows import SocketPoll
@@ -167,9 +168,9 @@ def new_poll() -> Poll:
 
 
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Two sockets, each the other's end."""
+    """Return two connected sockets."""
     if sys.platform == "win32":
-        from socket import socketpair  # in Python alone
+        from socket import socketpair  # implemented only in Python
     else:
         from _socket import socketpair
 
@@ -177,7 +178,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 
 def write_some(data: bytes | memoryview) -> int:
-    """Write to the client; the number of bytes written. Without a client there is nothing left to do."""
+    """Write to the client, and return the number of bytes written. Exits the process if the client is gone."""
     try:
         return os.write(CLIENT_OUT, data)
     except BlockingIOError:
@@ -187,35 +188,35 @@ def write_some(data: bytes | memoryview) -> int:
 
 
 def read_client() -> bytes | None:
-    """Return the bytes that the client wrote; empty at its end, None when there is nothing after all."""
+    """Return data from the client, b"" at the end of the input, or None if there is nothing to read yet."""
     try:
         return os.read(CLIENT_IN, READ_BYTES)
-    except BlockingIOError:  # somebody else reads it too
+    except BlockingIOError:  # another process reads it too
         return None
-    except OSError:  # a terminal that was hung up
+    except OSError:  # the terminal was closed
         return b""
 
 
 def run_or_end(work: Callable[[], None]) -> None:
-    """Run a thread's function, and end the process if it fails: half a relay would only look alive."""
+    """Run a function in a thread, and exit the process if it fails, because the rest of the relay cannot work alone."""
     try:
         work()
-    except BaseException:  # noqa: BLE001 - whatever it is, it is shown and ends the process
+    except BaseException:  # noqa: BLE001  # any error is printed and ends the process
         sys.excepthook(*sys.exc_info())
         os._exit(1)
 
 
 def open_streams() -> None:
-    """Open closed ones of stdin, stdout and stderr, or the next opened file would take their place."""
+    """Open stdin, stdout and stderr if they are closed, so that other files do not get their numbers."""
     for fd in (CLIENT_IN, CLIENT_OUT, DIAGNOSTICS):
         try:
             os.fstat(fd)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number: this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
 
 
 def report(text: str) -> None:
-    """Say it on stderr, if anybody reads: mere words must hold up nothing."""
+    """Print a message on stderr, unless that would block."""
     line, room = f"codriver-relay: {text}\n".encode("utf-8", "replace"), room_of(DIAGNOSTICS)
     try:
         if room is None:
@@ -227,4 +228,4 @@ def report(text: str) -> None:
 
 
 def ignore(_text: str) -> None:
-    """Say nothing: a client shows what its servers write to stderr as if it were an error."""
+    """Discard a message. By default nothing is printed, because clients display stderr as errors."""

@@ -1,6 +1,6 @@
-"""The target server: its address, a connection to it, and the proof that the right one listens.
+"""The target server: its address, how to connect to it, and the proof that it serves the workspace.
 
-The target is the server of the workspace: of the possible folders, the nearest from the current one upward.
+The workspace is the nearest possible directory, from the current one up.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ if TYPE_CHECKING:
 
 
 CONVERSATION_CHARACTERS = 128
-"""The longest session id that a server keeps. Source: `codriver.net.conversations`."""
+"""Maximum length of a session id that a server stores. Source: `codriver.net.conversations`."""
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 
 
 class UnreachableError(Exception):
-    """An attempt to connect failed. Its text says why, without a full stop."""
+    """Raised when an attempt to connect fails. The message has no full stop."""
 
 
 class Target:
-    """The server's place: `given` is a port, or its file, which is read anew at every attempt."""
+    """The server to connect to. `given` is a port, or the path of a port file, which is read for each attempt."""
 
     def __init__(
         self, given: str, host: str, durations: Durations, *, starts: bool = False, takes_skills: bool = True
     ) -> None:
         self.durations = durations
-        self.starts = starts  # whether missing servers are started, as running ones are told
-        self.takes_skills = takes_skills  # whether the client gets skills from the server
+        self.starts = starts  # whether missing servers are started, which running servers are told
+        self.takes_skills = takes_skills  # whether the client receives skills from the server
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
         self.workspace = workspace_of(self.file)
         self.host = host
-        self.met = ""  # the session of the last connected server
-        self.line_bytes = 0  # the longest line that it reads; 0 where that is unknown
+        self.met = ""  # the session of the last server
+        self.line_bytes = 0  # the maximum length of a line for that server, 0 if unknown
         self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
 
     def connect(self) -> socket.socket:
-        """Return a connection to the target, over which at most an introduction was sent.
+        """Connect to the server, and send an introduction if there is anything to introduce.
 
         Raises:
-            UnreachableError: the connection failed; `tried` then is the tried address.
+            UnreachableError: the connection failed. `tried` is the address.
         """
         if self.file is None:
             return self.reach(self.port or 0, None)
@@ -75,17 +75,17 @@ class Target:
             close_folder(folder)
 
     def reach(self, port: int, folder: Folder | None) -> socket.socket:
-        """Return a connection to one port, introduced; found in `folder` if that is given. Raises like `connect`."""
+        """Connect to a port, which was read from a file in `folder` if that is given. Raises like `connect`."""
         self.tried = f"{self.host}:{port}"
         problem = "the host has no address"
-        host = self.host.encode() if self.host.isascii() else self.host  # a str would load the codec for Unicode names
+        host = self.host.encode() if self.host.isascii() else self.host  # a str would load the IDNA codec
         try:
             for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
                 connection = socket.socket(family, kind, protocol)
                 try:
                     connection.settimeout(self.durations.connect_s)
                     connection.connect(address)
-                    # Without a listener on a port that the system also gives out, a socket can meet itself.
+                    # If nothing listens on an ephemeral port, a socket may connect to itself.
                     if connection.getsockname() != connection.getpeername():
                         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                         self.introduce(connection, port, folder)
@@ -100,7 +100,7 @@ class Target:
         raise UnreachableError(problem)
 
     def is_alive(self) -> bool | None:
-        """Return whether the process in the record next to the port file lives; None without one."""
+        """Return whether the process in the record next to the port file is running, or None if there is no record."""
         if self.file is None:
             return None
         try:
@@ -114,14 +114,14 @@ class Target:
         return lives(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
     def is_unrecorded(self) -> bool:
-        """Whether no port file is there, so that no server was started here, or the last one ended in order."""
+        """Return whether the port file is missing, because no server was started or the last one exited normally."""
         return self.file is not None and not os.path.lexists(self.file)
 
     def open_folder(self) -> Folder:
-        """Return the port file's directory. One in a workspace has to be this user's alone.
+        """Open the directory of the port file. In a workspace, it must belong to the user alone.
 
         Raises:
-            UnreachableError: no such directory, or one whose content does not count.
+            UnreachableError: the directory does not exist, or is not trusted.
         """
         name = os.path.dirname(self.file or "")
         try:
@@ -138,10 +138,10 @@ class Target:
         return folder
 
     def read_port(self, folder: Folder) -> int:
-        """Return the port that the file names now.
+        """Read the port file.
 
         Raises:
-            UnreachableError: the file names none.
+            UnreachableError: it does not contain a port.
         """
         try:
             text = read_file(folder, os.path.basename(self.file or "")).strip()
@@ -152,14 +152,14 @@ class Target:
         return int(text)
 
     def introduce(self, connection: socket.socket, port: int, folder: Folder | None) -> None:
-        """Verify the listener; then name the server and the workspace, and show the token.
+        """Verify the listener, then send the expected server and workspace, and the token.
 
-        A killed server leaves its port file, and its port may be another server's now, which has to hang up. A file
-        alone proves nothing: the token goes to a port given by number, or to the process that holds the lock next to
-        the file.
+        A killed server leaves its port file, and another server may listen on its port, which must close the
+        connection. A file proves nothing, so the token is only sent to a port given by number, or to the process that
+        holds the lock next to the file.
 
         Raises:
-            UnreachableError: somebody else listens; nothing of the client's was sent.
+            UnreachableError: another process listens. Nothing from the client was sent.
         """
         is_server = is_listener_trusted(connection, folder)
         token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
@@ -199,10 +199,10 @@ class Target:
 
 
 def hear_workspace(connection: socket.socket, ours: bytes) -> None:
-    """Wait for the server's word on the workspace that it serves.
+    """Wait for the server to confirm the workspace that it serves.
 
     Raises:
-        UnreachableError: the workspace is another one, or the server hung up.
+        UnreachableError: it serves another workspace, or closed the connection.
     """
     said = b""
     while len(said) < RECORD_BYTES and not said.endswith(b"\n"):
@@ -224,20 +224,20 @@ def quote(text: str) -> str:
 
 
 def session_of(record: bytes, port: int) -> bytes:
-    """Return the id of the server that wrote `record`, if it wrote the port file too; empty without one."""
+    """Return the id of the server that wrote `record`, or b"" if the port file is from another one."""
     if value_of(record, b"port") != b"%d" % port:
-        return b""  # somebody else wrote the port file since
+        return b""  # another server has written the port file since
     session = value_of(record, b"sessionId")[1:-1]
     return session if session.isalnum() else b""
 
 
 def is_listener_trusted(connection: socket.socket, folder: Folder | None) -> bool:
-    """Whether a token may be shown to the listener: the user named the port, or the listener holds the lock.
+    """Return whether the token may be sent to the listener: the user named its port, or it holds the lock.
 
-    If no kernel tells the listener (Linux does), somebody has to hold the lock.
+    If the kernel does not report the listener, as on systems other than Linux, any process must hold the lock.
 
     Raises:
-        UnreachableError: another user listens; or the listener is unknown, and the port was not given by number.
+        UnreachableError: the listener belongs to another user, or is unknown although the port was read from a file.
     """
     try:
         listener = listener_of(connection)
@@ -258,15 +258,16 @@ PROJECT_FILES = (
     "codriver.toml", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "deps.edn",
     "project.clj", "bb.edn", "shadow-cljs.edn", "nbb.edn", "build.boot", "package.json",
 )  # fmt: skip
-"""Files that make a folder a workspace. Source: `codriver.repls.kinds`, project_marks."""
-TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - compared, not written to
+"""Files that mark a directory as a workspace. Source: `codriver.repls.kinds`, project_marks."""
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # only compared, not written to
 OTHERS_WRITE = 0o002
+"""The permission of others to write to a directory."""
 
 
 def is_border(folder: str) -> bool:
-    """Whether a folder, and any above it, is never found as a workspace, being beyond the user's own ground.
+    """Return whether a directory and all directories above it cannot be workspaces.
 
-    Such folders are the home folder, the root, those for temporary files, and those owned or writable by others.
+    These are the home directory, the root, those for temporary files, and those that others own or can write to.
     """
     given = [os.path.expanduser("~"), *TEMPORARY, os.environ.get("TMPDIR") or "/"]
     if sys.platform == "win32":
@@ -284,12 +285,12 @@ def is_border(folder: str) -> bool:
 
 
 def comparable(path: str) -> str:
-    """A path for comparison: links followed, and in one case on systems without a difference of case."""
+    """Return a path with links resolved, and in one case on systems that ignore case."""
     return os.path.normcase(os.path.realpath(path))
 
 
 def is_workspace(folder: str) -> bool:
-    """Return whether a directory has, or had, a server, or has `codriver.toml`, a project file or `.git`."""
+    """Return whether a directory has a server's directory, `codriver.toml`, a project file or `.git`."""
     join, is_file = os.path.join, os.path.isfile
     if os.path.isdir(join(folder, *PLACE)) or os.path.exists(join(folder, ".git")):
         return True
@@ -297,13 +298,13 @@ def is_workspace(folder: str) -> bool:
 
 
 def find_workspace() -> str | None:
-    """The workspace that the environment names, else the nearest from the current folder upward; None without any."""
+    """Return the workspace named by the environment, or the nearest one from the current directory up, or None."""
     named = own_folder(os.environ.get("CLAUDE_PROJECT_DIR", ""))
     if named is not None:
         return named
     try:
         folder = os.getcwd()
-    except OSError:  # the folder was removed
+    except OSError:  # the directory was removed
         return None
     while not is_border(folder):
         if is_workspace(folder):
@@ -313,7 +314,7 @@ def find_workspace() -> str | None:
 
 
 def own_folder(path: str) -> str | None:
-    """Return the directory at an absolute path, links followed; None if it may be no workspace."""
+    """Return the resolved path of a directory, or None if it cannot be a workspace."""
     if not os.path.isabs(path) or not os.path.isdir(path):
         return None
     folder = os.path.realpath(path)
@@ -321,7 +322,7 @@ def own_folder(path: str) -> str | None:
 
 
 def workspace_of(port_file: str | None) -> str | None:
-    """Return the workspace of a port file at `<workspace>/.calva/mcp-server/port`; None for any other."""
+    """Return the workspace of a port file at `<workspace>/.calva/mcp-server/port`, or None for any other file."""
     if port_file is None:
         return None
     place, _, name = port_file.rpartition(os.path.join("", *PLACE, "").join((os.sep, "")))

@@ -1,7 +1,8 @@
-"""Windows' own ways in place of `poll`, folders held open, owners and modes of files, and sessions of processes.
+"""Windows implementations of polling, directory descriptors, owners and permissions, and process sessions.
 
-Imported on Windows alone. Only sockets can be polled, and a thread reads stdin. A folder is its path, checked now and
-believed until its use; the access lists of the folders above a file decide its owner and readers, not a mode.
+This module is imported only on Windows. Only sockets can be polled, so a thread reads stdin. An open directory is just
+its path, which was checked when it was opened. The owner and readers of a file are decided by the access lists of the
+directories above it, not by a mode.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 LOCKED_BYTE = 1 << 30
-"""The byte that a lock is on, behind all that a locked file holds: no other process may read a locked byte."""
+"""The byte that is locked, beyond the end of the file because other processes cannot read a locked byte."""
 PATIENCE_S, PAUSE_S = 1.0, 0.01
-"""The time for retries on a held file, as virus scanners hold each new one, and the pause between them."""
+"""Seconds to retry opening a file that is in use, as virus scanners open each new one, and between attempts."""
 LOCK_VIOLATION = 33
 IN_USE = (5, 32, LOCK_VIOLATION, 145)
-"""Access denied, sharing and lock violations, and a folder with a file that is being deleted.
+"""Error codes for denied access, sharing and lock violations, and a directory with a file that is being deleted.
 
 Source: Microsoft, System Error Codes.
 """
 REPARSE_POINT = 0x400
-"""The attribute of a link, or a junction. Source: Microsoft, File Attribute Constants."""
+"""The attribute of a link or junction. Source: Microsoft, File Attribute Constants."""
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
 
@@ -39,10 +40,10 @@ if sys.platform == "win32":
     import msvcrt
 
     def open_folder(path: str, above: str | None = None) -> str:
-        """Return the path of a directory; below `above` it is a name, and no link is followed.
+        """Return the path of a directory. With `above`, `path` is a name in that directory and not a link.
 
         Raises:
-            OSError: the directory is missing.
+            OSError: the directory does not exist.
         """
         path = path if above is None else os.path.join(above, path)
         status = os.stat(path) if above is None else os.lstat(path)
@@ -53,61 +54,61 @@ if sys.platform == "win32":
         return path
 
     def close_folder(_folder: str) -> None:
-        """Nothing: the directory is not held open."""
+        """Do nothing, because the directory is not open."""
 
     def status_of(folder: str) -> os.stat_result:
         """Return the status of a directory."""
         return os.stat(folder)
 
     def status_in(folder: str, name: str) -> os.stat_result:
-        """Return the status of the entry with this name in a directory, of a link itself."""
+        """Return the status of an entry in a directory, without following links."""
         return os.lstat(os.path.join(folder, name))
 
     def patiently(act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-        """Retry an act that is refused while somebody else has a file open, until it succeeds or the time is over."""
+        """Call `act`, and retry for `patience_s` while it fails because another process has opened the file."""
         deadline = time.monotonic() + patience_s
         while True:
             try:
                 return act()
             except OSError as error:
-                # Opening a file gives one POSIX error for all of these.
+                # Opening a file gives the same POSIX error for all of these.
                 is_in_use = error.errno == 13 if error.winerror is None else error.winerror in IN_USE
                 if not is_in_use or time.monotonic() >= deadline:
                     raise
             time.sleep(PAUSE_S)
 
     def open_in(folder: str, name: str, flags: int) -> int:
-        """Return a descriptor of a file in a directory."""
+        """Open a file in a directory, and return its descriptor."""
         return patiently(lambda: os.open(os.path.join(folder, name), flags | os.O_BINARY, 0o600))
 
     def make_in(folder: str, name: str) -> None:
-        """Make a directory in a directory."""
+        """Create a directory in a directory."""
         os.mkdir(os.path.join(folder, name))
 
     def remove_in(folder: str, name: str) -> None:
-        """Remove a file in a directory."""
+        """Remove a file from a directory."""
         patiently(lambda: os.unlink(os.path.join(folder, name)))
 
     def make_private(_folder: str) -> None:
-        """Nothing: a directory has the access list of the one above it."""
+        """Do nothing, because a directory inherits the access list of the one above it."""
 
     def is_mine(_user: int) -> bool:
-        """True: each status names the same user."""
+        """Return True, because a status does not contain the owner."""
         return True
 
     def is_trusted(_user: int) -> bool:
-        """True: each status names the same user."""
+        """Return True, because a status does not contain the owner."""
         return True
 
     def is_open(_status: os.stat_result, _rights: int) -> bool:
-        """False: the modes of files are made up."""
+        """Return False, because the modes of files are not real."""
         return False
 
     def try_lock(file: int) -> bool:
-        """Take the lock on an open file, until that is closed; False if another process has it.
+        """Lock an open file until it is closed, or return False if another process holds the lock.
 
         Raises:
-            OSError: the file system knows no locks.
+            OSError: the file system does not support locks.
         """
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         handle = ctypes.c_void_p(msvcrt.get_osfhandle(file))
@@ -119,7 +120,7 @@ if sys.platform == "win32":
         raise ctypes.WinError(error)
 
     def split_command(line: str) -> list[str]:
-        """Return the words of a command line, as programs here read it: a backslash is a letter of a path.
+        """Split a command line like Windows programs do, with backslashes as part of paths.
 
         Source: Microsoft, CommandLineToArgvW.
         """
@@ -128,48 +129,48 @@ if sys.platform == "win32":
         count = ctypes.c_int()
         shell, kernel = ctypes.WinDLL("shell32"), ctypes.WinDLL("kernel32")
         shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
-        # The first word, the program, is read by other rules, so another word is put before it.
+        # The program itself is parsed by other rules, so another word is put in front.
         words = shell.CommandLineToArgvW(ctypes.c_wchar_p(f"program {line}"), ctypes.byref(count))
         found = [str(words[at]) for at in range(1, count.value)]
         kernel.LocalFree(ctypes.cast(words, ctypes.c_void_p))
         return found
 
     def local_path(path: str) -> str:
-        """Return the local path of a `file:` URI's path, which has a slash before the drive."""
+        """Convert the path of a `file:` URI, which has a slash before the drive, to a local path."""
         return os.path.normpath(path[1:] if path[2:3] == ":" else path)
 
     def places_of_all() -> list[str]:
-        """Return the directories without an owning user, and those for temporary files."""
+        """Return the directories that belong to no user, and those for temporary files."""
         names = ("TEMP", "TMP", "SystemRoot", "ProgramData", "ProgramFiles", "ProgramFiles(x86)", "PUBLIC")
         return [path for name in names if (path := os.environ.get(name))]
 
     def state_folder() -> str:
-        """Return the directory of the user's state of all programs. Source: platformdirs."""
+        """Return the directory for the state of the user's programs. Source: platformdirs."""
         return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
 
     def start_flags() -> tuple[int, int]:
-        """Return the flags that start a process without a console, outside of the starter's job, or within."""
+        """Return flags for starting a process without a console, outside the parent's job and within it."""
         from subprocess import CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
 
         return DETACHED_PROCESS | CREATE_BREAKAWAY_FROM_JOB, DETACHED_PROCESS
 
 
 class SocketPoll:
-    """`select.poll` for sockets alone, by what every system has. Errors are not waited for."""
+    """An implementation of `select.poll` for sockets, based on `select`. Errors are not reported."""
 
     def __init__(self) -> None:
         self.events: dict[int, int] = {}
         self.register, self.unregister = self.events.__setitem__, self.events.__delitem__
 
     def poll(self, wait_ms: float | None = None) -> list[tuple[int, int]]:
-        """Return the descriptors that are ready, after waiting at most so long."""
+        """Return the ready descriptors with their events, after waiting for at most `wait_ms` milliseconds."""
         readers, writers = ([fd for fd, events in self.events.items() if events & kind] for kind in (POLLIN, POLLOUT))
         readers, writers, _ = select.select(readers, writers, [], None if wait_ms is None else wait_ms / 1000)
         return [(fd, POLLIN * (fd in readers) | POLLOUT * (fd in writers)) for fd in {*readers, *writers}]
 
 
 def pass_on(fd: int, read: Callable[[], bytes | None], other: socket.socket) -> None:
-    """Send the bytes that `read` reads from `fd`, until their end; while they are not taken, nothing is read."""
+    """Forward the data that `read` returns to a socket until its end. Nothing is read while the socket is full."""
     while (data := read()) != b"":
         if data is None:
             select.select([fd], [], [])

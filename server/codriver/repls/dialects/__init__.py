@@ -1,7 +1,7 @@
-"""Dialects: the limits and habits of each language's server, and expressions in place of missing ops.
+"""Dialects: the characteristics of each language's nREPL server, and programs that replace missing ops.
 
-Code sent by us gives its answer as one JSON text, the only notation that every dialect can write without a library.
-Names reach the code as string literals, never spliced in as code.
+Codriver's programs return one JSON string, the only notation that every dialect can write without a library. Names are
+passed to them as string literals, and never become part of the code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from codriver.repls.programs import Code
 
 WORKER_OPS: Final = "codriver/"
-"""The beginning of the names of ops by which Codriver's own worker is known."""
+"""The prefix of the ops that only Codriver's worker has."""
 
 _ON_THE_JVM: Final = {"HAS": "(fn [^String a ^String b] (.contains a b))", "LOWER": ".toLowerCase"}
 _IN_JAVASCRIPT: Final = {"HAS": "(fn [a b] (.includes a b))", "LOWER": ".toLowerCase"}
@@ -27,7 +27,7 @@ _IN_PYTHON: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "LOWER": ".lower
 
 
 def _test(path: str, words: Mapping[str, str]) -> Program:
-    """Return the program that runs tests, with the dialect's own words for texts."""
+    """Return the program that runs tests, adapted to the dialect's string functions."""
     return program(path, HAS=words["HAS"], MEANT=program("lisp/meant.cljc", LOWER=words["LOWER"]))
 
 
@@ -44,7 +44,7 @@ _CLOJURE_EXPRESSIONS: Final[dict[str, Code]] = {
     "test": _test("clojure/test.clj", _ON_THE_JVM),
     "test-partial": program("clojure/test_partial.clj"),
 }
-"""The questions for Clojure on the JVM that also serve Babashka."""
+"""The programs for Clojure on the JVM that also run in Babashka."""
 
 _JAVA_TOOLING: Final = (
     "java.", "jdk.", "sun.", "clojure.lang.", "clojure.core", "clojure.main", "clojure.test", "nrepl.", "cider.",
@@ -135,7 +135,7 @@ NBB: Final = Dialect(
     ),
     before={"test": "(require 'cljs.test)"},
     namespace_by="ns",
-    # Babashka's op calls something that is no function.
+    # Babashka's op calls something that is not a function.
     broken=frozenset({"macroexpand"}),
     unsafe_bytes=16_000,
     completes_within=True,
@@ -198,14 +198,14 @@ HY: Final = Dialect(
     tooling=_PYTHON_TOOLING,
     send_gap_s=0.02,
     interrupts_reads=False,
-    # Its op drops the beginning of the file.
+    # Its op loses the start of the file.
     broken=frozenset({"load-file"}),
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
     fixes=server_dialect.HY_FIXES,
     isolates="session",
     shares="imported modules are shared, names are not",
-    # Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`: the thread that evaluates knows its session.
+    # The evaluating thread has its session. Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`.
     joins=(
         "(do (setv own (. (hy.I.threading.current-thread) session) shared (.get own.registry $main) "
         "own.module shared.module own.locals shared.locals) None)"

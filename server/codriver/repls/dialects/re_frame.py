@@ -1,10 +1,10 @@
-"""re-frame, version 1 and 2, and Causa: their functions by role, and the forms that ask an application with them.
+"""re-frame 1, re-frame 2 and Causa: the functions that fill each role, and the forms that call an application.
 
-Forms are made from the Clojure files in `seam_forms`, an expression for each accessor of the seam's contract. The files
-are ordinary namespaces that are never loaded. A form is an accessor's function with all functions that it mentions, and
-a map of the framework's functions by role. The evaluation of the form looks these up: a function renamed upstream is
-found under any of its names, and a missing one is refused by name. On the JVM, where it takes a third of a second to
-compile a form, the form is kept under a name of its own in the namespace `codriver.forms`.
+Forms are generated from the Clojure files in `seam_forms`, one for each accessor of the seam. The files are ordinary
+namespaces that are never loaded. A form contains the accessor's function, the functions that it needs, and a map from
+roles to functions of the framework. Evaluating the form resolves them, so a function that was renamed upstream is found
+by any of its names, and a missing one is reported. Compiling a form takes a third of a second on the JVM, so it is
+stored in the namespace `codriver.forms`.
 
 Sources: https://github.com/day8/re-frame2 (pull requests 3542 and 5285 renamed the function that replaces the state),
 https://github.com/day8/re-frame.
@@ -35,11 +35,11 @@ _COMMENT: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)
 _INDENTED: Final = re.compile(r"\n\s*")
 _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
 _ACCESSOR_PREFIX: Final = "ask-"
-"""Functions of a file whose names begin so are accessors of the contract."""
+"""The prefix of functions in a file that are accessors."""
 _ENTRY: Final = "answering"
 _JSON: Final = {one.name: one.as_json for one in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
 BROWSER: Final = "clojurescript"
-"""The dialect whose running code can neither look names up nor make them."""
+"""The dialect in which running code cannot resolve or define names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class Way:
     """One way to fill a role."""
 
     names: tuple[str, ...]
-    """Functions that all have to exist; no macros."""
+    """The functions that must all exist. Macros are not allowed."""
     code: str = "{0}"
-    """The function of the role, made of these functions by their places."""
+    """The expression for the role. `{0}`, `{1}` and so on are replaced by the functions."""
 
 
 Roles = Mapping[str, tuple[Way, ...]]
-"""By role, its ways, the preferred one first."""
+"""The ways to fill each role, the preferred one first."""
 
 
 def definitions(text: str) -> dict[str, str]:
@@ -63,7 +63,7 @@ def definitions(text: str) -> dict[str, str]:
 
 
 def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    """Return all functions that these mention, directly or not, in the order of the file."""
+    """Return the functions that `names` need, directly or indirectly, in the order of the file."""
     needed: set[str] = set()
     left = list(names)
     while left:
@@ -75,7 +75,7 @@ def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
 
 
 def way_code(way: Way, dialect: str) -> str:
-    """Return the expression of a way: its function if all names exist, else nil."""
+    """Return an expression that is the way's function if all of its names exist, and nil otherwise."""
     bound = " ".join([f"v{number} (known {_name(name, dialect)})" for number, name in enumerate(way.names)])
     variables = [f"v{number}" for number in range(len(way.names))]
     values = variables if dialect == BROWSER else [f"@{number}" for number in variables]
@@ -86,14 +86,12 @@ KNOWN: Final = {
     BROWSER: "(known [name] (js/goog.getObjectByName name))",
     "clojure": "(known [name] (when-let [found (resolve name)] (when-not (:macro (meta found)) found)))",
 }
-"""By dialect, the look-up of a function. A compiler would warn of a missing name, so the compiler's own look-up is
-used.
-"""
+"""Definitions of `known`, which resolves a function at run time. The compiler would warn about a missing name."""
 _MUNGED: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
 
 
 def munged(name: str) -> str:
-    """Return a ClojureScript name in JavaScript's form."""
+    """Return the JavaScript name of a ClojureScript name."""
     return "".join([_MUNGED.get(char, char) for char in name])
 
 
@@ -102,7 +100,7 @@ def _name(name: str, dialect: str) -> str:
 
 
 class Forms(Mapping[str, str]):
-    """The forms of a framework by accessor. The files are read when the first form is needed."""
+    """The forms of a framework by accessor. The files are read when the first form is requested."""
 
     def __init__(
         self, files: Sequence[str], roles: Roles, missing: Mapping[str, str], accessors: Iterable[str], dialect: str
@@ -112,7 +110,11 @@ class Forms(Mapping[str, str]):
         self._defined: dict[str, str] = {}
 
     def __getitem__(self, accessor: str) -> str:
-        """Return the form of an accessor."""
+        """Return the form of an accessor.
+
+        Raises:
+            KeyError: there is no such accessor.
+        """
         if accessor not in self._accessors:
             raise KeyError(accessor)
         self._defined = self._defined or definitions(
@@ -122,7 +124,7 @@ class Forms(Mapping[str, str]):
         return f"({code} $args $origin)" if self._dialect == BROWSER else _cached_form(accessor, code)
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the accessors with forms."""
+        """Yield the names of the accessors."""
         return iter(self._accessors)
 
     def __len__(self) -> int:
@@ -145,13 +147,13 @@ class Forms(Mapping[str, str]):
 
 
 HOME: Final = "codriver.forms"
-"""The namespace in which compiled forms are kept."""
+"""The namespace in which compiled forms are stored."""
 
 
 def _cached_form(accessor: str, code: str) -> str:
-    """Return the form that compiles its function only the first time.
+    """Return a form that compiles its function only once.
 
-    Its names are qualified, as the namespace of the evaluation may have excluded any of them.
+    All names are qualified, because the namespace of the evaluation may exclude any name of `clojure.core`.
     """
     name = f"{accessor}-{hashlib.sha256(code.encode()).hexdigest()[:12]}"
     return (
@@ -197,7 +199,7 @@ RE_FRAME2: Final[Roles] = {
     "trace": _one_of("re-frame.trace.tooling/trace-buffer", "re-frame.core/trace-buffer"),
     "listen": _one_of("re-frame.trace.tooling/register-listener!"),
     "unlisten": _one_of("re-frame.trace.tooling/unregister-listener!"),
-    # re-frame.core has the functions even without the part that keeps epochs; then they answer [] and false.
+    # re-frame.core has these functions even without the epoch library, but then they return [] and false.
     "epochs": _one_of("re-frame.epoch/epoch-history"),
     "restore": _one_of("re-frame.epoch/restore-epoch"),
     "reset": (
@@ -262,7 +264,7 @@ SENTINELS: Final[Mapping[tuple[str, str], str]] = {
     ("re-frame", "clojure"): f"(when (resolve 're-frame.db/app-db) {_PROCESS})",
     ("re-frame", BROWSER): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE})',
 }
-"""By seam and dialect, the expression with a new value for each process or page, and nil without the seam."""
+"""An expression for each seam and dialect that identifies the process or page, or is nil without the seam."""
 _OF: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
     "re-frame": (RE_FRAME1, MISSING1),
     "re-frame2": (RE_FRAME2, MISSING2),
@@ -277,7 +279,7 @@ def forms(name: str, dialect: str) -> Forms:
 
 
 def read(accessor: str, answer: object) -> Fields:
-    """Return the contract's answer to an accessor, from the data of its form."""
+    """Convert the data that an accessor's form returned to the accessor's answer."""
     if not isinstance(answer, dict):
         return {"ok": False, "reason": "accessor-failed", "hint": f"it answered {str(answer)[:200]!r}"}
     if not answer.get("ok"):
@@ -298,13 +300,14 @@ CAUSES: Final[Mapping[str, str]] = {
     "version-mismatch": "version-mismatch",
     "no-such-handler": "no-such-frame",
 }
-"""The contract's reasons, by the end of the error's name in the trace. Source: the failure modes in the framework's
-docstrings of `restore-epoch` and `reset-frame-db!`.
+"""The reasons of refusals, by the end of the name of an error in the trace.
+
+Source: the failure modes in the docstrings of the framework's `restore-epoch` and `reset-frame-db!`.
 """
 
 
 def _refusal(answer: Fields) -> Fields:
-    """Return a refusal; with its cause, if only the framework's trace tells it."""
+    """Return a refusal, with the cause from the framework's trace if it is recorded only there."""
     cause = answer.get("cause")
     if not cause:
         others = {key: value for key, value in answer.items() if value is not None and key not in ("cause", "details")}
@@ -325,7 +328,7 @@ BANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "machines": ("machines",),
     "sensitive": ("sensitive",),
 }
-"""By band, the roles that it needs."""
+"""The roles that each band needs."""
 
 
 def _bands(answer: Fields) -> dict[str, object]:
@@ -356,18 +359,18 @@ def _epochs(answer: Fields) -> Fields:
 
 
 def one_line(text: str) -> str:
-    """Return a text with every character visible: it comes from the application's users."""
+    """Return a text with invisible characters escaped, because it may come from the application's users."""
     return text if text.isprintable() else "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
 
 
 _REDUNDANT_TAGS: Final = frozenset(
     {"event", "trace-id", "rf/dispatch-origin", "failing-id", "exception-message", "sync?"}
 )
-"""Tags that a line leaves out: they repeat its other parts."""
+"""Tags that are left out of a line because other parts of it contain the same."""
 
 
 def line_of(row: Fields, *, with_position: bool = False) -> str:
-    """An event in one line: id, op-type, operation, frame, event, dispatch, time, origin, failure, tags."""
+    """Format an event as one line: id, op-type, operation, frame, event, dispatch, time, origin, failure and tags."""
     words = [row["id"], row["opType"], row["operation"]]
     if row.get("frame") or row.get("eventId"):
         words += [row.get("frame") or "-", *([row["eventId"]] if row.get("eventId") else [])]
@@ -397,7 +400,7 @@ def _grouped(rows: list[Fields], key: Callable[[Fields], object]) -> list[list[F
 
 
 def _issues(answer: Fields) -> Fields:
-    """Errors first, equal ones once; then warnings, a line for each operation, as most come once a handler."""
+    """Return a line per error without duplicates, then a line per warning, since most occur once per handler."""
     errors = [row for row in answer["events"] if row["opType"] != "warning"]
     warnings = [row for row in answer["events"] if row["opType"] == "warning"]
     lines = [

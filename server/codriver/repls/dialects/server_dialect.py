@@ -1,9 +1,8 @@
-"""One dialect: the limits and habits of its server, the expressions that ask the server, and the syntax of its code.
+"""The description of a dialect: the characteristics of its server, and the programs that it can run.
 
-Expressions ask a Lisp for the namespaces of files below a folder and the survivors in them, take names out of
-namespaces, and have a REPL of Python or Hy run a program of ours: its tests, names, and mends of hy-nrepl. Answering
-code is compiled once and kept in the REPL, as compiling takes longer than running it. Thread dumps are cut to the
-user's own code.
+The programs report a Lisp's loaded namespaces, remove names from namespaces, and run Codriver's Python programs in
+Python and Hy: tests, lists of names, and fixes for hy-nrepl. Programs that take longer to compile than to run are
+compiled once and stored in the REPL. Thread dumps are reduced to the user's code.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 Words = Union[str, "Sequence[Words]"]
-"""A text, or a list of texts, in the form of a literal for our code."""
+"""A string, or a nested list of strings, that becomes a literal in a program."""
 
 _NAME: Final = re.compile(r"\$([a-z]+)")
 
@@ -38,93 +37,96 @@ _PRINT: Final = "nrepl.middleware.print"
 
 
 Isolation = Literal["session", "connection", "none"]
-"""What has a namespace and last values of its own on a server: each session, each connection, or nothing."""
+"""What has its own namespace and last values on a server: each session, each connection, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One dialect: facts of its server, known once the server showed its dialect. Sources: the answers in the tests."""
+    """The characteristics of a dialect and its server. Source: the replies of the servers used in the tests."""
 
     name: str
     json: Code = "VALUE"
-    """Code around an expression, `VALUE`, for its value as one JSON text."""
+    """Code that returns the value of an expression, `VALUE`, as a JSON string."""
     preserve_last: Code = ""
-    """Code before ours that preserves `*1`, `*2`, `*3` and `*e` when ours runs in the user's session."""
+    """Code that precedes Codriver's programs and preserves `*1`, `*2`, `*3` and `*e` of the session."""
     python_text: bool = False
-    """Whether printed strings are Python literals, not JSON-like ones."""
+    """Whether printed strings are Python literals instead of JSON-like ones."""
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
-    """The way to evaluate code in a namespace: the key `ns`, or a switch there and back, or not at all."""
+    """How to evaluate in a namespace: with the field `ns`, by switching to it and back, or not at all."""
     facts: Code | None = None
-    """An expression that only this dialect evaluates: `root`, a cheap `pid`, and the answer to `$seam`."""
+    """An expression that only this dialect can evaluate. Returns `root`, optionally `pid`, and the value of `$seam`."""
     process_id: str | None = None
+    """An expression that returns the process id, if `facts` has none."""
     expressions: Mapping[str, str] = field(default_factory=dict)
-    """By capability, an expression that gives its answer; `$name`, `$ns`, `$code`, `$session` are string literals.
+    """The program for each capability. `$name`, `$ns`, `$code` and `$session` become string literals.
 
-    When a test run goes on after its answer, `pending`, `test-rest` asks for the rest. `test-unloaded` gives the
-    namespaces of test files to load first, if the expression of the run cannot load them. `test-fresh` runs tests in a
-    process of their own.
+    If a test run continues after its reply, which is `pending`, `test-rest` returns the rest. `test-unloaded` returns
+    the namespaces of test files that must be loaded first, if the program cannot load them. `test-fresh` runs tests in
+    a new process.
     """
     before: Mapping[str, str] = field(default_factory=dict)
-    """By capability, the requirements of its expression: a form is compiled whole before any part of it runs."""
+    """Code that must run before the program of a capability, because a form is compiled before any part of it runs."""
     call_cached: Code | None = None
-    """Code that calls the function of the text `FORM`, compiled once and kept as `NAME`, with `ARGUMENTS`."""
+    """Code that calls the function `FORM`, compiled once and stored as `NAME`, with `ARGUMENTS`."""
     cached: frozenset[str] = frozenset()
-    """The capabilities whose expressions are kept in this way, since compiling takes longer than running them."""
+    """The capabilities whose programs are stored, because compiling takes longer than running them."""
     tooling: tuple[str, ...] = ()
-    """Parts of file or class names whose stack frames are not the user's."""
+    """Parts of file or class names that identify stack frames of tools."""
     unsafe_bytes: int | None = None
-    """Longer requests that are not all ASCII break this server."""
+    """The length in bytes above which requests that are not pure ASCII break this server."""
     no_file: str | None = None
-    """The file name for code without a file, since a session keeps the last name told."""
+    """The file name for code without a file, in a server that remembers the last name in a session."""
     send_gap_s: float = 0.0
+    """Seconds to wait before sending a request while another one runs."""
     print_limits: str | None = None
-    """An expression that prints more than two parts, if limits may be honoured."""
+    """An expression that prints more than two elements, for servers that may honour print limits."""
     fixes: tuple[Code, ...] = ()
-    """Code that mends the server, each evaluated once a connection; a server without the fault stays as it is."""
+    """Fixes for the server, each evaluated once per connection. They have no effect on a server without the bug."""
     printer: Code | None = None
-    """Code that defines `codriver.kept/print`, in which the user's settings win over limits that nobody asked for."""
+    """Code that defines `codriver.kept/print`, in which the user's settings take precedence over default limits."""
     file_evaluator: Code | None = None
-    """Code that defines a function to evaluate code of a file, and gives the function's name; for a server that leaves
-    the file's name out of stack traces.
+    """Code that defines a function for evaluating code of a file, and returns its name.
+
+    For servers that otherwise omit the name of the file from stack traces.
     """
     broken: frozenset[str] = frozenset()
-    """Capabilities with listed ops that do not work."""
+    """Capabilities whose ops do not work."""
     adapted: Mapping[str, str] = field(default_factory=dict)
-    """Capabilities that we give without an op of their own, and the means."""
+    """Capabilities that Codriver provides without an op, and how."""
     counts_lines: bool = True
-    """Whether the server honours `line`, so that its lines are those of the caller's file."""
+    """Whether the server honours `line`, so that reported lines are those of the caller's file."""
     accepts_missing_position: bool = False
-    """Whether code without a place begins in line 1, column 1. Source: nREPL's `interruptible-eval`, our worker."""
+    """Whether code without a position starts in line 1, column 1. Source: nREPL's `interruptible-eval`."""
     columns_from_zero: bool = False
-    """Whether its op for symbols counts columns from 0."""
+    """Whether the op for symbols counts columns from 0."""
     completes_within: bool = False
-    """Whether its op for completion also gives names that only contain the typed text, and the owner of a name as a
-    name.
-    """
+    """Whether the op for completion also returns names that contain the prefix elsewhere, and the owner of a name."""
     home: str = "user"
-    """The namespace in which a new session evaluates."""
+    """The namespace of a new session."""
     expanders: tuple[str, str] = ("macroexpand-1", "clojure.walk/macroexpand-all")
-    """The functions that expand once, and until nothing is left."""
+    """The functions that expand a macro once, and completely."""
     interrupt_note: str | None = None
-    """The reason why a confirmed interrupt does not prove that the code stopped."""
+    """Why a confirmed interrupt does not prove that the code has stopped."""
     interrupts_reads: bool = True
-    """Whether an interrupt also ends code that waits for input; other servers answer nothing until input comes."""
+    """Whether an interrupt also ends code that waits for input. Other servers do not reply until they get input."""
     sends_traceback: bool = False
-    """Whether a failure comes with its whole trace, so that nobody has to ask for it."""
+    """Whether a failure includes its complete trace."""
     load_moves_namespace: bool = False
+    """Whether loading a file changes the namespace of the session."""
     answers_while_busy: bool = False
-    """Whether its server answers questions while code runs."""
+    """Whether the server replies to other requests while code runs."""
     isolates: Isolation | None = None
-    """What the dialect's only server keeps apart; None if each server is asked."""
+    """What the dialect's only server isolates, or None if each server must be probed."""
     shares: str = "namespaces and what is defined in them are shared: define in one of your own"
-    """The things that a separate session shares with the others, in words."""
+    """A description of what separate sessions have in common."""
     joins: str | None = None
-    """The code by which a session takes over the names of the main one, `$main`, if sessions share none."""
+    """Code that makes a session use the names of the session `$main`, if sessions have separate ones."""
     is_serial: bool = False
-    """Whether sessions keep their namespaces apart and still wait for each other, as everything runs on one thread."""
+    """Whether sessions have separate namespaces but wait for each other because they share a thread."""
     runs_files: bool = False
-    """Whether tests are run by file too: our own code takes paths and finds the files itself."""
+    """Whether the test program accepts paths and finds files itself."""
     notes: tuple[str, ...] = ()
+    """Notes on the limitations of the server."""
 
     def print_fields(
         self,
@@ -134,11 +136,11 @@ class Dialect:
         for_session: bool = False,
         preserves_loaders: bool = False,
     ) -> dict[str, Value]:
-        """The fields of an `eval` that limit its printing. Source: nREPL documentation, "Pretty Printing".
+        """Return the fields that limit how `eval` prints. Source: nREPL documentation, "Pretty Printing".
 
-        In a REPL that `knows_defaults` the user's settings win over limits that nobody asked for. `for_session`: our
-        printer has the session keep the limits from then on. `preserves_loaders`: our printer leaves a session's
-        loaders alone.
+        In a REPL that `knows_defaults`, the user's settings take precedence over default limits. With `for_session`,
+        Codriver's printer remembers the limits in the session. With `preserves_loaders`, it does not discard class
+        loaders.
         """
         if self.print_limits is None:
             return {}
@@ -163,23 +165,23 @@ class Dialect:
         return fields
 
     def _literal(self, words: Words) -> str:
-        # Python's separators are blanks in a Lisp.
+        # Python's separators are whitespace in a Lisp.
         return self.quote(words) if isinstance(words, str) else f"[{', '.join([self._literal(one) for one in words])}]"
 
     def quote(self, text: str) -> str:
         """Return `text` as a string literal of the dialect."""
-        # Node's servers count a request in characters where it comes in pieces; ASCII is safe from that.
+        # Servers on Node count characters instead of bytes if a request is split, so it should be ASCII.
         return json.dumps(text, ensure_ascii=not self.python_text)
 
     def expression(self, capability: str, **names: Words) -> str:
-        """The code that asks for `capability`, with `names` in it as literals; its value is one JSON text."""
+        """Return the program for `capability`, with `names` as literals. Its value is a JSON string."""
         code = self.expressions[capability]
         if capability in self.cached:
             code = self._call(code)
         return self.filled(code, before=self.before.get(capability, ""), **names)
 
     def filled(self, code: str, /, *, before: str = "", **names: Words) -> str:
-        """Return the code for the value of a program as one JSON text, with `names` in it as literals."""
+        """Return code for the value of a program as a JSON string, with `names` as literals."""
         literals = {name: self._literal(words) for name, words in names.items()}
         if isinstance(expand := names.get("expand"), str):
             literals["expand"] = expand
@@ -187,7 +189,7 @@ class Dialect:
         return f"{self.preserve_last}{before}{self.as_json(code)}"
 
     def _call(self, code: str) -> str:
-        """Return the call of a kept function, with the question's values as arguments."""
+        """Return a call of the stored function with the names as arguments."""
         names = sorted(set(_NAME.findall(code)))
         body = _NAME.sub(r"asked-\1", code)
         form = f"(fn [{' '.join([f'asked-{name}' for name in names])}] {body})"
@@ -197,20 +199,20 @@ class Dialect:
         return re.sub("NAME|FORM|ARGUMENTS", lambda match: holes[match[0]], str(self.call_cached))
 
     def json_code(self, expression: str) -> str:
-        """Return the code for the value of `expression` as one JSON text."""
+        """Return code for the value of `expression` as a JSON string that preserves the session's last values."""
         return f"{self.preserve_last}{self.as_json(expression)}"
 
     def as_json(self, expression: str) -> str:
-        """Return the code for the value of `expression` as one JSON text."""
+        """Return code for the value of `expression` as a JSON string."""
         return str(self.json).replace("VALUE", expression, 1)
 
     def read(self, printed: str) -> object:
-        """Return the data whose JSON text a server printed as a string.
+        """Parse the JSON in a string that the server printed.
 
         Raises:
-            ValueError: the text is no such string.
+            ValueError: the text is not such a string.
         """
-        # Clojure leaves control characters in a printed string as they are; JSON refuses them.
+        # Clojure prints control characters in strings unescaped, which strict JSON forbids.
         text = ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False)
         return json.loads(str(text), strict=False)
 
@@ -220,7 +222,7 @@ _LOADED: Final = program("clojure/loaded.clj")
 
 @cache
 def _cached_name() -> str:
-    """Return the name of the kept code. A REPL outlives its server, and the next server may ask with other code."""
+    """Return the name of the stored program. It depends on the code, because a REPL may serve several versions."""
     return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
 
 
@@ -231,7 +233,7 @@ CACHE_LOADED: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '
 
 
 def read_loaded(data: Mapping[str, object]) -> Loaded:
-    """Return the loaded code told in an answer."""
+    """Parse the reply of the program that lists loaded code."""
     started = str(data.get("began") or "0")
     spaces = (_namespace(one) for one in as_list(data.get("spaces")) if isinstance(one, dict))
     lists = [[str(word) for word in one] for one in as_list(data.get("old")) if isinstance(one, list) and len(one) == 4]
@@ -260,7 +262,7 @@ def _var(row: list[object]) -> LoadedVar:
 
 @cache
 def program_of_tests() -> str:
-    """Return the program that runs tests, as a text whose `answer` gives the report of a run."""
+    """Return the source of the program that runs tests. Its function `answer` returns the report."""
     return python_text("python/run_values.py", "python/pytest_runs.py", "python/run_answers.py")
 
 
@@ -277,12 +279,11 @@ def _process() -> str:
 def _test() -> str:
     """Return the expression that runs tests.
 
-    `$ns`, `$name` and `$match` are string literals, empty for all; `$only` lists namespaces with tests; `$root` is the
-    directory to run in, empty for the REPL's own; `$words` is `$match` as alternatives of words that all must hold,
-    with an exclamation mark before those that must not.
+    `$ns`, `$name` and `$match` are string literals, empty for no restriction. `$only` lists namespaces with tests.
+    `$root` is the directory to run in, or empty for the REPL's own. `$words` is `$match` as alternatives of words that
+    must all match, with an exclamation mark before those that must not.
 
-    The program stands on a line of its own, on which no call begins, since tracebacks and stacks show the line of a
-    call.
+    The program is on a line of its own, because tracebacks and stacks display the line of a call.
     """
     return (
         '[space["answer"]($ns, $name, $match, $words, $only, root=$root)\n'
@@ -292,9 +293,9 @@ def _test() -> str:
 
 
 def _test_hy() -> str:
-    """The expression in Hy, which runs the same program; its modules are imported and collected as Python's are.
+    """Return the Hy expression that runs tests with the same program.
 
-    `$session` is the id of the session whose definitions count too, a string literal.
+    `$session` is the id of the session whose definitions are included.
     """
     return (
         '(get (lfor\n space [{"__name__" "tests"}]\n'
@@ -304,7 +305,7 @@ def _test_hy() -> str:
 
 
 def _test_fresh() -> str:
-    """The expression that runs the tests in a process of their own: the same program, without the loaded code."""
+    """Return the expression that runs tests in a new process, without the code that the REPL has loaded."""
     return (
         '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
         ' for space in [{"__name__": "tests"}]\n'
@@ -314,7 +315,7 @@ def _test_fresh() -> str:
 
 
 def _test_fresh_hy() -> str:
-    """Return the expression in Hy. A session's definitions are not in a new process."""
+    """Return the Hy expression that runs tests in a new process, where the session's definitions do not exist."""
     return (
         '(get (lfor\n space [{"__name__" "tests"}]\n'
         f" _ [(exec {json.dumps(_fresh())} space)]\n"
@@ -324,9 +325,9 @@ def _test_fresh_hy() -> str:
 
 
 def _hy_names(call: str) -> Callable[[], str]:
-    """The expression in Hy that runs a function of the program about names in a namespace of its own.
+    """Return a function that creates the Hy expression for a call of the program about names.
 
-    `$session` is the id of the session whose definitions count too.
+    `$session` is the id of the session whose definitions are included.
     """
 
     def expression() -> str:
@@ -345,7 +346,7 @@ HY_EXPRESSIONS: Final = Programs(
         "glimpse": Written(_hy_names('((get space "glimpse") $name $session)')),
     }
 )
-"""By capability, as in `Dialect.ask`."""
+"""The programs for each capability. See `Dialect.expressions`."""
 
 
 def _fix(path: str) -> Written:
@@ -355,7 +356,7 @@ def _fix(path: str) -> Written:
 HY_FIXES: Final = (
     _fix("hy/quiet_server.py"), _fix("hy/request_reader.py"), _fix("hy/output_by_context.py"),
 )  # fmt: skip
-"""Mends, evaluated in order: the first makes room for longer ones."""
+"""Fixes for hy-nrepl, in order. The first one is needed so that longer ones can be sent."""
 
 
 _REMOVE: Final = program("lisp/remove.cljc")
@@ -369,13 +370,13 @@ REMOVALS: Final[dict[str, Code]] = {
 
 
 def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
-    """Code that takes `home`'s `name` out of another namespace, and the same in a few words for the log.
+    """Return code that removes `name`, defined in `home`, from a namespace, and a short form of it for the log.
 
-    None for a dialect without a way to do that.
+    Returns None for a dialect in which that is impossible.
     """
     values = {"$ns": namespace, "$name": name, "$home": home}
     code = REMOVALS.get(dialect)
-    # In one pass: a name may look like a place for another.
+    # Substituting in one pass is necessary because a name may look like a placeholder.
     if code is None:
         return None
     description = f"(del {name})" if dialect == "hy" else f"(ns-unmap '{namespace} '{name})"
@@ -384,20 +385,20 @@ def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, st
 
 
 _MODULE: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
-"""The loader or module that the JVM writes before a class."""
+"""Matches the class loader or module that the JVM prints before a class."""
 _PYTHON_FRAME: Final = re.compile(r'^ +File "')
 
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread: its name, and its frames in the order shown."""
+    """A thread in a dump: its title line and its frames in the printed order."""
 
     title: str
     frames: tuple[str, ...]
 
 
 def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
-    """The dump of threads, in which frames in code named by `tooling` are not the user's; None without any."""
+    """Build a dump of threads, or return None if there are none. `tooling` identifies frames of tools."""
     if not threads:
         return None
     user_threads = [
@@ -407,7 +408,7 @@ def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump |
 
 
 def read_python(text: str) -> tuple[Thread, ...]:
-    """Return the threads of a dump in Python's notation: blocks parted by blank lines, two lines a frame."""
+    """Parse a dump in Python's format, which has blocks separated by blank lines and two lines per frame."""
     threads = []
     for block in text.strip("\n").split("\n\n"):
         title, *lines = block.split("\n")

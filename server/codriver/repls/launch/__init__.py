@@ -1,1 +1,1 @@
-"""REPLs found and started: port files, recipes, supervised processes, fresh REPLs of commands."""
+"""Finding and starting REPLs: port files, recipes for commands, and supervised processes."""

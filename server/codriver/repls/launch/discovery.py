@@ -1,8 +1,8 @@
-"""Discovery of a server's REPLs: the requested ones, those whose port files appear, and one of its own without any.
+"""The discovery of a server's REPLs: the configured ones, those with port files, or one that Codriver starts itself.
 
-Python programs of the workspace that listen on a port, such as a web application, are told to its agents, too, as long
-as no REPL of the program's own is known: an agent may mistake a REPL that we started for the application beside it.
-Only Linux tells such programs, in files.
+Python programs in the workspace that listen on a port, such as web applications, are also reported until their own REPL
+is known. Without this, an agent could mistake a REPL that Codriver started for the application that runs next to it.
+Such programs are only found on Linux, in `/proc`.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 
 RECHECK_S = 0.25
-"""The rest until the next look at a port file whose fate the state of a REPL decides."""
+"""Seconds between checks of a port file whose meaning depends on a REPL that is starting."""
 CONNECT_S = 3.0
-"""The time for trying a port: Windows takes two seconds to tell that nothing listens."""
+"""Seconds to wait for a connection to a port. Windows takes two seconds to report that nothing listens."""
 SETTLED_RECHECK_S = 10.0
-"""The rest when nothing is to be decided: an idle server need not wake up for it."""
+"""Seconds between checks if nothing is pending. They exist only as a safety net."""
 
 
 class Discovery:
-    """Discovers REPLs and tells the core of them, for the life of one server."""
+    """Discovers REPLs and reports them to the core of one server."""
 
     def __init__(
         self,
@@ -71,23 +71,23 @@ class Discovery:
         self._found_event = anyio.Event()
         self._errors: dict[str, str] = {}
         self._written: dict[str, int] = {}
-        """The time of each port file's write at the last look, by REPL id."""
+        """When each port file was written, as of the last check, by REPL id."""
 
     def begin(self) -> None:
-        """Tell the core all requested REPLs; without any, that a search decides."""
+        """Report the configured REPLs to the core, or that a search has started if there are none."""
         if not self._is_configured:
             self._dispatch(Searching(is_under_way=True))
         self.configure(self._addresses, self._commands, self._kernels)
 
     def configure(self, addresses: Sequence[str], commands: Sequence[str], kernels: Sequence[NamedKernel] = ()) -> None:
-        """Tell the core requested REPLs that it does not know yet."""
+        """Report configured REPLs that the core does not know yet."""
         found = [_configured_address(text) for text in addresses]
         found += [_configured_command(text) for text in commands if text != kinds.NO_REPL]
         found += map(_configured_kernel, kernels)
         self._dispatch(*found)
 
     async def run(self) -> None:
-        """Watch the port files; start a REPL of our own if none is found or requested."""
+        """Watch the port files, and start a REPL if none is configured or found."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._watch)
             await self._found_event.wait()
@@ -96,13 +96,13 @@ class Discovery:
                 self._dispatch(Searching(is_under_way=False))
             while True:
                 self._found_event = anyio.Event()
-                # A port file may belong to a process just being started: such a file is looked at again.
+                # A port file may belong to a REPL that is just starting, so it is checked again soon.
                 is_settled = self._reconcile()
                 with anyio.move_on_after(SETTLED_RECHECK_S if is_settled else RECHECK_S):
                     await self._found_event.wait()
 
     def search_once(self) -> None:
-        """Tell the core of all that `begin` and `run` would find now, and watch nothing. Blocks."""
+        """Report what `begin` and `run` would find now, without watching anything. Blocks."""
         self.begin()
         self._found = find(self._workspace, self._port_files)
         if not self._is_configured:
@@ -121,17 +121,17 @@ class Discovery:
         return bool(self._addresses or self._commands or self._kernels)
 
     async def choose_again(self) -> None:
-        """Start a REPL that the user's acceptance of the workspace now allows, if none was requested.
+        """Choose a REPL again after the user accepted the workspace, unless REPLs are configured.
 
-        The stand-in gives way by itself.
+        A REPL that replaced the project's own until then stops by itself.
         """
         if not self._is_configured:
             await self._choose()
 
     async def _choose(self) -> None:
-        """Start a REPL of our own if none was found and the files of the workspace call for one.
+        """Start a REPL that fits the files of the workspace, unless a port file leads to one.
 
-        A port file left behind by a REPL does not count.
+        A port file that an ended REPL left behind does not count.
         """
         if await anyio.to_thread.run_sync(_lead_on, self._found):
             return
@@ -145,7 +145,7 @@ class Discovery:
         self._report(choice)
 
     def _report(self, choice: Choice | None) -> None:
-        """Tell the core the chosen REPL, unless the core knows it already."""
+        """Report the chosen REPL to the core, unless it is already known."""
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
         found = _configured_command(choice.repl)
@@ -159,9 +159,9 @@ class Discovery:
         self._dispatch(AddServerLine(words), found)
 
     def _reconcile(self) -> bool:
-        """Give the core the REPLs of all present port files, except files of our own REPLs.
+        """Report REPLs whose port files appeared, changed or disappeared, except those that Codriver started.
 
-        True if the result depends on the files alone: no REPL of ours is starting, and none outlives its file.
+        Return whether the result depends only on the files: no REPL is starting, and none has outlived its port file.
         """
         state = self._core.state
         connected = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
@@ -220,24 +220,24 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The REPL to start if none was requested. `repl`: the text for the setting."""
+    """The REPL to start if none is configured. `repl` is the value of that setting."""
 
     repl: str
     error: str | None = None
-    """The reason why the REPL cannot be started."""
+    """Why the REPL cannot be started."""
     stand_in_note: str = ""
-    """For a stand-in, in words: its nature, and why the project's own REPL is not started."""
+    """For a REPL that replaces the project's own: what it is, and why the project's own is not started."""
 
     @property
     def title(self) -> str:
-        """Return the REPL's name for people."""
+        """Return the display name of the REPL."""
         return kinds.title_of(self.repl)
 
 
 def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None:
-    """Return the REPL to start if none was requested; None if the files call for none.
+    """Return the REPL to start if none is configured, or None if the files of the workspace suggest none.
 
-    The choice is the first REPL that can be started; it is in for the first of all. Blocks.
+    This is the first one that can be started. If it is not the first candidate, it replaces that one. Blocks.
 
     Raises:
         OSError: the workspace cannot be read.
@@ -256,7 +256,7 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
 
 
 def _lead_on(found: Sequence[Found]) -> bool:
-    """Return true if any of the port files leads to a listener, or to something other than a TCP listener. Blocks."""
+    """Return whether a port file leads to a listener. Protocols other than nREPL count without a check. Blocks."""
     running = [one for one in found if one.port is not None]
     if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in running):
         return True
@@ -265,14 +265,14 @@ def _lead_on(found: Sequence[Found]) -> bool:
             socket.create_connection(("127.0.0.1", port), CONNECT_S).close()
         except ConnectionRefusedError:
             continue
-        except (OSError, OverflowError):  # a slow port is not known to be dead, and another machine's is told elsewhere
+        except (OSError, OverflowError):  # a slow port may be alive, and other hosts are checked elsewhere
             pass
         return True
     return False
 
 
 def _configured_address(text: str) -> ReplFound:
-    """`[KEY=][HOST:]PORT` as a REPL to connect to."""
+    """Parse `[KEY=][HOST:]PORT` as a REPL to connect to."""
     key, equals, address = text.rpartition("=")
     if ":" not in address:
         address = f"127.0.0.1:{address}"
@@ -281,7 +281,7 @@ def _configured_address(text: str) -> ReplFound:
 
 
 def _configured_command(text: str) -> ReplFound:
-    """Return a word such as `python`, or a command line, as a REPL to start."""
+    """Parse a name such as `python`, or a command line, as a REPL to start."""
     kind = kinds.kind_of(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     if kind is not None and (spec := text.partition(":")[2]):
@@ -291,7 +291,7 @@ def _configured_command(text: str) -> ReplFound:
 
 
 def _configured_kernel(kernel: NamedKernel) -> ReplFound:
-    """Return a Jupyter kernel named by its connection file or its URL, as a REPL to connect to."""
+    """Describe a Jupyter kernel, named by its connection file or URL, as a REPL to connect to."""
     location = kernel.location
     if isinstance(location, Path):
         address, key = f"jupyter://{location}", "jup"
@@ -301,17 +301,17 @@ def _configured_kernel(kernel: NamedKernel) -> ReplFound:
 
 
 SEARCH_S: Final = 8 * PORT_FILES_S
-"""The rest between questions to the kernel about listeners; processes are looked at only after a new socket."""
+"""Seconds between queries of the listening sockets. Processes are scanned only if there is a new one."""
 REST_TIMES: Final = 2000
-"""Looks take no more than this part of the time."""
+"""The minimum ratio of the time between searches to the time that a search takes."""
 PROCESSES: Final = Path("/proc")
 INTERPRETER: Final = "python"
 OF_TOOLS: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
-"""The beginnings of names in command lines of listening programs that are no applications."""
+"""Names that identify listening tools by their command lines, which are not applications."""
 
 
 class ListeningPrograms:
-    """Looks for the programs of one workspace, for the life of a server. Not for several threads at once."""
+    """The listening programs in one workspace. Must not be used by several threads at once."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace.resolve()
@@ -319,7 +319,10 @@ class ListeningPrograms:
         self._found: tuple[ListeningProgram, ...] = ()
 
     def search(self) -> tuple[ListeningProgram, ...]:
-        """Return the programs that listen now, a row for each port. Blocks; none if the system does not tell."""
+        """Return the programs that listen now, with a row per port, or none if the system does not report them.
+
+        Blocks.
+        """
         try:
             sockets = listening_sockets()
         except OSError:
@@ -340,7 +343,7 @@ class ListeningPrograms:
                 if not self._is_program(directory, this_pid):
                     continue
                 links = [str(entry.readlink()) for entry in (directory / "fd").iterdir()]
-            except OSError:  # it is gone, or another user's
+            except OSError:  # it has ended, or is another user's
                 continue
             inodes = [int(link[8:-1]) for link in links if link.startswith("socket:[")]
             for address in sorted({sockets[inode] for inode in inodes if inode in sockets} - seen):
@@ -348,18 +351,18 @@ class ListeningPrograms:
                 yield ListeningProgram(int(directory.name), address)
 
     def _process_ids(self) -> Iterator[str]:
-        """Yield the numbers of the processes that work in the workspace.
+        """Yield the ids of the processes whose working directory is in the workspace.
 
-        No `Path` is made for the hundreds elsewhere.
+        `os` functions are used because creating a `Path` for each of hundreds of processes is slow.
         """
         for name in filter(str.isdecimal, os.listdir(PROCESSES)):  # noqa: PTH208  # see above
-            with suppress(OSError):  # it is gone, or another user's
+            with suppress(OSError):  # it has ended, or is another user's
                 directory = os.readlink(f"{PROCESSES}/{name}/cwd")  # noqa: PTH115  # see above
                 if directory.startswith(str(self._workspace)) and Path(directory).is_relative_to(self._workspace):
                     yield name
 
     def _is_program(self, directory: Path, codriver_pid: int) -> bool:
-        """Return true if a process is Python, and neither this server nor started by it."""
+        """Return whether a process is a Python program that is not a tool, this server, or a child of it."""
         if int(directory.name) == codriver_pid:
             return False
         if not (directory / "exe").readlink().name.startswith(INTERPRETER):
@@ -367,13 +370,13 @@ class ListeningPrograms:
         words = (directory / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
         if any(part.startswith(OF_TOOLS) for word in words[1:4] for part in Path(word).parts[-4:]):
             return False
-        # After the name in parentheses, which may hold any character. Source: proc(5).
+        # The fields follow the name in parentheses, which may contain any character. Source: proc(5).
         parent = (directory / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()[1]
         return int(parent) != codriver_pid
 
 
 async def watch_programs(core: Core, workspace: Path) -> None:
-    """Report the programs, first and after each change."""
+    """Report the listening programs, first immediately and then after each change."""
     programs = ListeningPrograms(workspace)
     seen: tuple[ListeningProgram, ...] = ()
 

@@ -1,9 +1,9 @@
-"""REPLs that Codriver starts, as processes that end with the server, and port files of REPLs that others started.
+"""REPL processes that Codriver starts, and port files of REPLs that others started.
 
-A REPL of ours is a process tree of its own, which ends with the server, however that ends. The known places of port
-files, in the workspace and its projects, are looked at every 0.6 s, at the cost of one `lstat` each without a change;
-folders are searched for new places every few seconds. A port file is a claim: only the connection finds out whether a
-REPL listens.
+A REPL that Codriver starts is a process tree that ends with the server, whatever ends the server. The known paths of
+port files in the workspace and its projects are checked every 0.6 s, which costs one `lstat` each if nothing has
+changed. Every few seconds, directories are searched for new projects. A port file is only a claim: connecting shows
+whether a REPL listens.
 """
 
 from __future__ import annotations
@@ -49,25 +49,30 @@ if TYPE_CHECKING:
 
 
 SUPERVISED: Final = "--supervised"
-"""A command with this word gets a stdin that ends when codriver does; every other one gets an empty stdin, so that
-reading code fails at once and does not wait for ever.
+"""The argument of commands that get a stdin which ends when Codriver ends.
+
+All other commands get an empty stdin, so that code that reads it fails immediately instead of waiting forever.
 """
 
 WATCHDOG: Final = str(Path(systems.__file__).with_name("watchdog.py"))
 STOP_S: Final = 2.5
-"""The wait for the end of a process tree: the watchdog's 2 s between SIGTERM and SIGKILL, and some more."""
+"""Seconds to wait for a process tree to end: the watchdog's 2 s between SIGTERM and SIGKILL, and a margin."""
 
 FAREWELL_S: Final = 2.0
-"""The time for a REPL to end by itself when asked; a busy one never does."""
+"""Seconds that a REPL gets to end by itself when requested. A busy one never does."""
 
 POLL_S: Final = 0.05
+"""Seconds between checks for the address of a REPL that is starting."""
 TAIL_LINES: Final = 8
+"""Maximum number of lines of output quoted when a process ends."""
 CRASH: Final = "Fatal Python error: "
+"""The start of the report that Python's `faulthandler` prints for a crash."""
 CRASH_LINES: Final = 2000
-"""The lines kept of all threads' stacks, as the crashed thread may come last."""
+"""Maximum number of lines kept of a crash report. The stack of the crashed thread may come last."""
 CRASH_FRAMES: Final = 3
+"""Maximum number of frames quoted from a crash."""
 LINE_CHARS: Final = 4096
-"""Longest line searched for an address; a REPL's first words are short, and a flood must not be kept."""
+"""Maximum number of characters per line that are searched for an address. Longer output must not accumulate."""
 
 _ADDRESSES: Final = (
     re.compile(r"nrepl://(?P<host>\[[^\]\s]+\]|[^\s:/]+):(?P<port>\d{1,5})"),
@@ -75,17 +80,17 @@ _ADDRESSES: Final = (
     re.compile(r"nREPL[^\n]*? port:? (?P<port>\d{1,5})", re.IGNORECASE),
     re.compile(r"^Listening on (?:port )?(?P<port>\d{1,5})$"),
 )
-"""The lines that servers print when they listen: nREPL, babashka, shadow-cljs, hy-nrepl."""
+"""Matches the lines in which nREPL, babashka, shadow-cljs and hy-nrepl print their addresses."""
 
 _ANY_HOST: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "[::]": "::1"}  # noqa: S104 - read, not bound
 
 
 Farewell = Callable[[], Awaitable[None]]
-"""The way to ask a REPL to end by itself. The function must not raise."""
+"""Asks a REPL to end by itself. Must not raise."""
 
 
 class ReplProcess:
-    """One started REPL. Lives as long as the context of `start`."""
+    """A REPL process, within the context of `start`."""
 
     def __init__(
         self,
@@ -112,13 +117,13 @@ class ReplProcess:
         self._is_swept = False
         self.over = anyio.Event()
         self.pid: int = process.pid
-        """The REPL's own process id, once it runs."""
+        """The process id of the REPL itself, once it runs."""
 
     async def endpoint(self) -> Endpoint:
-        """The address at which the REPL listens, from its output, else from its port file written since its start.
+        """Return the address of the REPL, from its output or from a port file that it has written.
 
         Raises:
-            StartError: the process ended first, or told nothing in time.
+            StartError: the process ended, or reported no address within `start_timeout_s`.
         """
         with anyio.move_on_after(self._start_timeout_s):
             while not self.over.is_set():
@@ -136,32 +141,32 @@ class ReplProcess:
         )
 
     async def wait(self) -> str:
-        """Wait for the end of the process and describe it in words."""
+        """Wait until the process has ended, and return a description of its end."""
         await self.over.wait()
         return self._exit_text()
 
     def kill(self) -> None:
-        """End the whole process tree at once. Twice is harmless."""
+        """Kill the whole process tree immediately. Harmless if repeated."""
         if self._exit is None:
             self._exit = "it was killed by codriver"
         self.sweep()
 
     def sweep(self) -> None:
-        """Kill the rest of the process group, once: later than at its end the group's number may be a stranger's."""
+        """Kill what remains of the process group, once. Later, another group may have its id."""
         if self._is_swept:
             return
         self._is_swept = True
         if not self._tree.kill():
-            with suppress(ProcessLookupError, PermissionError):  # the group is gone already
+            with suppress(ProcessLookupError, PermissionError):  # the group has ended
                 self._process.kill()
 
     def read_output(self, stream: Literal["out", "err"], text: str) -> None:
-        """Search for an address in the REPL's output until one is found, and keep the last lines."""
+        """Search output for the address, and remember the last lines."""
         *whole, rest = (self._line[stream] + text).split("\n")
         self._line[stream] = rest[-LINE_CHARS:]
         for line in whole[-200:]:
             if self._printed is None and (found := _read_address(line[:LINE_CHARS])):
-                # The line with the address does not explain the end.
+                # The line with the address does not explain why a process ended.
                 self._printed = found
                 continue
             self._tail.append(line[:LINE_CHARS].rstrip())
@@ -171,7 +176,7 @@ class ReplProcess:
                 self._crash.append(line[:LINE_CHARS].strip())
 
     def report(self, line: str) -> None:
-        """Take one line from the watchdog."""
+        """Process a line that the watchdog reported."""
         word, _, rest = line.partition(" ")
         if word == "pid":
             self.pid = int(rest)
@@ -181,15 +186,15 @@ class ReplProcess:
             self._exit = _status_text(int(rest))
 
     async def stop(self) -> None:
-        """End the tree: by a farewell, SIGTERM, SIGKILL, with 2 s after each; return when it is gone."""
-        # Not by `over`: at the server's end, the task that sets it is cancelled already.
+        """End the process tree with `farewell`, SIGTERM and SIGKILL, 2 s apart, and wait until it has ended."""
+        # `over` cannot be used, because the task that sets it is cancelled when the server ends.
         if self._farewell is not None and self._process.returncode is None:
             with anyio.move_on_after(FAREWELL_S):
                 await self._farewell()
                 await self._process.wait()
         if self._process.stdin is not None:
             await self._process.stdin.aclose()
-        elif self._process.returncode is None:  # without a watchdog, which ends with its stdin
+        elif self._process.returncode is None:  # without a watchdog, which ends when its stdin does
             self._process.terminate()
         with anyio.move_on_after(STOP_S):
             await self._process.wait()
@@ -197,7 +202,7 @@ class ReplProcess:
         await self._process.wait()
 
     def clear_port_file(self) -> None:
-        """Remove the port file left by the ended process. Blocks."""
+        """Remove the port file that the process left behind. Blocks."""
         found = self._read_port_file()
         if self._port_file is not None and found is not None and self._printed in (None, found):
             with suppress(OSError):
@@ -220,9 +225,9 @@ class ReplProcess:
 
 
 def _crash_words(lines: Sequence[str]) -> str:
-    """Return the crash told by Python, and the innermost frames of the crashed thread.
+    """Return the message of a crash and the innermost frames of the crashed thread.
 
-    Source: Python's `faulthandler`, which writes the innermost frame of a thread first.
+    Source: Python's `faulthandler`, which prints the innermost frame first.
     """
     stacks = itertools.dropwhile(lambda line: not line.startswith("Current thread "), lines)
     frames = itertools.takewhile(lambda line: line.startswith("File "), itertools.islice(stacks, 1, None))
@@ -240,19 +245,18 @@ async def start(
     start_timeout_s: float = 60.0,
     farewell: Farewell | None = None,
 ) -> AsyncIterator[ReplProcess]:
-    """A REPL started by `command` in `cwd`; leaving the context ends its whole process tree.
+    """Start a REPL with `command` in `cwd`, and end its process tree when the context is left.
 
-    `on_output` gets the REPL's output, as text, in the order of each stream. `farewell` asks the REPL to end by itself.
-    When this process dies, also by SIGKILL, the tree ends within 2 s. Systems without process groups have no watchdog:
-    processes started by the command stay when it ends, and the command itself ends with this process only if it reads
-    its stdin.
+    `on_output` receives the output of each stream in order, as text. `farewell` asks the REPL to end by itself. If this
+    process dies, even by SIGKILL, the tree ends within 2 s. On systems without process groups there is no watchdog: the
+    children of the command outlive it, and the command ends with this process only if it reads stdin.
 
     Raises:
         StartError: the command cannot be run.
     """
-    stale = _port_file_stamp(port_file)  # before a process exists that may write it at once
+    stale = _port_file_stamp(port_file)  # before the process can write it
     try:
-        # A start cancelled half-way would leave processes that nobody knows. The start waits only for the system.
+        # Cancelling a start half-way would leave unknown processes. Starting waits only for the operating system.
         with anyio.CancelScope(shield=True):
             open_process = _open_watched if HAS_GROUPS else _open_alone
             process, reading = await open_process(command, cwd, dict(env))
@@ -279,11 +283,11 @@ async def start(
                     await anyio.to_thread.run_sync(running.clear_port_file)
     finally:
         if reading is not None:
-            os.close(reading)  # not in the reading task, which may be cancelled before it begins
+            os.close(reading)  # the reading task may be cancelled before it starts
 
 
 async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
-    """Return the watchdog of a REPL, and the pipe to which it reports."""
+    """Start the watchdog of a REPL, and return it with the pipe that its reports are read from."""
     reading, writing = os.pipe()
     stdin = "shared" if SUPERVISED in command else "empty"
     try:
@@ -303,13 +307,13 @@ async def _open_watched(command: Sequence[str], cwd: Path, env: dict[str, str]) 
 
 
 async def _open_alone(command: Sequence[str], cwd: Path, env: dict[str, str]) -> tuple[Process, int | None]:
-    """Return the REPL itself."""
+    """Start the REPL without a watchdog."""
     stdin = subprocess.PIPE if SUPERVISED in command else subprocess.DEVNULL
     return await anyio.open_process([*command], stdin=stdin, cwd=cwd, env=env, creationflags=NEW_CONSOLE), None
 
 
 async def _await_end(process: Process, running: ReplProcess) -> None:
-    """Wait for the end of a REPL without a watchdog."""
+    """Wait until a REPL without a watchdog has ended."""
     try:
         running.report(f"exit {await process.wait()}")
     finally:
@@ -322,7 +326,7 @@ async def _drain(
     running: ReplProcess,
     on_output: Callable[[Literal["out", "err"], str], None],
 ) -> None:
-    """Read all output of the REPL, also when nobody is interested, so that the REPL never stalls on a full pipe."""
+    """Read all output of the REPL, even if nobody uses it, so that it never blocks on a full pipe."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     try:
         async for data in stream:
@@ -334,7 +338,7 @@ async def _drain(
 
 
 async def _read_reports(reading: int, running: ReplProcess) -> None:
-    """Follow the watchdog until it is gone, together with the REPL."""
+    """Process the watchdog's reports until it ends, together with the REPL."""
     never_block(reading)
     pending = b""
     try:
@@ -360,7 +364,7 @@ def _read_address(line: str) -> Endpoint | None:
 
 
 def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
-    """Return the stamp of a port file, and its text; None for a missing or unreadable file."""
+    """Return the stamp and content of a port file, or None if it is missing or unreadable."""
     if path is None:
         return None
     try:
@@ -387,49 +391,49 @@ def _status_text(status: int) -> str:
 
 
 MAX_DEPTH: Final = 3
-"""The depth below the workspace to which projects of a monorepo are looked for."""
+"""Maximum depth below the workspace at which projects of a monorepo are found."""
 
 MAX_DIRECTORIES: Final = 2000
-"""Folders looked at in one search: above this the workspace is no project, and a search would take seconds."""
+"""Maximum number of directories per search. A larger workspace is not a project, and a search would take seconds."""
 
 MAX_PROJECTS: Final = 200
-"""The most projects whose places are looked at each time."""
+"""Maximum number of projects whose port files are watched."""
 
 SEARCH_S: Final = 1.0
-"""A search ends by then, on a slow disk too."""
+"""Seconds after which a search ends, even on a slow disk."""
 
 RESCAN_INTERVALS: Final = 4
-"""The number of looks between searches for new folders: a search every 3 s."""
+"""Number of checks between searches for new directories, which is a search every 3 s."""
 
 PORT_CHARS: Final = 32
+"""Maximum number of characters of a port file that are considered."""
 PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
-"""A port file decides where code is sent: it has to be a small file of the workspace itself."""
+"""The port decides where code is sent, so the file must be small and in the workspace itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A port file: its port, or in `error` the reason why it has none."""
+    """A port file with its port, or with the reason why it has none in `error`."""
 
     path: Path
     port: int | None
     error: str | None = None
     key: str = "nrepl"
-    """A session key to suggest: `cljs` for shadow-cljs, with the folder's name before it for a project below the
-    workspace.
+    """The default session key. For a project below the workspace, it starts with the name of the project's directory.
     """
     written_ns: int = 0
-    """The time of its write: a file rewritten with the same port belongs to a restarted REPL."""
+    """When the file was written. A file rewritten with the same port belongs to a restarted REPL."""
 
     @property
     def address(self) -> str:
-        """Return the address of the REPL that writes such files, on this machine."""
+        """Return the address of the REPL that writes this file, on the local machine."""
         return kinds.address_of(kinds.protocol_of_port_file(_known_name(self.path)), f"127.0.0.1:{self.port}")
 
 
 async def watch(
     workspace: Path, names: Sequence[str], *, interval_s: float = PORT_FILES_S
 ) -> AsyncIterator[tuple[Found, ...]]:
-    """Yield the port files in `workspace`: at once, and again at each change.
+    """Yield the port files in `workspace`, first immediately and then after each change.
 
     `names` are paths relative to each searched directory.
     """
@@ -454,14 +458,14 @@ async def watch(
 
 
 def find(workspace: Path, names: Sequence[str]) -> tuple[Found, ...]:
-    """Return the present port files in `workspace`; `names` as for `watch`."""
+    """Return the port files in `workspace`. `names` are paths relative to each searched directory."""
     return _read_all(workspace, _candidates(workspace, names), ReadCache())
 
 
 def _candidates(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[Path]]:
-    """Return the places where a port file may appear, by their directories.
+    """Return the possible paths of port files, grouped by directory.
 
-    The directories are the workspace, its projects, and any other directory with a port file now.
+    The directories are the workspace, its projects, and any other directory that contains a port file.
     """
     deadline = time.monotonic() + SEARCH_S
     candidates = [workspace / name for name in names]
@@ -471,7 +475,7 @@ def _candidates(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[
         is_watched = projects < MAX_PROJECTS and any(file.name in marks for file in entries)
         projects += is_watched
         if depth:
-            # Path.exists would raise for an inaccessible folder.
+            # Path.exists would raise for an inaccessible directory.
             expected = [Path(directory, name) for name in names]
             candidates += expected if is_watched else [path for path in expected if os.path.exists(path)]  # noqa: PTH110  # see above
         if time.monotonic() > deadline:
@@ -497,7 +501,7 @@ def _read_all(
 
 
 def _read(workspace: Path, path: Path) -> Found | None:
-    """Return the port in the file at `path`; None without one."""
+    """Read the port file at `path`, or return None if it does not exist."""
     key = _suggest_key(workspace, path)
     try:
         data, status = read_port_file(path, workspace)
@@ -515,17 +519,17 @@ def _read(workspace: Path, path: Path) -> Found | None:
 
 
 def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
-    """The bytes of a port file, and its status. A file named in the user's settings may lie outside of the workspace.
+    """Return the content and status of a port file. One that the user configured may be outside the workspace.
 
     Raises:
-        OSError: the file is missing, a link, or no regular file.
+        OSError: the file is missing, a link, or not a regular file.
     """
     is_inside = Path(os.path.normpath(path)).is_relative_to(workspace)
     return files.read_stamped(path, PORT_FILE_RULES, root=workspace if is_inside else path.parent)
 
 
 def _known_name(path: Path) -> str:
-    """Return the end of a port file's path, as in the table of kinds, else its name."""
+    """Return the path of a port file as `KINDS` lists it, or its base name."""
     known = (name for name in kinds.port_files() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
     return next(known, path.name)
 

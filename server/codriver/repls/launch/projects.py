@@ -1,9 +1,9 @@
-"""The projects in a workspace, recognised by their files, and the REPL and the interpreter that each would use.
+"""The projects in a workspace, recognized by their files, with the REPL and interpreter that each uses.
 
-A project's own Python code runs in the chosen interpreter, or in the one of the project's environment. A linked working
-tree of git seldom has an environment of its own. It takes its main checkout's environment, if both sides of the link
-agree: a file `.git` alone may be a stranger's. If nobody has accepted the checkout around such an environment, code
-runs in an interpreter from outside.
+Python code runs in the configured interpreter or the one of the project's environment. A linked git worktree rarely has
+an environment. It uses that of its main checkout if both sides of the link agree, because a `.git` file alone may come
+from a stranger. If the checkout that contains the environment has not been accepted, an interpreter from elsewhere is
+used.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ PORT_FILE: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
-"""Files for agents and clients: a workspace with nothing else counts as empty."""
+"""Files for agents and clients. A workspace that contains nothing else counts as empty."""
 CLOJURE: Final = "clojure"
-"""The dialect to whose family Basilisp belongs."""
+"""The dialect in whose projects Basilisp is the second choice."""
 BASILISP: Final = "lisp"
+"""The value of the setting `repl` for Basilisp."""
 DIRECTORY_LEVELS: Final = 2
-"""The depth in a workspace to which separate projects are looked for."""
+"""Maximum depth at which separate projects in a workspace are found."""
 SOURCES_SEEN: Final = 2000
-"""The files that are looked at to find the language of a folder without a project file."""
+"""Maximum number of files checked to determine the language of a directory without project files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """One kind of project found in a workspace, by the file or package that shows it.
+    """A kind of project found in a workspace, and the file or package that identifies it.
 
-    `repl` is the text for the setting `repl`, one of the `programs` has to be installed, and `command` starts the same
-    REPL by hand.
+    `repl` is the value of the setting `repl`, `programs` are alternatives of which one must be installed, and `command`
+    starts the same REPL in a terminal.
     """
 
     kind: str
@@ -62,10 +63,10 @@ class Project:
 
 
 def find_projects(workspace: Path) -> tuple[Project, ...]:
-    """Return every kind of project that the workspace shows, the one to use first.
+    """Return the kinds of projects in a workspace, the one to use first.
 
-    Project files count before required packages, and Lisp before Python, as many tools of Lisp projects are written in
-    Python; sources count from the top down, and packages of extras and groups last.
+    Project files precede required packages. Lisps precede Python, because many tools of Lisp projects are written in
+    Python. Then follow source files, those at the top first, and the packages of extras and groups.
     """
     found: dict[str, Project] = {}
     for project in _find(workspace):
@@ -74,9 +75,9 @@ def find_projects(workspace: Path) -> tuple[Project, ...]:
 
 
 def projects_below(workspace: Path) -> tuple[Project, ...]:
-    """Return the first project of each kind that only a project file below the workspace shows.
+    """Return the first project of each kind that is identified only by a project file below the workspace.
 
-    A REPL of the workspace is not started there: such a directory is a workspace of its own.
+    No REPL is started for it, because its directory is a workspace of its own.
     """
     of_marks = {mark: kind for kind in reversed(kinds.KINDS) for mark in kind.marks}
     at_root = {kind.repl for kind in kinds.KINDS for _ in _by_marks(kind, workspace)}
@@ -89,15 +90,15 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
 
 
 def repl_of_project(workspace: Path) -> str:
-    """The text for the setting `repl` that fits the workspace's files; empty if they show no project."""
+    """Return the value of the setting `repl` that fits the files of the workspace, or "" if they show no project."""
     return next((project.repl for project in _find(workspace)), "")
 
 
 def repls_to_start(workspace: Path) -> tuple[str, ...]:
-    """Return the REPLs to try when none was requested, in order, as texts for the setting `repl`.
+    """Return the values of the setting `repl` to try if none is configured, in order.
 
-    The list has the REPLs of the projects here, with Basilisp's after those of Clojure. It has Python's where there is
-    no project and no source of another language.
+    These are the REPLs of the projects in the workspace, and Basilisp after those of Clojure. Without a project or a
+    source file in another language, Python is the only one.
 
     Raises:
         OSError: the directory cannot be read.
@@ -110,19 +111,19 @@ def repls_to_start(workspace: Path) -> tuple[str, ...]:
 
 
 def is_empty(workspace: Path) -> bool:
-    """True if the folder shows no project. Names that begin with a dot, and files for agents, do not count.
+    """Return whether a directory has no files except hidden ones and those for agents.
 
     Raises:
-        OSError: the folder cannot be read.
+        OSError: the directory cannot be read.
     """
     return not _names_at_top(workspace)
 
 
 def is_open_to_python(workspace: Path) -> bool:
-    """Return whether nothing in a folder speaks against Python: it has no project or source of another language.
+    """Return whether a directory has no project or source file in a language other than Python.
 
     Raises:
-        OSError: the folder cannot be read.
+        OSError: the directory cannot be read.
     """
     if is_empty(workspace):
         return True
@@ -132,9 +133,9 @@ def is_open_to_python(workspace: Path) -> bool:
 
 
 def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
-    """Return the project of a folder of Python notebooks whose interpreter has ipykernel; None for any other folder.
+    """Return the project of a directory of Python notebooks whose interpreter has ipykernel, or None.
 
-    A folder with sources of its own, or whose notebooks are in another language, is none.
+    A directory with source files, or with a notebook in another language, does not count.
     """
     if next(files_of(workspace, (".py", *kinds.suffixes_of_others()), max_entries=SOURCES_SEEN), None) is not None:
         return None
@@ -149,7 +150,7 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
 
 
 def _language_of(notebook: Path, workspace: Path) -> str:
-    """Return the language that a notebook names, in lower case; empty if it names none or cannot be read."""
+    """Return the lowercase language of a notebook, or "" if it names none or cannot be read."""
     try:
         found = _table(json.loads(_text(workspace, notebook.relative_to(workspace).as_posix(), PROJECT_FILE) or "{}"))
     except (ValueError, RecursionError):
@@ -160,7 +161,7 @@ def _language_of(notebook: Path, workspace: Path) -> str:
 
 
 def _has_module(name: str, python: str) -> bool:
-    """Whether an interpreter has a module, by its folders: the interpreter may be a checkout's, and is not run."""
+    """Return whether an interpreter has a module, without running it, because it may belong to a checkout."""
     if python == sys.executable:
         return find_spec(name) is not None
     homes = {Path(python).parent.parent, Path(os.path.realpath(python)).parent.parent, Path.home() / ".local"}
@@ -173,7 +174,7 @@ def _names_at_top(workspace: Path) -> list[str]:
 
 
 def running_repls(workspace: Path) -> tuple[str, ...]:
-    """Return the port files in the workspace that hold a port. An ended REPL may have left one."""
+    """Return the names of the port files in the workspace that contain a port. The REPL may have ended."""
     return tuple(name for name in kinds.port_files() if port_text(workspace, name).isdecimal())
 
 
@@ -219,8 +220,8 @@ def _by_source(kind: kinds.Kind, workspace: Path, *, max_depth: int = sys.maxsiz
 
 
 def is_file(path: Path) -> bool:
-    """Return whether such a file exists; a file in an unreadable directory counts as missing."""
-    return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises where it may not look
+    """Return whether a file exists. A file in an unreadable directory counts as missing."""
+    return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises for such files
 
 
 def _project(kind: kinds.Kind, evidence: str) -> Project:
@@ -228,18 +229,19 @@ def _project(kind: kinds.Kind, evidence: str) -> Project:
 
 
 def _node_needs(workspace: Path) -> frozenset[str]:
-    """Return the names of all packages that `package.json` requires."""
+    """Return the names of the packages in `package.json`."""
     try:
         package = _table(json.loads(_text(workspace, "package.json", PROJECT_FILE) or "{}"))
     except (ValueError, RecursionError):
-        return frozenset()  # npm will tell the fault; here nothing is known then
+        return frozenset()  # npm will report the error
     return frozenset(name for part in ("dependencies", "devDependencies") for name in _names(package.get(part)))
 
 
 def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[str]:
-    """Return the names of the packages in `pyproject.toml`, for any tool.
+    """Return the names of the packages that `pyproject.toml` lists for any tool.
 
-    `is_required`: only the packages that the project needs to run, not those of extras, groups and the build.
+    With `is_required`, only packages that the project needs to run are included, not those of extras, groups and the
+    build.
     """
     try:
         document = toml_file.read(workspace / "pyproject.toml", root=workspace)
@@ -268,7 +270,7 @@ def _python_needs(workspace: Path, *, is_required: bool = False) -> frozenset[st
 
 
 def _table(value: object) -> dict[str, Any]:
-    """Return the value if it is a table; files of other tools may have any shape."""
+    """Return the value if it is a table, or an empty one. Other tools' files may have any shape."""
     return value if isinstance(value, dict) else {}
 
 
@@ -277,7 +279,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def port_text(workspace: Path, name: str) -> str:
-    """Return the text of a REPL's port file; empty for a missing or unreadable one."""
+    """Return the content of a port file, or "" if it is missing or unreadable."""
     return _text(workspace, name, PORT_FILE).strip()
 
 
@@ -293,22 +295,24 @@ ENVIRONMENTS: Final = (".venv", "venv")
 OF_PATH: Final = "python3 of PATH"
 
 NO_CHECKOUT: Final = os.sep
-"""The folder in which a program of PATH is asked for its interpreter: the shims of version managers read files of their
-current folder, and of the folders above it.
+"""A directory without configuration files, in which programs in PATH are run to find their interpreter.
+
+The shims of version managers read files in the current directory and those above it.
 """
 PYTHON_PROBE: Final = "import sys; print(sys.executable if sys.version_info >= (3, 8) else '')"
-"""The version is the worker's oldest."""
+"""Prints the path of the interpreter if it is new enough for the worker."""
 PROBE_S: Final = 10.0
-"""Far above the 10 ms of an interpreter and the 100 ms of a shim, on a disk that is busy."""
+"""Seconds to wait for an interpreter. It takes 10 ms, or 100 ms with a shim, unless the disk is busy."""
 DIRECTORY_VARIABLES: Final = frozenset({"PWD", "OLDPWD", "PYENV_DIR"})
-"""The variables that tell a shim of the folder that a client runs in."""
+"""Variables that would lead a shim to the client's working directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter. `whose`: its owner in words; `caution`: a warning if it is not the project's own.
+    """An interpreter.
 
-    `remark`: what the user of a new project needs to know once, as nothing is wrong.
+    `whose` describes where it comes from. `caution` is a warning if it is not the project's own. `remark` is
+    information for users of a new project that is displayed once.
     """
 
     path: str
@@ -316,17 +320,17 @@ class Interpreter:
     caution: str | None = None
     remark: str | None = None
     waits_for: Path | None = None
-    """The checkout to accept, if the interpreter stands in for the one of the checkout's environment."""
+    """The checkout that must be accepted before its own interpreter is used instead of this one."""
     lapsed: str | None = None
-    """Why an earlier acceptance of that checkout does not count."""
+    """Why an earlier acceptance of that checkout no longer counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """The user's acceptance of a checkout: whether programs of it may run.
+    """Whether the user has accepted a checkout, so that its programs may run.
 
-    `directories`: the accepted directories of environments, relative to the checkout; None for all. `lapsed`: why an
-    acceptance that was given does not count any more.
+    `directories` are the accepted environments relative to the checkout, or None for all. `lapsed` is why an earlier
+    acceptance no longer counts.
     """
 
     is_given: bool = False
@@ -334,7 +338,7 @@ class Acceptance:
     lapsed: str | None = None
 
     def lapse_for(self, program: str, directory: Path) -> str | None:
-        """Return why a given acceptance of `directory` does not cover a program in it; None if it does."""
+        """Return why the acceptance of `directory` does not cover a program in it, or None if it does."""
         if self.directories is None or any(is_inside(program, directory / one, directory) for one in self.directories):
             return None
         return f"{program} is in none of the accepted environments ({', '.join(self.directories)})"
@@ -347,7 +351,7 @@ NOT_ACCEPTED: Final = Acceptance()
 def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO) -> Interpreter:
     """Return the interpreter of the project in `workspace`.
 
-    `chosen`: the setting `python`, a path or a program of `PATH`.
+    `chosen` is the setting `python`: a path, the name of a program in `PATH`, or `AUTO`.
     """
     if chosen != AUTO:
         named = str(workspace / chosen) if is_path(chosen) else shutil.which(chosen, path=environ.get("PATH"))
@@ -372,10 +376,10 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO)
 def find_safe_python(
     workspace: Path, environ: Mapping[str, str], chosen: str, acceptance_of: Callable[[Path], Acceptance]
 ) -> Interpreter:
-    """Return the interpreter of the project in `workspace` that runs nothing of an unaccepted checkout. Blocks.
+    """Return the interpreter for `workspace` that runs nothing from an unaccepted checkout. Blocks.
 
-    The result is the project's interpreter, unless that lies in such a checkout. Then it is a `python3` of `PATH` from
-    outside of the checkout, else Codriver's own, the only one that may lie there.
+    This is the project's interpreter unless it is in such a checkout. The replacement is a `python3` in `PATH` from
+    outside the checkout, or Codriver's own interpreter, which may be inside one.
     """
     found = find_python(workspace, environ, chosen)
     inside = checkouts(workspace)
@@ -392,12 +396,12 @@ def find_safe_python(
 
 
 def checkouts(workspace: Path) -> tuple[Path, ...]:
-    """Return the workspace, and, for a linked working tree, its main checkout."""
+    """Return the workspace and, for a linked git worktree, its main checkout."""
     return tuple(filter(None, (workspace, main_checkout(workspace))))
 
 
 def is_inside(program: str, directory: Path, workspace: Path) -> bool:
-    """Whether a program named in the workspace lies below a folder, by its own name or its real path."""
+    """Return whether a program is below `directory`, by its path or its resolved path."""
     return any(
         path.is_relative_to(root)
         for path in (Path(os.path.abspath(workspace / program)), Path(os.path.realpath(workspace / program)))  # noqa: PTH100  # without following links
@@ -406,7 +410,7 @@ def is_inside(program: str, directory: Path, workspace: Path) -> bool:
 
 
 def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment without Python's variables and paths into the checkouts: PATH has only folders outside."""
+    """Return the environment without Python's variables and without paths into the checkouts."""
     inside = checkouts(workspace)
     names = [str(path) for directory in inside for path in (directory, os.path.realpath(directory))]
     environment = {
@@ -422,7 +426,7 @@ def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str
 
 
 def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
-    """Return `python3` of the directories of `PATH` that are in no checkout, else Codriver's own."""
+    """Return a `python3` in `PATH` outside all checkouts, or Codriver's own interpreter."""
     outside = outside_environment(workspace, environ)
     named = python_in_path(outside["PATH"]) if outside["PATH"] else None
     if named is not None and _is_outside(named, workspace):
@@ -439,7 +443,7 @@ def _is_outside(path: str, workspace: Path) -> bool:
 
 
 def _executable(program: str, environ: Mapping[str, str]) -> str:
-    """Return the interpreter behind `program`, by its own word; empty without one that is new enough."""
+    """Return the interpreter that `program` starts, according to itself, or "" if it is too old or does not run."""
     try:
         finished = subprocess.run(  # noqa: S603  # the program is the user's own, of PATH and of no checkout
             [program, "-I", "-S", "-c", PYTHON_PROBE], cwd=NO_CHECKOUT, env=environ, stdin=subprocess.DEVNULL,
@@ -451,7 +455,7 @@ def _executable(program: str, environ: Mapping[str, str]) -> str:
 
 
 def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpreter:
-    """Return the interpreter, with a warning if it is used because the project's environment is broken."""
+    """Add a warning to an interpreter that is used because the project's environment is broken."""
     if broken is None:
         return replacement
     where = f"{replacement.path} ({replacement.whose})"
@@ -462,7 +466,7 @@ def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpr
 
 
 def broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | None:
-    """Describe what is wrong with an environment that the project has but that cannot be used; None without one."""
+    """Describe why an environment of the project cannot be used, or return None if none is broken."""
     active = environ.get("VIRTUAL_ENV")
     named = [(Path(active), f"the active environment {active}")] if active else []
     for directory, title in (*named, *((workspace / name, f"the project's {name}") for name in ENVIRONMENTS)):
@@ -472,7 +476,7 @@ def broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | Non
 
 
 def _defect_of(environment: Path) -> str | None:
-    """Why an environment has no interpreter; None for one that has, and for a folder that is no environment."""
+    """Describe why an environment has no interpreter. Return None if it has one, or if it is not an environment."""
     python = python_path(environment)
     for path in (environment, python):
         if path.is_symlink() and not path.exists():
@@ -492,7 +496,7 @@ def _python_of(environment: Path) -> str | None:
 
 
 def _remark(workspace: Path, python: str) -> str | None:
-    """Return the remark on a Python project without an environment."""
+    """Return the remark for a Python project without an environment."""
     if not any((workspace / mark).exists() for mark in PYTHON.marks):
         return None
     return (

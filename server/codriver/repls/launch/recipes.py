@@ -1,6 +1,6 @@
-"""Recipes for starting REPLs: from the words of `--repl` to a command, or to the program to install.
+"""Recipes for starting REPLs: how a `repl` setting becomes a command, or a hint on what to install.
 
-Nothing here starts anything: recipes are looked up in files and in `PATH`, and only read the workspace.
+Recipes only read files of the workspace and look up programs in `PATH`. They start nothing.
 """
 
 from __future__ import annotations
@@ -51,48 +51,52 @@ if TYPE_CHECKING:
     from codriver.repls.kinds import Kind, Launcher
 
 UNACCEPTED: Final = "--unaccepted"
-"""The worker's option for a workspace that nobody has accepted."""
+"""The worker's option for a workspace that has not been accepted."""
 TRUST: Final = "codriver trust"
+"""The command with which a user accepts a workspace."""
 
 NOWHERE: Final = Path(os.devnull)
-"""The place for a project of which nothing is read."""
+"""A path that cannot contain files, used as the workspace of a REPL that must not read any."""
 
 WORKER: Final = Path(__file__).parents[1] / "worker" / "__main__.py"
+"""The program of Codriver's worker."""
 
 CLOJURE_PROGRAMS: Final = ("clojure", "clj", "deps.exe")
-"""The Clojure CLI; the last name is deps.clj's, which is a program on Windows, too."""
+"""Names of the Clojure CLI. The last one is deps.clj's, which is a program on Windows too."""
 NREPL_FLAG: Final = "-J-Djdk.attach.allowAttachSelf"
-"""Without it a JVM newer than 20 cannot be interrupted in an endless loop."""
+"""Allows JVMs newer than 20 to be interrupted in an endless loop."""
 
 JAR_DIRECTORIES: Final = (Path("/usr/share/java"),)
-"""The folder in which Debian's packages `clojure` and `libnrepl-clojure` put their jars."""
+"""Directories in which Debian's packages `clojure` and `libnrepl-clojure` install their jars."""
 
 DEPS_BYTES: Final = 1 << 20
-"""Largest deps.edn that is read, far above any seen."""
+"""Maximum size of a deps.edn that is read."""
 
 SLOW_START_S: Final = 180.0
-"""A first start may fetch dependencies, or compile Basilisp's core for half a minute."""
+"""Seconds to wait for a first start that may download dependencies, or compile Basilisp's core for half a minute."""
 
 START_S: Final = 30.0
+"""Seconds to wait for the start of other REPLs."""
 
 IPYKERNEL: Final = "ipykernel_launcher"
+"""The module that starts IPython's kernel."""
 PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher": "xeus-python"}
-"""The packages of the modules that start kernels, if their names differ."""
+"""The packages of modules that start kernels, where the names differ."""
 
 
 class RecipeError(StartError):
-    """A requested REPL cannot be started on this machine. The message says what to install."""
+    """Raised when a requested REPL cannot be started on this machine. The message says what to install."""
 
     def __init__(self, words: str, cause: str) -> None:
         super().__init__(f"`--repl {words}` cannot work here: {cause}")
         self.words = words
         self.cause = cause
         self.report = f"the REPL of this project ({title_of(words)}) cannot be started: {cause}"
-        """The problem in words for a REPL that nobody requested by name."""
+        """The message for a REPL that nobody requested by name."""
 
 
 class NotAcceptedError(RecipeError):
-    """A requested REPL is not started before the user has accepted a checkout."""
+    """Raised when a requested REPL cannot be started before the user has accepted a checkout."""
 
     def __init__(self, words: str, directory: Path, why: str, lapsed: str | None) -> None:
         missing = "nobody has accepted this checkout" if lapsed is None else lapse_of(lapsed)
@@ -102,18 +106,18 @@ class NotAcceptedError(RecipeError):
 
 
 def to_accept(directory: Path) -> str:
-    """Return the words for an agent on the way to accept a checkout."""
+    """Return the instruction for accepting a checkout, addressed to an agent."""
     return f"ask your human to run: {TRUST} (in {directory})"
 
 
 def lapse_of(lapsed: str) -> str:
-    """Return the clause about an acceptance that does not count any more."""
+    """Return the clause about an acceptance that no longer counts."""
     return f"the acceptance has lapsed ({lapsed})"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A command that starts one REPL. `env` is the whole environment."""
+    """The command that starts a REPL. `env` is its complete environment."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
@@ -121,21 +125,22 @@ class Recipe:
     start_timeout_s: float = START_S
     protocol: str = NREPL
     notes: tuple[str, ...] = ()
-    """Sentences for the caller, such as the owner of the interpreter."""
+    """Notes for the caller, such as where the interpreter comes from."""
     caution: str | None = None
-    """A sentence for all callers of a REPL that may surprise them, such as one outside the project's environment."""
+    """A warning for all callers about something unexpected, such as an interpreter outside the project's environment.
+    """
     remark: str | None = None
-    """A sentence that is reported once in a workspace, as nothing is wrong."""
+    """Information that is reported once per workspace."""
     connection_file: Path | None = None
-    """For a kernel: the file with its ports and key, which has to exist before the start."""
+    """The file with the ports and key of a kernel, which must be written before the start."""
     remedies: tuple[tuple[str, str], ...] = ()
-    """Words in the last output of an ended process, and their meaning."""
+    """Pairs of text in the last output of an ended process, and what it means."""
     awaits_trust: bool = False
-    """True of a REPL that stands in as long as the user has not accepted the workspace."""
+    """Whether the REPL replaces another one until the user accepts the workspace."""
     is_apart: bool = False
-    """True of a REPL that starts in an empty folder; the path of its port file is relative to that folder."""
+    """Whether the REPL starts in an empty directory, to which the path of its port file is relative."""
     withheld: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """For each capability of the REPL that is not used: the way to get it."""
+    """Capabilities of the REPL that must not be used, each with a hint on how to get it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +151,10 @@ class Project:
     environ: Mapping[str, str]
     python: str
     safe: Interpreter | None = None
-    """The interpreter to use in place of a forbidden one of the project."""
+    """The interpreter that replaces a forbidden one of the project."""
 
     def interpreter(self) -> Interpreter:
-        """Return the interpreter in which the project's Python code runs."""
+        """Return the interpreter that runs the project's Python code."""
         return self.safe or find_python(self.workspace, self.environ, self.python)
 
 
@@ -162,18 +167,18 @@ def recipe(
     is_requested: bool = False,
     python: str = AUTO,
 ) -> Recipe:
-    """The recipe for `words`: a known REPL, or any command line. `python`: the setting of that name.
+    """Return the recipe for a `repl` setting, which is a known name or a command line.
 
-    `is_requested`: the user starts the REPL here and now, so that any REPL is allowed. In a workspace that nobody has
-    accepted, our own worker still runs nothing of the workspace before the first evaluation.
+    `python` is the setting of that name. With `is_requested`, the user is starting the REPL right now, so any REPL is
+    allowed. In a workspace that has not been accepted, Codriver's worker still runs nothing before the first
+    evaluation.
 
-    In a workspace that the user has not accepted, according to `acceptance_of`, no program from the workspace or the
-    main checkout of a linked working tree is started: the maker of the checkout made the program too. Only the server's
-    own interpreter may lie there. Every REPL but our own worker runs files of its start folder, and so is started in an
-    empty one, if possible.
+    If `acceptance_of` says that a workspace has not been accepted, no program from it or from the main checkout of a
+    linked git worktree is started, except the server's own interpreter. All REPLs other than Codriver's worker run
+    files of the directory in which they start, so they start in an empty one if possible.
 
     Raises:
-        RecipeError: the REPL cannot work on this machine, or is a program of a checkout that nobody has accepted.
+        RecipeError: the REPL cannot run on this machine, or is a program from an unaccepted checkout.
     """
     project = Project(workspace, environ, python)
     is_worker = is_embedded(words)
@@ -188,7 +193,7 @@ def recipe(
         return _whole(found) if acceptance.is_given else _isolated(found, workspace, acceptance.lapsed)
     acceptance = acceptance_of(workspace)
     if not acceptance.is_given:
-        # A project's tool reads its settings file, Python takes modules from its start folder, R a profile.
+        # Project tools read their settings, Python imports modules from its start directory, and R runs a profile.
         safe = find_safe_python(workspace, environ, python, acceptance_of)
         return _apart(words, replace(project, safe=safe), acceptance.lapsed)
     found = _recipe(words, project)
@@ -203,10 +208,11 @@ def recipe(
 
 
 def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
-    """Return the recipe of our worker in a workspace that no one has accepted.
+    """Restrict the worker's recipe for a workspace that has not been accepted.
 
-    PYTHONPATH and the user's own packages may lead into the checkout, whose `sitecustomize` would run. Its modules can
-    be imported by evaluated code alone, and after all others. pytest would run its plugins.
+    PYTHONPATH and the user's site-packages are ignored, because they may lead to a `sitecustomize` in the checkout.
+    Modules of the checkout can be imported only by evaluated code, and come after all others. Tests are unavailable,
+    because pytest would run plugins.
     """
     program, *arguments = found.command
     withheld: Mapping[str, str] = {}
@@ -227,11 +233,11 @@ def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
 
 
 def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
-    """The recipe of a REPL in the same language as the one in `words`, started in an empty folder.
+    """Return the recipe of a REPL in the same language that starts in an empty directory.
 
     Raises:
-        NotAcceptedError: the REPL needs the project, or no program from outside of the checkouts starts it.
-        RecipeError: the REPL cannot be started in the project either.
+        NotAcceptedError: the REPL needs the project, or no program outside the checkouts starts it.
+        RecipeError: the REPL could not be started in the project either.
     """
     workspace = project.workspace
     inside = checkouts(workspace)
@@ -250,7 +256,7 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
 
 
 def _whole(found: Recipe) -> Recipe:
-    """The recipe with the client's whole PYTHONPATH; the server itself was started without the project's part of it."""
+    """Restore the client's complete PYTHONPATH, from which the server removed the project's part for itself."""
     env = dict(found.env)
     if given := env.pop(CLIENTS_PATH, None):
         env["PYTHONPATH"] = given
@@ -258,16 +264,16 @@ def _whole(found: Recipe) -> Recipe:
 
 
 def is_embedded(words: str) -> bool:
-    """Return true if the REPL in `words` is our own worker."""
+    """Return whether a `repl` setting selects Codriver's worker."""
     kind = kind_of(words)
     return kind is not None and kind.launcher == "worker"
 
 
 def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, python: str = AUTO) -> None:
-    """Refuse a word that is neither a known REPL nor a program: its writer meant something else.
+    """Check that a single word is a known REPL or a program, because anything else is a typing error.
 
     Raises:
-        RecipeError: the word is unknown; the text lists the known words.
+        RecipeError: the word is unknown. The message lists the known words.
     """
     word = words.strip()
     if word and len(word.split()) == 1 and word != NO_REPL and word not in by_word():
@@ -318,7 +324,7 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
-    """Return the interpreter with Basilisp, the project's first, and a note on its owner."""
+    """Return the interpreter that has Basilisp, preferably the project's, and a note about it."""
     if _has_basilisp(python):
         return python, f"Lisp code is evaluated by Basilisp in {python} ({whose})"
     if not _has_basilisp(sys.executable):
@@ -341,7 +347,7 @@ def _recipe_of(
 
 
 def _program_next_to_python(name: str, project: Project) -> str | None:
-    """Return a program of Python packages: from the project's environment, else from ours, else in PATH."""
+    """Return a console script from the project's environment, from Codriver's, or from PATH."""
     python = project.interpreter().path
     candidates = (program_in(Path(interpreter).parent, name) for interpreter in (python, sys.executable))
     return next(filter(None, candidates), None) or _which(name, project)
@@ -351,7 +357,7 @@ def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
     program = _program_next_to_python(kind.programs[0], project)
     if program is None:
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
-    # Hy starts itself again by its bare name, so its own folder must be in PATH.
+    # Hy starts itself again by its base name, so its directory must be in PATH.
     path = os.pathsep.join([str(Path(program).parent), project.environ.get("PATH", os.defpath)])
     made = _recipe_of(kind, (program, *kind.arguments), replace(project, environ={**project.environ, "PATH": path}))
     if "-m" not in kind.arguments:
@@ -393,7 +399,7 @@ def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _deps_paths(workspace: Path) -> tuple[str, ...]:
-    """The textual `:paths` of the project's deps.edn; none for a file without any, or an unreadable one."""
+    """Return the strings in `:paths` of the project's deps.edn, or () if there are none or it cannot be read."""
     try:
         text = files.read(workspace / "deps.edn", Rules(Links.WITHIN, DEPS_BYTES), root=workspace).decode()
     except (OSError, UnicodeDecodeError):
@@ -404,7 +410,7 @@ def _deps_paths(workspace: Path) -> tuple[str, ...]:
 
 
 def _forms(text: str, opening: str = "") -> list[str]:
-    """Return the forms of a text; with an `opening` bracket, the forms in the text's collection."""
+    """Return the forms of a text or, with `opening`, the forms in the collection that starts with this bracket."""
     inner = text[1:-1] if opening and text.startswith(opening) else "" if opening else text
     return [inner[span.start : span.end] for span in top_level_forms(inner)]
 
@@ -417,7 +423,7 @@ def _program(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
-    """A kernel: IPython's in the project's interpreter, which needs no kernelspec, or that of the named spec."""
+    """Return the recipe of a kernel: the named kernelspec, or IPython in the project's interpreter without one."""
     if find_spec("jupyter_client") is None:
         raise RecipeError(words, f"jupyter_client is not installed; run {install_extra('jupyter')}")
     found = project.interpreter()
@@ -452,7 +458,7 @@ def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
 
 
 def _kernel_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a kernel, with no word of another kernel's or of a server's, and no warning at its start."""
+    """Return the environment of a kernel, without variables from another kernel or server."""
     environment = {name: value for name, value in _child_environ(environ).items() if not name.startswith("JPY_")}
     return {**environment, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
@@ -467,7 +473,7 @@ _LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Project], Recipe]]] = {
 
 
 def _which(name: str, project: Project) -> str | None:
-    """Return the program `name`: the project's own from `node_modules` first, then of `PATH`."""
+    """Return the path of a program, from `node_modules` if it is there, or from `PATH`."""
     if is_path(name):
         path = project.workspace / name
         return str(path) if os.access(path, os.X_OK) else None
@@ -476,7 +482,7 @@ def _which(name: str, project: Project) -> str | None:
 
 
 def _is_plain_launcher(program: str) -> bool:
-    """Return whether `clojure` is Debian's short script around `java`, which knows no `-Sdeps`."""
+    """Return whether `clojure` is Debian's short script around `java`, which does not support `-Sdeps`."""
     if Path(program).suffix == ".exe":
         return False
     try:
@@ -486,7 +492,7 @@ def _is_plain_launcher(program: str) -> bool:
 
 
 def _debian_jars() -> list[str] | None:
-    """Debian's jars of Clojure and nREPL; None if one is missing."""
+    """Return Debian's jars of Clojure and nREPL, or None if one is missing."""
     for directory in JAR_DIRECTORIES:
         jars = [directory / f"{name}.jar" for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl")]
         if all(jar.exists() for jar in jars):
@@ -495,7 +501,7 @@ def _debian_jars() -> list[str] | None:
 
 
 def _has_basilisp(python: str) -> bool:
-    """Whether the interpreter has Basilisp, read from its folders: starting it to ask would cost time."""
+    """Return whether an interpreter has Basilisp, judging by its files because starting it takes time."""
     if python == sys.executable:
         return find_spec("basilisp") is not None
     root = Path(python).parent.parent
@@ -503,5 +509,5 @@ def _has_basilisp(python: str) -> bool:
 
 
 def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a REPL: without PYTHONDONTWRITEBYTECODE, which has Basilisp compile its core each time."""
+    """Return the environment of a REPL, without PYTHONDONTWRITEBYTECODE so that Basilisp can cache its core."""
     return {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -1,8 +1,8 @@
-"""Programs for REPLs: files in the REPLs' own languages, each read at its first use.
+"""Programs that Codriver runs in REPLs, as files in the REPLs' languages. Each file is read on first use.
 
-A file of a Lisp is one form behind a comment. In the form, `$name` is a literal that the question fills in, and a word
-in capitals a hole that the dialect fills in with code. A file of Python is an ordinary module; several are sent as one
-text, each after the modules that it imports from.
+A Lisp file contains one form after a comment. In the form, `$name` is replaced by a literal with an argument, and a
+placeholder in capitals by code that depends on the dialect. A Python file is an ordinary module. Several can be joined
+to one program, each after the modules that it imports from.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _COMMENT: Final = re.compile(r"^[ \t]*;.*\n", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A form of a Lisp: the file below this folder, and the code for its holes."""
+    """A Lisp program: the path of its file relative to this package, and the code for its placeholders."""
 
     path: str
     holes: tuple[tuple[str, Code], ...] = ()
-    """Code, or a program with the code, by the hole's word."""
+    """Pairs of a placeholder and the code, or the program, that replaces it."""
 
     def __str__(self) -> str:
-        """The code, without comments."""
+        """Return the code without comments."""
         return _filled(self)
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Code that is composed at its first use."""
+    """Code that is generated on first use."""
 
     write: Callable[[], str]
 
     def __str__(self) -> str:
-        """The code."""
+        """Return the generated code."""
         return _written(self)
 
 
@@ -49,10 +49,11 @@ def _written(code: Written) -> str:
 
 
 Code = Union[str, Program, Written]
+"""Code, or an object whose `str` is code."""
 
 
 def program(path: str, **holes: Code) -> Program:
-    """The program of a file, with code in its holes."""
+    """Return the program in a file, with code for its placeholders."""
     return Program(path, tuple(holes.items()))
 
 
@@ -69,43 +70,43 @@ def _read(path: str) -> str:
 
 
 class Programs(Mapping[str, str]):
-    """Code by the capability that it gives; a file is read when its code is asked for."""
+    """Programs by the capability that they provide. Each is read when it is requested."""
 
     def __init__(self, codes: Mapping[str, Code]) -> None:
         self._codes = dict(codes)
 
     def __getitem__(self, capability: str) -> str:
-        """The code of a capability."""
+        """Return the code for a capability."""
         return str(self._codes[capability])
 
     def __contains__(self, capability: object) -> bool:
-        """True if there is code for a capability; the code is not read for that."""
+        """Return whether there is code for a capability, without reading it."""
         return capability in self._codes
 
     def __iter__(self) -> Iterator[str]:
-        """The capabilities."""
+        """Yield the capabilities."""
         return iter(self._codes)
 
     def __len__(self) -> int:
-        """The number of capabilities."""
+        """Return the number of capabilities."""
         return len(self._codes)
 
     def without(self, capability: str) -> Programs:
-        """All of these programs without one."""
+        """Return a copy without the program for one capability."""
         return Programs({name: code for name, code in self._codes.items() if name != capability})
 
 
 @cache
 def python_text(*paths: str) -> str:
-    """The text of Python modules as one program, in order, without imports from one another.
+    """Join Python modules to one program, in order, leaving out imports between them.
 
-    Their names are those of one namespace, so no two of them may define the same.
+    They share one namespace, so no two of them may define the same name.
     """
     return "\n".join(["from __future__ import annotations\n", *[_body(_read(path)) for path in paths]])
 
 
 def _body(text: str) -> str:
-    """A module without its docstrings, and without imports from the modules before it."""
+    """Return the source of a module without docstrings and without imports from its package."""
     lines = text.splitlines(keepends=True)
     tree = ast.parse(text)
     left_out: list[ast.stmt] = [node for node in tree.body if _is_of_package(node)]

@@ -1,26 +1,32 @@
-"""The embedded REPL: an nREPL server for the project's own interpreter.
+"""The worker: an nREPL server that runs in the project's own interpreter.
 
-It uses the standard library alone and imports nothing of Codriver, so that any Python 3.8 or later can run it with
-nothing to install. Code is evaluated on the main thread, where a signal can interrupt it; the network lives on other
-threads, so the server answers while code runs. Dialects: `python`, and `lisp`, which hosts Basilisp.
+It uses only the standard library and imports nothing from Codriver, so any Python 3.8 or later can run it without
+installing anything. Code is evaluated on the main thread, where a signal can interrupt it. The network is handled by
+other threads, so the server answers while code runs. It has the dialects `python` and `lisp`, which is Basilisp.
 
-Beyond nREPL: a failure carries `codriver/error` (type, message, phase, file, line, column, form, trace, locals); the op
-`codriver/stacks` gives a dump of all threads; `clone` with `codriver/apart` gives a session with a namespace of its
-own; the omissions in printed values of an evaluation with `codriver/keep`, its id, are told as `codriver/cut`, and
-`codriver/value` (`evaluation`, `path`, `from`) tells more of such a value; print options called `default-…` yield to
-the user's own; modules that an evaluation used and whose files were edited since their load are told, in words, as
-`codriver/edited`, a changed working folder as `codriver/folder`, and a declined wish of an application for a REPL of
-its own as `codriver/declined`; an evaluation with `codriver/trace`, names or none, tells its calls as `codriver/run`.
-Started with `--supervised` it ends with its parent.
+The following goes beyond nREPL:
 
-Its folders, each of which may import from those before it: `basics`, `python` and `lisp`, `fresh`, `serving`.
-The last also serves a REPL within a running application, whose main thread, streams and loop stay its own.
+* A failure has the field `codriver/error` with its type, message, phase, file, line, column, form, trace and locals.
+* `codriver/stacks` dumps the stacks of all threads.
+* `clone` with `codriver/apart` creates a session with its own namespace.
+* With `codriver/keep`, the id of an evaluation, `codriver/cut` describes what was cut from its printed values, and the
+  op `codriver/value` (`evaluation`, `path`, `from`) returns more of them.
+* Print options named `default-…` yield to the user's own settings.
+* The fields `codriver/edited`, `codriver/folder` and `codriver/declined` of the last reply report modules that the
+  evaluation used and whose files were edited since they were loaded, a changed working directory, and a refused
+  `start_repl()`.
+* An evaluation with `codriver/trace`, which has names or is empty, returns its calls as `codriver/run`.
 
-Run `__main__.py`, which loads this package under a private name: user code may have modules of any other. `typing` is
-imported for type checkers alone, as it takes longer to load than most of this.
+With `--supervised` the worker ends with its parent.
+
+The subpackages may import only from those before them: `basics`, `python` and `lisp`, `fresh`, `serving`. The last one
+also serves a REPL in a running application, whose main thread, streams and event loop are left alone.
+
+Run `__main__.py`, which loads this package under a private name, because user code may have modules of any other name.
+`typing` is imported only for type checkers, because loading it takes longer than most of this package.
 
 Source: nREPL documentation, "Ops"; BEP 3 for bencode.
 """
 
 declined = 0
-"""The times that an application in this process asked for a REPL of its own, counted by `codriver_seam.start_repl`."""
+"""How often an application in this process called `codriver_seam.start_repl`, which counts the refused calls."""

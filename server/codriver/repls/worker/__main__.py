@@ -1,4 +1,4 @@
-"""Starts the embedded REPL under a private package name, so that user code can have modules of any name."""
+"""Start the worker under a private package name, so that user code can have modules of any name."""
 
 import importlib
 import importlib.util
@@ -6,9 +6,11 @@ import os
 import sys
 
 PACKAGE = "_codriver_worker"
+"""The name under which the package is imported."""
 OLDEST = (3, 8)
+"""The oldest supported version of Python."""
 COMPARE = "--compare"
-"""The argument with which this is a process that imports modules for a comparison, and no REPL."""
+"""The argument that starts a process which imports modules for a comparison, instead of a REPL."""
 TOO_OLD = (
     "codriver-worker: {0} is Python {1}, and code is evaluated by Python {2}.{3} or later: choose another interpreter "
     "by `codriver serve --python PATH` or python = ... in codriver.toml\n"
@@ -16,7 +18,11 @@ TOO_OLD = (
 
 
 def load_privately(directory: str) -> None:
-    """Make the package in `directory` importable as `PACKAGE`, and take its folder out of the search for modules."""
+    """Make the package in `directory` importable as `PACKAGE`, and remove its directory from `sys.path`.
+
+    Raises:
+        ImportError: the package cannot be loaded.
+    """
     if sys.path and os.path.abspath(sys.path[0]) == directory:
         del sys.path[0]
     file = os.path.join(directory, "__init__.py")

@@ -1,10 +1,10 @@
-"""Loads the embedded REPL into a program, so that coverage and debuggers leave its code out.
+"""A loader for the embedded REPL that hides its code from coverage tools and debuggers.
 
-The code of each module is compiled under a name such as `<codriver serving.embedded>`: tools that measure files pass
-over names in angle brackets. Python would put a file's name back when it reads its own bytecode, so the bytecode is
-cached in files of another suffix next to it.
+Each module is compiled with a name such as `<codriver serving.embedded>`, because tools that measure files ignore names
+in angle brackets. Python would restore the file name when it reads its own bytecode, so the code is cached in files
+with another suffix.
 
-It is executed from its source, as it has to come before the package that it loads.
+This module is executed from its source, because it must run before the package that it loads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     import types
 
 HEADER_BYTES = 24
-"""The magic number of the interpreter's bytecode in 8 bytes, and 8 each for time and size of the source."""
+"""The size of a cache file's header: the interpreter's magic number, and the source's time and size, 8 bytes each."""
 
 
 class Loader(SourceFileLoader):
     """Loads one module of the embedded REPL."""
 
     def get_code(self, fullname: str) -> types.CodeType:
-        """See `importlib.abc.InspectLoader`."""
+        """Return the code of a module from the cache, or compile and cache it."""
         path = self.get_filename(fullname)
         status = os.stat(path)
         header = importlib.util.MAGIC_NUMBER.ljust(8, b"\0")
@@ -38,7 +38,7 @@ class Loader(SourceFileLoader):
             with open(cached, "rb") as file:
                 data = file.read()
             if data[:HEADER_BYTES] == header:
-                code: types.CodeType = marshal.loads(data[HEADER_BYTES:])  # noqa: S302  # as Python does
+                code: types.CodeType = marshal.loads(data[HEADER_BYTES:])  # noqa: S302  # Python does the same
                 return code
         except (OSError, EOFError, ValueError, TypeError):
             pass
@@ -51,7 +51,7 @@ class Loader(SourceFileLoader):
 
     @staticmethod
     def _store(path: str, data: bytes) -> None:
-        """Cache the code if the folder can be written: in an installed package it often cannot."""
+        """Cache the code, unless the directory is read-only as in many installed packages."""
         draft = f"{path}.{os.getpid()}"
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -63,7 +63,11 @@ class Loader(SourceFileLoader):
 
 
 def load(directory: str, name: str) -> types.ModuleType:
-    """Load the package in `directory` under a private name, with nothing added to the search for other modules."""
+    """Load the package in `directory` under a private name, without changing how other modules are found.
+
+    Raises:
+        ImportError: the package cannot be loaded.
+    """
     for parent, below, _files in os.walk(directory):
         below[:] = [one for one in below if one != "__pycache__"]
         sys.path_importer_cache[parent] = FileFinder(parent, (Loader, [".py"]))

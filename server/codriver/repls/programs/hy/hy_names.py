@@ -1,4 +1,7 @@
-"""Names of Hy, which are Python's, and a glimpse of what one holds. `session`: the definitions of that session too."""
+"""A program for Hy that lists names and describes their values.
+
+With `session`, it includes the definitions of that hy-nrepl session.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,18 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 MOST = 50
+"""Maximum number of names in an answer."""
 MODULE = type(sys)
 
 
 def line(value: object) -> str:
-    """The first line of a documentation."""
+    """Return the first line of a value's documentation."""
     text = value.__doc__ if isinstance(value, (type, MODULE, type(len), type(line))) else ""
     return next((one.strip() for one in (text or "").splitlines() if one.strip()), "")
 
 
 def row(name: str, value: object) -> dict[str, str]:
-    """A name's row: its kind, its arguments, the first line of its documentation."""
+    """Describe a name: its kind, its arguments, and the first line of its documentation."""
     kind = "class" if isinstance(value, type) else "module" if isinstance(value, MODULE) else ""
     try:
         parameters = inspect.signature(value).parameters.values() if callable(value) else None
@@ -34,7 +38,7 @@ def row(name: str, value: object) -> dict[str, str]:
 
 
 def defined_in(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """The public names that a module defines itself."""
+    """Yield the public names that a module defines itself."""
     for name, value in sorted(vars(module).items(), key=lambda one: str(one[0])):
         home = getattr(value, "__module__", None) if isinstance(value, (type, type(line))) else module.__name__
         if not name.startswith("_") and not isinstance(value, MODULE) and home == module.__name__:
@@ -42,13 +46,13 @@ def defined_in(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 
 def home_of(session: str) -> ModuleType | None:
-    """The module of a session, which is looked for among all objects, as no table has it."""
+    """Return the module of a session. It is searched among all objects, because no table contains it."""
     modules = [one for one in gc.get_objects() if type(one) is MODULE] if session else []
     return next((one for one in modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
 
 
 def in_line(value: object, levels: int) -> str:
-    """A value in a line: plain ones and short collections of them; anything else by its type."""
+    """Format a value in one line. Plain values and short collections are printed, others described by their type."""
     kind = type(value)
     if isinstance(value, (str, bytes)) and kind in (str, bytes) and len(value) > 60:
         return "<%s of %d>" % (kind.__name__, len(value))
@@ -74,7 +78,10 @@ def _collection(value: object, levels: int) -> str:
 
 
 def glimpse(name: str, session: str) -> dict[str, str]:
-    """A glimpse of the value of a name: its class, its count, the value in one line; nothing of code."""
+    """Describe the value of a name by its class, its size and the value in one line.
+
+    Functions and classes have none.
+    """
     import hy  # type: ignore[import-untyped]  # the REPL has it
 
     home, _, last = name.rpartition(".")
@@ -93,7 +100,7 @@ def glimpse(name: str, session: str) -> dict[str, str]:
 
 
 def answer(name: str, pattern: str, session: str) -> dict[str, object]:
-    """The names of a module, or all that match a pattern."""
+    """List the names of a module, or all names that match a pattern."""
     pattern = pattern.replace("\\-", "_")
     home_module = home_of(session)
     if not pattern:

@@ -1,15 +1,14 @@
-"""Output in hy-nrepl: each evaluation prints to its own client, a line at a time.
+"""A fix for the output of hy-nrepl, so that each evaluation prints to its own client, a line at a time.
 
-hy-nrepl 1.0.4 puts a stream of its own into `sys.stdout` at the beginning of each evaluation, and the former stream
-back at its end (`ops/eval.hy`): of two overlapping evaluations, one prints to the other's client or to nobody. Worse,
-the stream is freed while `print` still writes to it, and Python before 3.14 then crashes (python/cpython#130163): two
-printing agents end the REPL. Instead, one stream for all stays in `sys.stdout`. The server's evaluations, also running
-ones, find it and cannot set another. The stream finds the evaluation in the context of the printing code. A thread
-without an evaluation's context prints to the one that began last, as before, or to the process's own stream if none
-runs.
+hy-nrepl 1.0.4 replaces `sys.stdout` at the start of each evaluation and restores the previous stream at its end
+(`ops/eval.hy`). If two evaluations overlap, one of them prints to the other's client or to nobody. The stream may also
+be freed while `print` is writing to it, which crashes Python before 3.14 (python/cpython#130163), so two agents that
+print can end the REPL. With this fix, one stream stays in `sys.stdout`. All evaluations, including running ones, use it
+and cannot replace it. It finds the evaluation in the context of the printing code. A thread without such a context
+prints to the evaluation that started last, as before, or to the process's own stream if none is running.
 
-`print` writes each word by itself, and the server makes a message of each. Here each line is a message, as at a
-terminal, and a line without an end is sent at a flush, or before any other message.
+`print` writes each word separately, and the server sends a message for each. With this fix, each line is a message.
+Text without a newline is sent on a flush, or before any other message.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ context_stream: ContextVar[Any] = ContextVar("own")
 
 
 class Output(io.TextIOBase):
-    """The only stream of standard output, which hands text on to the printing evaluation."""
+    """The only stream for standard output, which forwards text to the evaluation that prints it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,11 +36,11 @@ class Output(io.TextIOBase):
         self.process: Any = sys.__stdout__
 
     def stream(self) -> Any:
-        """The stream for the code that prints now."""
+        """Return the stream for the code that is printing."""
         return context_stream.get(None) or next(reversed(self.running), self.process)
 
     def write(self, text: str) -> int:
-        """Hand text on; the process's own output appears line by line, as at a terminal."""
+        """Forward text. The process's own output is flushed after each line, as in a terminal."""
         stream = self.stream()
         count = int(stream.write(text))
         if stream is self.process and text.endswith("\n"):
@@ -49,25 +48,25 @@ class Output(io.TextIOBase):
         return count
 
     def flush(self) -> None:
-        """Flush the stream for the code that prints now."""
+        """Flush the stream for the code that is printing."""
         self.stream().flush()
 
 
 class Sys:
-    """The module `sys` for the server's evaluations, which cannot set its standard output."""
+    """A replacement for the module `sys` in the server's evaluations, which cannot set `stdout`."""
 
     def __getattr__(self, name: str) -> object:
-        """Give the attribute of `sys`."""
+        """Return an attribute of `sys`."""
         return getattr(sys, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set all but the standard output."""
+        """Set an attribute of `sys` other than `stdout`."""
         if name != "stdout":
             setattr(sys, name, value)
 
 
 def install() -> None:
-    """Have evaluations print in this way from now on."""
+    """Make evaluations print through the fixed stream."""
     out, run = Output(), ops.InterruptibleEval.run
     lines_of = _lines(ops.StreamingOut)
 
@@ -95,7 +94,7 @@ def install() -> None:
 
 def _lines(streaming: Any) -> Callable[..., Any]:
     class Lines(streaming):  # type: ignore[misc]  # the server's own class
-        """A stream that sends whole lines, or parts of too long ones."""
+        """A stream that sends complete lines, or parts of lines that are too long."""
 
         pending, most = "", 8192
 
@@ -113,7 +112,7 @@ def _lines(streaming: Any) -> Callable[..., Any]:
             return len(text)
 
         def flush(self) -> None:
-            """Send the text without an end of line."""
+            """Send text without a newline."""
             with self.lock:
                 text, self.pending = self.pending, ""
                 super().write(text)

@@ -1,4 +1,4 @@
-"""hy-nrepl prints useless lines: for each kilobyte of a long message, that the message is not whole yet.
+"""A fix for hy-nrepl, which prints a line about an incomplete message for each kilobyte of a long one.
 
 Source: hy-nrepl 1.0.4, `server.hy`.
 """
@@ -12,7 +12,7 @@ server = sys.modules.get("hy-nrepl.server") or sys.modules["hy_nrepl.server"]
 
 
 def print_quietly(*words: object, **how: object) -> None:
-    """Print as `print` does, but not the exceptions about an incomplete message."""
+    """Print like `print`, but ignore exceptions about an incomplete message."""
     if not isinstance([*words, ""][0], Exception):
         builtins.print(*words, **how)  # type: ignore[call-overload]  # as they came
 

@@ -1,7 +1,7 @@
-"""hy-nrepl reads one whole request at a time, and its threads write one after the other.
+"""A fix for hy-nrepl, so that it reads one complete request at a time and its threads do not write concurrently.
 
-When two requests come in one read, as after a delay of the server, hy-nrepl answers the first and keeps the second
-until a third comes: then an evaluation never ends, nor does the next request.
+If two requests are received in one read, hy-nrepl answers the first and ignores the second until it receives a third.
+The second evaluation then never ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ handler: Any = server.ReplRequestHandler
 
 
 def size(data: bytearray) -> int:
-    """The length of the first whole bencoded value of some bytes; 0 for an incomplete one."""
+    """Return the length of the first bencoded value, or 0 if it is incomplete."""
     position = depth = 0
     while position < len(data):
         kind = data[position : position + 1]
@@ -38,22 +38,22 @@ def size(data: bytearray) -> int:
 
 
 class OneByOne:
-    """A connection that gives one whole request a read. `started`: bytes left from an earlier read."""
+    """A connection whose `recv` returns one complete request. `started` has bytes left from an earlier read."""
 
     def __init__(self, connection: socket.socket, started: bytearray) -> None:
         self.socket, self.started, self.pending, self.lock = connection, started, bytearray(), Lock()
 
     def __getattr__(self, name: str) -> object:
-        """All else is the connection's own."""
+        """Return an attribute of the wrapped connection."""
         return getattr(self.socket, name)
 
     def sendall(self, data: bytes) -> None:
-        """Write whole messages, one thread after the other."""
+        """Send a message without interleaving it with those of other threads."""
         with self.lock:
             self.socket.sendall(data)
 
     def recv(self, _most: int) -> bytes:
-        """The next request; nothing at the connection's end."""
+        """Return the next request, or b"" at the end of the connection."""
         self.pending[:0] = self.started
         self.started.clear()
         while True:
@@ -72,7 +72,7 @@ class OneByOne:
 
 
 def install() -> None:
-    """Have later connections read in this way, and the present one, once its current read is over."""
+    """Make new connections read in this way, and the current one as soon as its pending read returns."""
 
     def setup(self: Any) -> None:
         self.request = OneByOne(self.request, bytearray())

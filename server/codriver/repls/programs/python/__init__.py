@@ -1,1 +1,1 @@
-"""The program that runs the tests of a Python REPL, also of Hy's and of kernels, and in a new process."""
+"""The program that runs tests in Python and Hy REPLs, in kernels, and in new processes."""

@@ -1,4 +1,4 @@
-"""Modules of ours in a kernel, as a private package that lives until the kernel ends."""
+"""A loader that installs modules of Codriver in a kernel, as a private package that lasts until the kernel ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def install(package: str, directory: str, sources: Iterable[tuple[str, str]]) -> object:
-    """Return the answers of the package; its modules come by dotted name and text, each after those that it needs.
+    """Install a package from dotted module names and sources, in import order, and return its `KernelAnswers`.
 
-    In tracebacks the modules lie in `directory`. If one module fails, none stays. Threads of the kernel that need the
-    package at once, as its subshells do, get the same answers.
+    Tracebacks display the modules as files in `directory`. If one module fails, all are removed. Threads that need the
+    package at the same time, such as those of subshells, get the same object.
     """
     turn = types.ModuleType(package + ".installing")
     turn.lock = threading.RLock()  # type: ignore[attr-defined]  # kept where every thread finds the same

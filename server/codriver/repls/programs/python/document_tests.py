@@ -1,4 +1,4 @@
-"""The tests of a Python document as tests of `unittest`, for an interpreter without pytest."""
+"""The tests of an exported Python document as `unittest` tests, for an interpreter without pytest."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Raises:
-    """A stand-in for `pytest.raises`."""
+    """A replacement for `pytest.raises`."""
 
     def __init__(self, kind: type[BaseException], match: str = "") -> None:
         self.kind, self.match = kind, match
 
-    def __enter__(self) -> Raises:  # noqa: PYI034  # the oldest Python has no Self
-        """Begin the code that has to raise."""
+    def __enter__(self) -> Raises:  # noqa: PYI034  # Python 3.8 has no Self
+        """Start the code that must raise."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
@@ -32,7 +32,7 @@ class Raises:
 
 
 def tests_of(file: str, names: Sequence[str]) -> Callable[[Any, Any, Any], unittest.TestSuite]:
-    """Return a function for unittest's `load_tests` protocol: the tests of a file in this order, after its import."""
+    """Return a `load_tests` function that imports a file as its first test and then runs the named tests in order."""
     replacement: Any = types.ModuleType("pytest")
     replacement.raises = Raises
     sys.modules["pytest"] = replacement

@@ -1,7 +1,7 @@
-"""The new process in which tests run, as the text of `python -c`: it knows nothing of the REPL's loaded code.
+"""The program of a new process that runs tests, passed to `python -c`. It shares no loaded code with the REPL.
 
-Its standard input has a line with the tests to run, and is then the lifeline: the REPL's end closes the pipe, and the
-process ends.
+The first line of its standard input describes the tests to run. After that the pipe is a lifeline: it is closed when
+the REPL ends, and then the process ends too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ import sys
 import threading
 
 SETTLED_NS = 10 * 10**9
-"""The longest compilation: code compiled this long after its source was written is of no former text."""
+"""The longest time that a compilation may take, in nanoseconds.
+
+Code compiled later than this after its source was written cannot be from an older version of the source.
+"""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def watch(lifeline: int) -> None:
-    """End with the REPL."""
+    """End the process when the REPL ends."""
     while os.read(lifeline, 4096):
         pass
     os._exit(1)
 
 
 def find_as_the_repl_does() -> None:
-    """Find modules in the folder and in its `src`, before installed ones."""
+    """Make modules in the current directory and its `src` take precedence over installed ones."""
     sys.argv = [""]
     directory = os.getcwd()
     source = os.path.join(directory, "src")
@@ -43,10 +46,10 @@ def find_as_the_repl_does() -> None:
 
 
 def ignore_cached_code() -> None:
-    """Believe compiled code of the project's files only if it was written well after its source.
+    """Use the cached bytecode of the project's files only if it was written well after the source.
 
-    Python tells texts apart by second and size alone, and a quick edit may change neither. An empty folder for compiled
-    code (`-X pycache_prefix`) would take four times the processor time, as all installed code would be compiled too.
+    Python compares only seconds and sizes, and a quick edit may change neither. An empty cache directory (`-X
+    pycache_prefix`) would take four times the processor time, because all installed code would be compiled too.
     """
     loader: Any = importlib.machinery.SourceFileLoader
     standard, plain = os.path.dirname(os.__file__) + os.sep, loader.path_stats
@@ -61,14 +64,14 @@ def ignore_cached_code() -> None:
         except (OSError, NotImplementedError):
             return stats
         if compiled <= max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS:
-            stats["size"] = -1  # no file has this size, and compiled code of another size is ignored
+            stats["size"] = -1  # no file has this size, so the cached bytecode is ignored
         return stats
 
     loader.path_stats = path_stats
 
 
 def run(request: dict[str, Any]) -> dict[str, object]:
-    """The answer of the requested program, or its error."""
+    """Run the program of a request, and return its answer or error."""
     space: dict[str, Any] = {"__name__": "tests"}
     try:
         for name in request["needs"]:
@@ -80,7 +83,7 @@ def run(request: dict[str, Any]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Run the tests named on standard input, write the result into a file, and end."""
+    """Run the tests described on standard input, write the result to a file, and exit."""
     lifeline, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     with os.fdopen(lifeline, "rb", 0, closefd=False) as lifeline_file:
         request = json.loads(lifeline_file.readline())
@@ -98,7 +101,7 @@ def main() -> None:
     with open(request["result"] + ".new", "w", encoding="utf-8") as file:
         json.dump(answer, file)
     os.replace(request["result"] + ".new", request["result"])
-    # Threads left by tests would keep a process from ending.
+    # Threads that the tests left running would keep the process alive.
     os._exit(0)
 
 

@@ -1,8 +1,8 @@
-"""Test runs by pytest: of the given files and folders, else as the project's settings say.
+"""Test runs with pytest, of the given files and directories or those in the project's settings.
 
-Test modules and `conftest.py` are imported anew for each run, so an edit counts as soon as it is saved; the modules
-that they import stay as loaded. The REPL's own record of the project's functions, if there is one, gets the functions
-that each test executes. After the run the REPL has its own modules, paths and streams again.
+Test modules and `conftest.py` are imported again for each run, so an edit takes effect as soon as it is saved. The
+modules that they import stay loaded. If the REPL records which functions run, the functions of each test are recorded.
+After the run, the REPL's modules, paths and streams are restored.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ UNSUITABLE_PLUGINS = (("xdist", "--numprocesses=0"), ("pytest_cov", "--no-cov"),
 NO_LISP = ["-p", "no:basilisp_test_runner"]
 INTERNAL = "INTERNALERROR> "
 COLLECTION = "(collection)"
-"""In place of a test's name: a file that could not be collected, or all of its tests."""
+"""The name under which a file is listed that could not be collected or was skipped."""
 LISP, WALKED = (".lpy", ".cljc"), 20000
 SETTLED_NS = 10 * 10**9
-"""The longest compilation: code compiled this long after its test file was written is of no former text."""
+"""The longest time that a compilation may take, in nanoseconds. See `new_process`."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True) if pytest else staticmethod
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True) if pytest else staticmethod
 
 
 class Plugin:
-    """A plugin of pytest for one run: the tests to run, and the rows of results."""
+    """A pytest plugin for one run, which selects the tests and collects the results."""
 
     def __init__(
         self, targets: list[str], names: dict[str, str], extra: list[str], selected: str, only: list[list[str]]
@@ -74,24 +74,24 @@ class Plugin:
         self.is_known = self.is_stopped = False
 
     def tests(self, patterns: Iterable[str]) -> Iterator[str]:
-        """The names of modules loaded from the project's test files."""
+        """Yield the names of loaded modules that are test files of the project."""
         matches = [re.compile(fnmatch.translate(pattern.rpartition("/")[2])).match for pattern in patterns]
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if not isinstance(file, str) or name == "__main__":
                 continue
             base = os.path.splitext(os.path.basename(file))[0] + ".py"
-            # Looking at the name takes a hundredth of the time for the file, and there are many modules.
+            # Comparing names takes a hundredth of the time of resolving files, and there are many modules.
             if any(match(base) for match in matches) and is_project_file(file_of(module)):
                 yield name
 
     def add_patterns(self, patterns: list[str]) -> None:
-        """Take test modules out, as pytest would use loaded ones, and an edited file must be read again."""
+        """Remove loaded test modules from `sys.modules`, because pytest would use them instead of edited files."""
         self.patterns += patterns
         self.saved.update({name: sys.modules.pop(name) for name in self.tests(patterns)})
 
     def put_back(self) -> None:
-        """Put the modules back. The next run finds the modules that only this one loaded by itself."""
+        """Restore the removed modules. Those that this run loaded for the first time stay loaded."""
         for name in self.tests(self.patterns):
             if name not in self.before or name.rpartition(".")[2] == "conftest":
                 del sys.modules[name]
@@ -103,24 +103,24 @@ class Plugin:
 
     @wrapper
     def pytest_load_initial_conftests(self, early_config: Any, args: list[str]) -> Iterator[None]:
-        """Turn off plugins that would run the tests in other processes, trace this process, or end it after a time."""
+        """Disable plugins that would use other processes, trace this process, or end it after a timeout."""
         for plugin, option in UNSUITABLE_PLUGINS:
             if early_config.pluginmanager.has_plugin(plugin):
                 args[:] = [*args, option]
         early_config.known_args_namespace.no_cov = True
-        # Cached code is told apart by size and second alone, and an edit may come sooner. Nobody edits plugins, and
-        # some take longer to compile than a run may last.
+        # Cached bytecode is identified by size and second, which is too coarse for quick edits. Plugins are not edited,
+        # and some take longer to compile than a run may last.
         sys.dont_write_bytecode = True
         yield
 
     def pytest_configure(self, config: Any) -> None:
-        """Take the test modules out, and add the files that are given beside pytest's own."""
+        """Remove test modules, and add files of loaded tests to the files that pytest will collect."""
         self.add_patterns(config.getini("python_files"))
         given = [*config.args, *self.extra]
         config.args[:] = [one for one in given if not self.is_left_out(config, one)] or given
 
     def is_left_out(self, config: Any, target: str) -> bool:
-        """True for a file of a whole run that the project's settings exclude."""
+        """Return whether the project's settings exclude a file from a complete run."""
         file = os.path.realpath(target)
         if [beneath(file), COLLECTION] not in self.only:
             return False
@@ -137,14 +137,14 @@ class Plugin:
         )
 
     def pytest_collect_file(self, file_path: Any, parent: Any) -> Any:
-        """The module of a Hy file to run; None leaves the file to other plugins."""
+        """Collect a Hy file, or return None to leave the file to other plugins."""
         is_hy = os.path.realpath(str(file_path)) in self.hy
         return pytest.Module.from_parent(parent, path=file_path) if is_hy else None
 
     @early
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
-        """Keep only the wanted tests, each once."""
-        # A file named beside its folder is collected twice.
+        """Keep only the selected tests, each once."""
+        # A file that is named together with its directory is collected twice.
         once = {item.nodeid: item for item in items}
         selected_items = [item for item in once.values() if self.is_selected(item)]
         config.hook.pytest_deselected(items=[item for item in once.values() if item not in selected_items])
@@ -153,7 +153,7 @@ class Plugin:
         self.so_far.of = len(selected_items)
 
     def is_selected(self, item: Item) -> bool:
-        """True for a wanted test."""
+        """Return whether a test is selected."""
         name = full_name(item)
         if self.only:
             return [self.home(item), name] in self.only or [self.home(item), COLLECTION] in self.only
@@ -161,35 +161,35 @@ class Plugin:
         return not self.selected or self.selected in (name, plain) or plain.startswith(self.selected + ".")
 
     def home(self, item: Item) -> str:
-        """The namespace of a test: its module's name, else its file."""
+        """Return the namespace of a test: the name of its module, or its path."""
         file = os.path.realpath(str(item.reportinfo()[0]))
         return self.names.get(file) or beneath(file)
 
     @early
     def pytest_sessionfinish(self) -> None:
-        """Let bytecode be written again as before."""
+        """Restore the setting for writing bytecode."""
         sys.dont_write_bytecode = self.is_silent
 
     @early
     def pytest_runtest_protocol(self, item: Item) -> None:
-        """Note the running test."""
+        """Remember which test is running."""
         self.running = item
 
     @early
     def pytest_keyboard_interrupt(self, excinfo: Error) -> None:
-        """Note the place at which the run was stopped."""
+        """Remember where the run was interrupted."""
         be_deaf()
         self.is_stopped = issubclass(excinfo.type, KeyboardInterrupt)
         if self.is_stopped and self.running is not None:
             self.stopped = self.location(self.running, excinfo.tb)
 
     def pytest_exception_interact(self, node: Any, call: Any, report: Report) -> None:
-        """Note the reason why a file could not be collected."""
+        """Remember why a file could not be collected."""
         if not isinstance(node, pytest.Item) and call.excinfo is not None:
             self.causes[report.nodeid] = call.excinfo.value.__cause__ or call.excinfo.value
 
     def pytest_collectreport(self, report: Report) -> None:
-        """Add the row of a file that could not be collected, or was skipped."""
+        """Add a result for a file that could not be collected or was skipped."""
         if not report.passed:
             file = os.path.realpath(report.nodeid.partition("::")[0])
             skipped = report.skipped and isinstance(report.longrepr, tuple)
@@ -210,11 +210,11 @@ class Plugin:
             )
 
     def pytest_runtest_makereport(self, item: Item, call: Any) -> None:
-        """Note the error of a part of a test."""
+        """Remember the error of a phase of a test."""
         self.errors[item.nodeid, call.when] = (item, call.excinfo)
 
     def pytest_runtest_logreport(self, report: Report) -> None:
-        """Add the row of a part of a test. Plugins that rerun a test report its parts when all are over."""
+        """Add a result for a phase of a test. Plugins that rerun tests report all phases at the end."""
         known = (report.nodeid, report.when)
         if known not in self.errors or report.outcome == "rerun":
             return
@@ -223,8 +223,8 @@ class Plugin:
         named = (self.home(item), full_name(item))
         self.times[named] = self.times.get(named, 0) + report.duration
         expected = getattr(report, "wasxfail", None)
-        # A test of several parts counts once: only failed parts have rows. Pytest 9 has parts, before a plugin had
-        # them.
+        # A test with subtests counts once, and only failed subtests have results. pytest 9 has them built in, older
+        # versions in a plugin.
         described = getattr(report, "_sub_test_description", getattr(report, "sub_test_description", None))
         if described is not None and report.failed:
             self.broken.add(report.nodeid)
@@ -246,11 +246,11 @@ class Plugin:
             self.row(item, "pass", note, how="xpassed" if is_unexpected else "")
 
     def pytest_runtest_logfinish(self) -> None:
-        """Tell the state of the run."""
+        """Report the progress of the run."""
         self.so_far.report(len(self.seen), self.rows)
 
     def location(self, item: Item, trace: Any) -> Row:
-        """The place of a test: the line at which a failure left its file, else its first line."""
+        """Return the position of a test: the last line of its file in the traceback, or its first line."""
         path, line, _ = item.reportinfo()
         file = os.path.realpath(str(path))
         row = {"test": full_name(item), "ns": self.home(item), "file": file, "line": None if line is None else line + 1}
@@ -270,7 +270,7 @@ class Plugin:
         *,
         how: str = "",
     ) -> None:
-        """Add a row, with the output of a failed test."""
+        """Add a result, and the output of a failed test."""
         trace = error.tb if error else None
         row = dict(self.location(item, trace), outcome=outcome, message=message, how=how, trace=trace)
         if report is not None:
@@ -282,7 +282,7 @@ class Plugin:
 
 
 def cause_of(error: BaseException, file: str) -> Row:
-    """The cause of a failed collection: pytest's report begins with its own frames, and tells no reason before."""
+    """Describe why a file could not be collected, without the frames of pytest that precede the reason."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [one.lineno for one in frames if os.path.realpath(one.filename) == file]
     if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == file:
@@ -299,19 +299,19 @@ def cause_of(error: BaseException, file: str) -> Row:
 
 
 def reason_in(reason: str) -> str:
-    """The reason in a report of an error in a hook: its last lines; before them stand pytest's own hundred."""
+    """Return the last lines of an error in a hook, leaving out about a hundred lines of pytest's own frames."""
     inner = [one[len(INTERNAL) :] for one in reason.splitlines() if one.startswith(INTERNAL)]
     return "\n".join(inner[-6:]) if inner else reason[-TEXT:]
 
 
 def words_of(error: Error) -> str:
-    """An error in its own words, if it has any."""
+    """Return the message of an error, formatted by the error itself if possible."""
     formatted = getattr(error.value, "formatrepr", None)
     return str(getattr(formatted and formatted(), "errorstring", None) or error.exconly())
 
 
 def full_name(item: Item) -> str:
-    """A test's name below its file, with points between."""
+    """Return the name of a test within its file, with dots as separators."""
     names: list[str] = []
     while item is not None and not isinstance(item, pytest.File):
         names.insert(0, item.name)
@@ -320,17 +320,20 @@ def full_name(item: Item) -> str:
 
 
 def options(files: Iterable[str], match: str) -> list[str]:
-    """The options of a run: the project's settings without those that would take the output or the process."""
+    """Return command-line options that override project settings which would redirect output or end the process."""
     given = ["--capture=sys", "-p", "no:faulthandler", "--continue-on-collection-errors"]
     given += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     given += ["-k", match] if match else []
-    # What pytest rewrites to explain a failure is Python's text, not Hy's.
+    # pytest's assertion rewriting explains failures with Python source, not Hy.
     given += ["--assert=plain"] if any(file.endswith(".hy") for file in files) else []
     return given
 
 
 def has_lisp(targets: Sequence[str]) -> bool:
-    """True if Basilisp's plugin, which first compiles all of Basilisp, may find tests; a large folder counts so."""
+    """Return whether Basilisp tests may exist, because its plugin first compiles all of Basilisp.
+
+    A directory with too many files to search counts as if it had some.
+    """
     seen = 0
     for target in targets or ["."]:
         if target.endswith(LISP):
@@ -344,15 +347,15 @@ def has_lisp(targets: Sequence[str]) -> bool:
 
 
 def is_foreign(at: str, name: str) -> bool:
-    """True for a folder without anything of the project's own."""
+    """Return whether a directory contains nothing of the project's own."""
     return name.startswith(".") or name == "node_modules" or os.path.isfile(os.path.join(at, name, "pyvenv.cfg"))
 
 
 @contextlib.contextmanager
 def without_cached_code() -> Iterator[None]:
-    """A context in which pytest believes its cached code of a test file only if that is well newer than the file.
+    """Make pytest use cached bytecode of a test file only if it was written well after the file.
 
-    pytest tells texts apart by second and size alone, and a quick edit may change neither.
+    pytest compares only seconds and sizes, and a quick edit may change neither.
     """
     rewriting: Any = sys.modules.get("_pytest.assertion.rewrite")
     read: Any = getattr(rewriting, "_read_pyc", None)
@@ -383,7 +386,7 @@ def by_pytest(
     match: str,
     only: list[list[str]],
 ) -> Outcome:
-    """The number of tests run, the time of each, their rows, and the row of a stopped one."""
+    """Run tests with pytest. Return their number, their durations, the results, and that of an interrupted test."""
     plugin, screen = Plugin(targets, names, extra, selected, only), io.StringIO()
     path = sys.path[:]
     importlib.invalidate_caches()

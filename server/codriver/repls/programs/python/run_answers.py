@@ -1,8 +1,8 @@
-"""The program that runs the tests of a Python REPL: by pytest if the interpreter has it, else by `unittest`.
+"""The program that runs tests in a Python REPL, with pytest if the interpreter has it, or with `unittest`.
 
-The program runs in the project's interpreter, with the standard library, and the project's own pytest, if installed.
-Its answer is JSON in the shape of `codriver.repls.test_results.tests_of`. pytest runs files. `unittest` runs tests
-outside of files, and without pytest all tests: its own classes, and plain functions named `test…`.
+It runs in the project's interpreter, and uses only the standard library and the project's pytest. Its answer is JSON in
+the format that `codriver.repls.test_results.tests_of` reads. pytest runs files. `unittest` runs tests that were defined
+without a file, and all tests if there is no pytest: test cases, and plain functions whose names start with `test`.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
     from .run_values import Row
 
-    Test = Any  # a case of unittest; its inner names are read
-    Error = Any  # what `sys.exc_info` gives
+    Test = Any  # a `unittest` case, of which private attributes are read
+    Error = Any  # the value of `sys.exc_info`
     Outcome = tuple[int, list[list[object]], list[Row], "Row | None"]
     Chosen = tuple[list[str], dict[str, str], list[str], list[ModuleType]]
 
 
 class Recorder(unittest.TestResult):
-    """The rows of the ended tests, and the time of each."""
+    """A `unittest` result that collects results as rows, and the duration of each test."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,25 +60,25 @@ class Recorder(unittest.TestResult):
         self.so_far = SoFar(sys.stdout)
 
     def startTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Note the running test and its start."""
+        """Remember which test is running, and when it started."""
         super().startTest(test)
         self.running, self.started = test, time.perf_counter()
 
     def stopTest(self, test: Test) -> None:  # noqa: N802  # unittest's name
-        """Note the time of a test."""
+        """Add the duration of a test, and report progress."""
         super().stopTest(test)
         name, module, _ = self.location(test)
         self.times.append([module, name, time.perf_counter() - self.started])
         self.so_far.report(len(self.times), self.rows)
 
     def location(self, test: Test) -> tuple[str, str, Any]:
-        """A test's name, its module, and its code."""
+        """Return the name of a test, its module, and its code object."""
         function = inspect.unwrap(getattr(test, "_testFunc", None) or getattr(type(test), test._testMethodName))
         owner = "" if hasattr(test, "_testFunc") else type(test).__qualname__ + "."
         return owner + function.__name__, display_name(function.__module__), getattr(function, "__code__", None)
 
     def row(self, test: Test, outcome: str, error: Error = None, message: str | None = None, *, how: str = "") -> None:
-        """Add the row of a test."""
+        """Add a result for a test."""
         name, module, code = self.location(test)
         row: Row = {
             "test": name,
@@ -108,7 +108,7 @@ class Recorder(unittest.TestResult):
         self.row(test, "fail", err)
 
     def addError(self, test: Test, err: Error) -> None:  # noqa: N802  # unittest's name
-        """Add a test that raised, or a failed set-up of a class or module of tests."""
+        """Add a test that raised an error, or a class or module of tests whose set-up failed."""
         if hasattr(test, "_testMethodName"):
             self.row(test, "error", err)
             return
@@ -116,7 +116,7 @@ class Recorder(unittest.TestResult):
         self.rows.append({"test": str(test), "ns": "", "outcome": "error", "actual": actual})
 
     def addSkip(self, test: Test, reason: str) -> None:  # noqa: N802  # unittest's name
-        """Add a test that was skipped."""
+        """Add a skipped test."""
         if hasattr(test, "_testMethodName"):
             self.row(test, "pass", message="skipped: " + reason, how="skipped")
 
@@ -129,14 +129,14 @@ class Recorder(unittest.TestResult):
         self.row(test, "fail", message="was expected to fail and passed")
 
     def addSubTest(self, test: Test, subtest: Test, err: Error) -> None:  # noqa: N802  # unittest's name
-        """Add a failed part of a test."""
+        """Add a failed subtest."""
         if err is not None:
             is_wrong = issubclass(err[0], test.failureException)
             self.row(test, "fail" if is_wrong else "error", err, subtest._subDescription())
 
 
 def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
-    """Each test of a module: its whole name, the name of its class or function, and the case."""
+    """Yield each test of a module: its full name, the name of its class or function, and a test case."""
     for name, value in sorted(vars(module).items()):
         if not is_test(name, value, module):
             continue
@@ -155,7 +155,7 @@ def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
 
 
 def by_unittest(modules: Iterable[ModuleType], selected: str, words: list[list[str]], only: list[list[str]]) -> Outcome:
-    """The number of tests run, the time of each, their rows, and the row of a stopped one."""
+    """Run tests with `unittest`. Return their number, their durations, the results, and that of an interrupted test."""
     seen, suite = set(), unittest.TestSuite()
     for module in modules:
         for full, short, case in tests_of(module):
@@ -178,13 +178,13 @@ def by_unittest(modules: Iterable[ModuleType], selected: str, words: list[list[s
 
 
 def matches(words: list[list[str]], text: str) -> bool:
-    """True if one of the alternatives holds: all its words are in the text, and none after an exclamation mark."""
+    """Return whether a text matches an alternative: it contains all of its words, and none that starts with `!`."""
     text = text.lower()
     return not words or any(all((one.lstrip("!") in text) != one.startswith("!") for one in every) for every in words)
 
 
 def exists(ns: str) -> bool:
-    """True if a module is loaded or loadable."""
+    """Return whether a module is loaded or can be imported."""
     if ns in sys.modules:
         return True
     try:
@@ -198,7 +198,7 @@ def exists(ns: str) -> bool:
 
 
 def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> Chosen:
-    """The paths for pytest, the names of files, further files, and modules without a file."""
+    """Return the paths for pytest, names by file, further files, and modules without files."""
     if home and ns in ("Hy", "__main__"):
         return [], {}, [], [home]
     if not ns and only:
@@ -229,7 +229,7 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
 
 
 def _of_loaded(home: ModuleType | None) -> Chosen:
-    """The choice without names: pytest's own, and the loaded test modules."""
+    """Select everything: pytest's default, and the test modules that are loaded."""
     loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
     modules = [one for one in loaded if is_project_file(file_of(one)) or one.__name__ == "__main__"]
     modules += [home] if home else []
@@ -240,12 +240,12 @@ def _of_loaded(home: ModuleType | None) -> Chosen:
 
 
 def no_pytest() -> str:
-    """The words for a project without pytest."""
+    """Return the message for a project without pytest."""
     return "pytest 7 or later is not installed in this REPL's environment (" + sys.executable + ")"
 
 
 def is_path(ns: str) -> bool:
-    """True if a namespace is given as a file or folder."""
+    """Return whether a namespace was given as the path of a file or directory."""
     is_directory = os.path.isdir(ns) and not os.path.isfile(os.path.join(ns, "__init__.py"))
     return is_directory or os.path.isfile(ns) or (os.path.isdir(ns) and "/" in ns)
 
@@ -253,7 +253,7 @@ def is_path(ns: str) -> bool:
 def answer(
     ns: str, selected: str, match: str, words: list[list[str]], only: list[list[str]], session: str = "", root: str = ""
 ) -> str:
-    """The report of a run as JSON; `missing` for an unknown module."""
+    """Run tests in the directory `root`, and return the report as JSON. It has `missing` for an unknown module."""
     with in_directory(root):
         return run_in_process(ns, selected, match, words, only, session)
 
@@ -261,7 +261,7 @@ def answer(
 def run_in_process(
     ns: str, selected: str, match: str, words: list[list[str]], only: list[list[str]], session: str
 ) -> str:
-    """The report of a run in this folder."""
+    """Run tests in the current directory, and return the report as JSON."""
     store_failed([])
     home = home_of(session)
     ns, _, node = ns.partition("::")
@@ -270,7 +270,7 @@ def run_in_process(
     if session and not is_path(ns):
         ns = ns.replace("-", "_")
     ns = "__main__" if ns == "user" else ns.rstrip("/")
-    # Hy's names may be written with hyphens, Python's have none.
+    # Hy names may contain hyphens, Python names cannot.
     name, bracket, parameters = selected.partition("[")
     selected = name.replace("-", "_") + bracket + parameters
     if ns and not (home and ns == "Hy") and not is_path(ns) and not exists(ns):

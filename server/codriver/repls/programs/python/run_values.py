@@ -1,6 +1,6 @@
-"""Values of a test run in a Python REPL: names of modules, the project's files, the frames of a failure.
+"""Helpers for test runs in a Python REPL: module names, the project's files, and the frames of a failure.
 
-No interrupt is taken between the end of a run and its report.
+Interrupts are ignored between the end of a run and its report.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 try:
     import pytest
 except ImportError:
-    pytest = None  # type: ignore[assignment]  # the project's interpreter may have none
+    pytest = None  # type: ignore[assignment]  # the project's interpreter may not have it
 if not hasattr(pytest, "version_tuple"):
-    # Before version 7 pytest had other hooks.
+    # Versions before 7 have other hooks.
     pytest = None  # type: ignore[assignment]
 
 TYPE_CHECKING = False
@@ -56,44 +56,48 @@ __all__ = [
 
 TEXT, OUTPUT, ROWS, TIMES, FRAMES = 4000, 50000, 2000, 20000, 40
 FAILED_TEST = "_codriver_red_test"
-"""The module that keeps the frames of the last red test, as `codriver.repls.worker.basics.frame_spaces` finds them."""
+"""The module that retains the frames of the last failed test for `codriver.repls.worker.basics.frame_spaces`."""
 HY_SESSION = "hy-nrepl-session-"
 RECORD = "\x1e"
 REPORTED_FIELDS = ("test", "ns", "outcome", "message", "actual", "file", "line", "frames")
 
 
 def display_name(module: str) -> str:
-    """A module's name, in the users' form."""
+    """Return the display name of a module."""
     return "user" if module == "__main__" else "Hy" if module.startswith(HY_SESSION) else module
 
 
 def home_of(session: str) -> ModuleType | None:
-    """The module of a session of hy-nrepl: the module is looked for among all objects, as no table has it."""
+    """Return the module of a hy-nrepl session. It is searched among all objects, because no table contains it."""
     name, module = HY_SESSION + session, type(os)
     found = [one for one in gc.get_objects() if type(one) is module] if session else []
     return next((one for one in found if vars(one).get("__name__") == name), None)
 
 
 def file_of(module: ModuleType) -> str | None:
-    """The real path of a module's file; None for a module without one."""
+    """Return the resolved path of a module's file, or None if it has none."""
     file = getattr(module, "__file__", None)
     return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else None
 
 
 def is_project_file(file: str | None) -> bool:
-    """True if a file is the project's."""
+    """Return whether a file belongs to the project."""
     is_below_directory = bool(file) and file.startswith(os.path.realpath(os.getcwd()) + os.sep)  # type: ignore[union-attr]
     return is_below_directory and "site-packages" not in str(file)
 
 
 def beneath(file: str) -> str:
-    """A file's path in the form of a test's id."""
+    """Return the path of a file as it appears in test ids."""
     return os.path.relpath(file).replace(os.sep, "/") if is_project_file(file) else file
 
 
 @contextlib.contextmanager
 def in_directory(directory: str) -> Iterator[None]:
-    """The context of a run in the REPL's folder: evaluated code may have changed the folder, or a test may."""
+    """Run in the REPL's directory, from which evaluated code or a test may have changed.
+
+    Raises:
+        FileNotFoundError: the directory no longer exists.
+    """
     try:
         before = os.getcwd()
     except OSError:
@@ -110,7 +114,7 @@ def in_directory(directory: str) -> Iterator[None]:
 
 
 def frames_of(frames: traceback.StackSummary) -> list[Row]:
-    """The frames of a failure, innermost first, without those of the test runner."""
+    """Return the frames of a failure, innermost first, without those of the test runner."""
     run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
     reported: list[Row] = [
         {"file": one.filename, "line": one.lineno, "function": one.name}
@@ -121,9 +125,9 @@ def frames_of(frames: traceback.StackSummary) -> list[Row]:
 
 
 class SoFar:
-    """The record of a run under way: JSON text sequences in its output, one at the end of each test.
+    """The progress of a run, written to its output as a JSON text sequence after each test.
 
-    The caller takes the records out of the output. Source: RFC 7464.
+    The reader removes the records from the output. Source: RFC 7464.
     """
 
     def __init__(self, stream: IO[str]) -> None:
@@ -133,7 +137,7 @@ class SoFar:
         """The number of tests to run, once known."""
 
     def report(self, tests: int, rows: list[Row]) -> None:
-        """Tell the number of ended tests, and the new rows of tests that did not pass."""
+        """Report the number of finished tests, and new results that did not pass."""
         new, self.reported = rows[self.reported :], len(rows)
         failures = [row for row in new if row["outcome"] != "pass"]
         self.passed += sum(
@@ -146,10 +150,7 @@ class SoFar:
 
 
 def store_failed(rows: list[Row]) -> None:
-    """Keep the frames of a run's first failure, as in its row, until the next run.
-
-    The traceback leaves the row here, as it cannot be told.
-    """
+    """Retain the frames of the run's first failure until the next run, and remove tracebacks from the rows."""
     module: Any = types.ModuleType(FAILED_TEST)
     module.frames, module.spaces = [], {}
     traces = [(row.get("frames") or [], row.pop("trace", None)) for row in rows]
@@ -170,7 +171,7 @@ def store_failed(rows: list[Row]) -> None:
 
 
 def is_test(name: str, value: object, module: ModuleType) -> bool:
-    """True if a name of a module is a test of its own."""
+    """Return whether a name of a module is a test that the module itself defines."""
     if getattr(value, "__module__", None) != module.__name__:
         return False
     if isinstance(value, type):
@@ -179,9 +180,9 @@ def is_test(name: str, value: object, module: ModuleType) -> bool:
 
 
 def be_deaf() -> None:
-    """Ignore interrupts until the run is told; the worker takes them again afterwards.
+    """Ignore interrupts until the results are reported. The worker accepts them again afterwards.
 
-    An interrupter repeats its signal until all is over, and the passed tests are yet to be told.
+    An interrupt may be repeated until the run has ended, and must not prevent the report of the tests that passed.
     """
     if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "_on_signal":
         signal.signal(signal.SIGINT, signal.SIG_IGN)

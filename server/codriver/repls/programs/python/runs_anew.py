@@ -1,8 +1,8 @@
-"""Tests of a Python REPL run in a process of their own.
+"""Test runs in a new process, started by a Python REPL.
 
-The new process is a child of the REPL: the same interpreter, in the REPL's folder, with the environment of the REPL's
-start, if the system tells it. Its output goes through a file: unlike a pipe, a file cannot be held open by processes
-that a test left running.
+The new process is a child of the REPL. It uses the same interpreter and directory, and the environment with which the
+REPL was started if the system provides it. Output goes through a file because, unlike a pipe, a file cannot be kept
+open by processes that a test leaves running.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 POLL_S, GRACE_S = 0.03, 5
 NEEDS = ["hy"]
-"""Without these modules a new process could not read this REPL's code."""
+"""Modules that must be imported before the code of this REPL can be read."""
 
 
 def environment() -> dict[str, str]:
-    """The environment of the REPL's start, without later changes by its code."""
+    """Return the environment with which the REPL was started, without changes that its code has made."""
     try:
         with open("/proc/self/environ", "rb") as file:
             pairs = [one.partition(b"=") for one in file.read().split(b"\0") if b"=" in one]
@@ -38,19 +38,19 @@ def environment() -> dict[str, str]:
 
 
 def end(child: subprocess.Popen[bytes], kind: int) -> None:
-    """End a running process, and all that it started, by a signal."""
+    """Send a signal to a running process and all processes that it started."""
     if child.poll() is None:
         with contextlib.suppress(OSError):
             os.killpg(child.pid, kind) if hasattr(os, "killpg") else child.terminate()
 
 
 def interpreter() -> str:
-    """The path of this interpreter, which Hy calls its own program."""
+    """Return the path of the interpreter. Hy reports its own program in `sys.executable`."""
     return getattr(sys.modules.get("hy"), "sys_executable", None) or sys.executable
 
 
 def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
-    """Wait for the new process, and print its output; whether it was interrupted."""
+    """Wait for the new process while printing its output, and return whether it was interrupted."""
     try:
         while child.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -70,7 +70,7 @@ def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) 
 
 
 def answer_of(answer: dict[str, Any]) -> object:
-    """The answer of the new process; its error is raised in the same class."""
+    """Return the answer of the new process, or raise its error with the same class if possible."""
     if "answer" in answer:
         return answer["answer"]
     name, words = answer["error"]
@@ -86,7 +86,13 @@ def answer_of(answer: dict[str, Any]) -> object:
 
 
 def run_in_new_process(process: str, program: str, root: str, *arguments: object) -> object:
-    """The answer of a test program to arguments, from a new process with the text `process`, in the folder `root`."""
+    """Run a test program in a new process in the directory `root`, and return its answer.
+
+    `process` is the source of the new process.
+
+    Raises:
+        RuntimeError: the process ended before the tests did.
+    """
     with tempfile.TemporaryDirectory(prefix="codriver-tests-") as directory:
         result, output = os.path.join(directory, "result"), os.path.join(directory, "output")
         request: dict[str, object] = {"program": program, "arguments": arguments, "result": result}

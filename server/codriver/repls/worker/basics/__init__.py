@@ -1,1 +1,1 @@
-"""Basics of the worker: connections, jobs, printing and errors, and the contract of a language."""
+"""The basics of the worker: connections, jobs, printing, error reports, and the interface of a dialect."""

@@ -1,6 +1,6 @@
-"""Connections: one client's socket each, read by one thread and written without ever holding up user code for long.
+"""Connections to clients. A thread reads each socket, and writing never blocks user code for long.
 
-Values are written and read as bencode. Source: BEP 3, "bencoding".
+Messages are encoded in bencode. Source: BEP 3, "bencoding".
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ if TYPE_CHECKING:
 
     Message = Dict[str, Any]
 
-    """A message of a client: the reader of a field checks its type."""
+    """A message from a client, whose fields have not been validated."""
 
     Data = Union[bytes, memoryview]
 
     class Readable(Protocol):
-        """A binary file, buffered."""
+        """A buffered binary file."""
 
         def read(self, size: int, /) -> bytes:
-            """Read so many bytes, fewer at the end."""
+            """Read `size` bytes, or fewer at the end of the file."""
 
 
 START_THREAD = threading.Thread.start
-"""The original `Thread.start`: its replacement notes the evaluation of a thread of user code."""
+"""The original `Thread.start`, which is replaced to track the evaluation of user threads."""
 THREAD_NAME = "codriver"
+"""The name of all threads that belong to the worker."""
 
 
 def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
-    """Run `target` in a thread of ours, which debuggers and coverage leave alone."""
+    """Run `target` in a thread of the worker that debuggers and coverage tools ignore."""
     START_THREAD(threading.Thread(target=_untraced, args=(target,), name=name, daemon=True))
 
 
@@ -47,15 +48,15 @@ def _untraced(target: Callable[[], object]) -> None:
 
 
 WAITING_BYTES = 8 * 2**20
-"""The bytes that may wait for a slow client before the printing code has to wait."""
+"""Number of bytes that may be queued for a slow client before code that prints must wait."""
 PUSHED_BYTES = 2**18
-"""The bytes that may wait for a client before pushed messages are held back."""
+"""Number of bytes that may be queued for a client before events are withheld."""
 STALLED_S = 10.0
-"""A client that takes nothing for so long, while code waits for it, is dropped: others want to evaluate too."""
+"""Seconds after which a client that reads nothing is disconnected, so that others can evaluate."""
 
 
 class Connection:
-    """One client's connection, until either side ends it: a thread writes what the client does not take at once."""
+    """A connection to one client. A thread sends the data that the client does not accept immediately."""
 
     def __init__(self, sock: socket.socket, handle: Callable[[Message, Connection], None]) -> None:
         self._socket = sock
@@ -66,21 +67,21 @@ class Connection:
         self._moved_at = 0.0
         self.is_open = True
         self.at_end: list[Callable[[], object]] = []
-        """Called when the client has left."""
+        """Functions that are called after the client has disconnected."""
         self.pending_message: Callable[[], bytes] | None = None
-        """Whole messages that have to come before the next one."""
+        """Returns encoded messages that must precede the next one."""
 
     def answer(self, message: Message, fields: Mapping[str, object]) -> None:
-        """Send an answer to `message`, after all others. A client that is gone misses it."""
+        """Send a reply to `message`, after all earlier ones. It is dropped if the client has disconnected."""
         self.push(pack(message, fields))
 
     def refuse(self, message: Message, word: str, words: str) -> None:
-        """Refuse a request."""
+        """Reply that a request failed, with the status `word` and the message `words`."""
         parts = {"type": word, "message": words, "phase": "request", "trace": []}
         self.answer(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
 
     def push(self, data: Data) -> None:
-        """Send whole messages, at once as far as possible: the next code may never let another thread run."""
+        """Send encoded messages, immediately if possible, because the next code may never release the interpreter."""
         with self._lock:
             if self.pending_message is not None:
                 data = self.pending_message() + bytes(data)
@@ -99,7 +100,7 @@ class Connection:
                     start_thread(self._write)
 
     def _write(self) -> None:
-        """Send all waiting messages: the first stays in the queue until all of it is sent."""
+        """Send the queued messages. Each stays in the queue until all of it has been sent."""
         try:
             while True:
                 rest = memoryview(self._waiting[0])
@@ -114,10 +115,9 @@ class Connection:
             self.drop()
 
     def pusher(self, message: Message, field: str) -> Callable[[str], bool]:
-        """A function that sends a text in a field of an answer to `message`; False if too much waits already.
+        """Return a function that sends text in a field of a reply to `message`, or returns False if too much is queued.
 
-        Raises:
-            OSError: the client is gone.
+        The function raises `OSError` if the client has disconnected.
         """
 
         def push(text: str) -> bool:
@@ -131,14 +131,14 @@ class Connection:
         return push
 
     def wait_for_space(self) -> None:
-        """Wait while the client has too much to read; a client that reads nothing for long is dropped."""
+        """Wait while too much data is queued, and disconnect a client that reads nothing for `STALLED_S`."""
         while self.is_open and self.waiting_bytes > WAITING_BYTES:
             if monotonic() > self._moved_at + STALLED_S:
                 self.drop()
             sleep(0.005)
 
     def drop(self) -> None:
-        """End the connection. Twice is harmless."""
+        """Close the connection. Harmless if repeated."""
         with self._lock:
             self.is_open = False
             self._waiting.clear()
@@ -147,13 +147,13 @@ class Connection:
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def forget(self) -> None:
-        """Close the socket in a forked child, without a word to the client: the parent keeps it."""
-        # Closing the socket would wait for the reader's file on it.
+        """Close the socket in a forked child without disconnecting the client of the parent."""
+        # Closing the socket object would wait for the file that the reader uses.
         with contextlib.suppress(OSError):
             os.close(self._socket.detach())
 
     def serve(self) -> None:
-        """Read requests until the client leaves or sends something else."""
+        """Handle requests until the client disconnects or sends something invalid."""
         with self._socket, self._socket.makefile("rb", buffering=65536) as file:
             while isinstance(message := self._next(file), dict):
                 self._handle(message, self)
@@ -171,40 +171,42 @@ class Connection:
 
 
 def pack(message: Message, fields: Mapping[str, object]) -> bytes:
-    """An answer to `message` as bytes."""
+    """Encode a reply to `message`."""
     reply: dict[str, object] = {name: message[name] for name in ("id", "session") if isinstance(message.get(name), str)}
     reply.update(fields)
     return encode(reply)
 
 
 MAX_DEPTH = 64
+"""Maximum nesting of a value."""
 MAX_STRING_BYTES = 256 * 2**20
+"""Maximum length of a string."""
 
 
 class BencodeError(Exception):
-    """The bytes are no bencode, or beyond the limits."""
+    """Raised when data is not valid bencode or exceeds the limits."""
 
 
 def encode(value: object) -> bytes:
-    """A value of dicts, lists, strings and integers as bytes; None is the empty list, as nREPL servers send it."""
+    """Encode dicts, lists, strings and integers. None becomes an empty list, as in other nREPL servers."""
     if isinstance(value, str):
-        # Half of a surrogate pair cannot be sent; its escape shows what it was.
+        # Lone surrogates cannot be sent, so they are escaped.
         raw = value.encode("utf-8", "backslashreplace")
         return b"%d:%s" % (len(raw), raw)
     if isinstance(value, int):
         return b"i%de" % value
     if isinstance(value, dict):
-        # One copy of a long string here, not three.
+        # Joining once avoids several copies of a long string.
         return b"".join([b"d", *(encode(one) for key in sorted(value) for one in (key, value[key])), b"e"])
     items = value if isinstance(value, (list, tuple)) else ()
     return b"l" + b"".join(map(encode, items)) + b"e"
 
 
 def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> Any:
-    """The next value of a binary file; None at its end.
+    """Read the next value of a binary file, or return None at its end.
 
     Raises:
-        BencodeError, ValueError, TypeError: the bytes are no bencode.
+        BencodeError, ValueError, TypeError: the data is not valid bencode.
     """
     head = first or file.read(1)
     if not head:

@@ -1,6 +1,6 @@
-"""The contract of a dialect, a language that the worker evaluates; and source texts, shared by all.
+"""The interface of a dialect, which is a language that the worker evaluates, and access to source text.
 
-For look-ups regular files alone are read, opened without waiting, and up to a bound.
+To look up source, only regular files up to a maximum size are read, and opening one never blocks.
 """
 
 from __future__ import annotations
@@ -27,126 +27,132 @@ if TYPE_CHECKING:
     from .jobs import Job
 
 COMPLETIONS = 500
-"""The most names of a completion."""
+"""Maximum number of completions."""
 
 
 LISTED = 50
-"""The most names of a list of names."""
+"""Maximum number of names in a list of names."""
 MOST_BYTES = 2**24
-"""The most bytes of a file in which one definition is looked for, as of a loaded file."""
+"""Maximum size in bytes of a file in which a definition is looked up, as for a loaded file."""
 WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-"""Opening a pipe would wait until somebody writes into it."""
+"""Flags for opening files. Opening a pipe without them would wait for a writer."""
 
 
 class NamespaceMissingError(Exception):
-    """The named namespace does not exist."""
+    """Raised when a request names a namespace that does not exist."""
 
 
 class Dialect:
-    """One language, for the life of the worker. A namespace is the language's own kind of one."""
+    """A language that the worker evaluates. Namespaces are objects of the language's own kind."""
 
     expands = False
-    """Whether the language has macros to expand."""
+    """Whether the language has macros."""
     runs_concurrently = False
-    """Whether code can run on a thread of its own."""
+    """Whether code can run on other threads than the main one."""
     reports_drift = False
-    """Whether the dialect can compare loaded code with the files."""
+    """Whether the dialect compares loaded code with its files."""
     reports_loaded = False
-    """Whether the dialect can tell the loaded code of each file, for others to compare."""
+    """Whether the dialect can list the code loaded from each file, so that the server can compare it."""
     has_hooks = False
-    """Whether `sys.excepthook` is the user's way to have errors shown."""
+    """Whether `sys.excepthook` decides how errors are displayed."""
     is_lisp = False
     plain_printer = PYTHON
     """Prints plain values in the language's notation."""
     home: Any
     """The namespace of the first session."""
     roots: list[str]
-    """The folders of the project's files."""
+    """The directories that contain the project's files."""
 
     def __init__(self) -> None:
         self.stored_values = StoredValues()
         self.roots = []
         self.undo_records: UndoRecords = UndoRecords([])
-        """The changed definitions that may be put back."""
+        """Records of changed definitions that can be restored."""
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
-        """The module and name by which calls of a function are told; an empty name if they are not told."""
+        """Return the module and name under which calls of a function are recorded. An empty name ignores them."""
         return module, name
 
     def versions(self) -> dict[str, str]:
-        """Versions by name: of the language and of its interpreter."""
+        """Return the versions of the language and its interpreter by name."""
         raise NotImplementedError
 
     def module_of(self, path: str) -> str | None:
-        """The name of a file's module; None for other files."""
+        """Return the name of the module of a file, or None if the file is not a module."""
         del path
         return None
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """By file the text loaded at that time, if another text was loaded or evaluated since."""
+        """Return the text of each file at a time in milliseconds, if other text was loaded or evaluated since."""
         del since_ms, evaluated
         return {}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """The ms at which a load last changed the behaviour of the function whose code has that mark; 0 if unknown."""
+        """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if unknown.
+
+        The function is identified by its code object and the mark of its code.
+        """
         del code, mark
         return 0
 
     def compare_loads(self, make: Callable[[Any, list[str]], Any]) -> Any:
-        """The comparison with fresh imports that `make` gives for the loaded texts and the folders, or None."""
+        """Return the comparison with fresh imports that `make` creates, or None if the dialect does not support it.
+
+        `make` receives the loaded texts and the directories.
+        """
         del make
 
     def capture_streams(self) -> None:
-        """Let threads of user code print to the worker's streams, if `sys.stdout` alone does not suffice."""
+        """Redirect output of user threads to the worker's streams, if replacing `sys.stdout` is not enough."""
 
     def name_of(self, namespace: Any) -> str:
-        """The name by which users know a namespace."""
+        """Return the display name of a namespace."""
         raise NotImplementedError
 
     def find(self, name: object) -> Any:
-        """The namespace `name`; None for a missing one."""
+        """Return the namespace called `name`, or None if it does not exist."""
         raise NotImplementedError
 
     def new_home(self) -> Any:
-        """The first namespace of a separate session."""
+        """Create the first namespace of a separate session."""
         raise NotImplementedError
 
     def drop_home(self, namespace: Any) -> None:
-        """Forget a namespace that `new_home` made for one session."""
+        """Forget a namespace that `new_home` created."""
 
     def evaluate(self, job: Job) -> None:
-        """Run the job's code and tell its values. Whatever the code raises is raised.
+        """Run the code of a job and send its values. Errors of the code are raised.
 
         Raises:
-            NamespaceMissingError: the request names a missing namespace.
+            NamespaceMissingError: the request names a namespace that does not exist.
         """
         raise NotImplementedError
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
-        """A failure in parts (`codriver/error`) and as text."""
+        """Describe a failure as fields (`codriver/error`) and as text."""
         raise NotImplementedError
 
     def locals_of(self, error: BaseException, most: int) -> list[dict[str, Any]]:
-        """The locals of an error's frames in the user's code, each in a line of at most `most` characters."""
+        """Return the local variables in the frames of the user's code, each printed in at most `most` characters."""
         return locals_of(error, most, self.plain_printer, self.local_name)
 
     def plain_locals_of(self, error: BaseException) -> list[str]:
-        """The plain locals at the place where the user's code failed, each as `name=value`."""
+        """Return the plain local variables where the user's code failed, each as `name=value`."""
         return plain_locals_of(error, self.plain_printer, self.local_name)
 
     def local_name(self, name: str) -> str:
-        """A local's name in the source; nothing for one that is not the user's."""
+        """Return the name of a local variable in the source, or "" if the user did not write it."""
         return name if name.isidentifier() and name[:2] != "__" else ""
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """A value as text, from its element `start` on, within the limits of the request; and the omissions, in words.
+        """Print a value within the limits of the request, and describe what was cut.
 
-        `path` is the way to the value, for these words.
+        Printing starts at the element `start`. The description refers to the value by `path`.
         """
         raise NotImplementedError
 
     def part_at(self, value: Any, path: list[object]) -> Any:
-        """The part of a value at a path.
+        """Return the part of a value at a path.
 
         Raises:
             NoSuchPartError: the value has no such part.
@@ -154,7 +160,7 @@ class Dialect:
         raise NotImplementedError
 
     def show_part(self, job: Job) -> None:
-        """Answer the op `codriver/value`: a part of a kept value as text, or why there is none."""
+        """Handle the op `codriver/value`, which returns a part of a stored value, or why it is not available."""
         message, number = job.message, None
         path, start = message.get("path") or [], job.message.get("from")
         if path and isinstance(path[0], str) and path[0][:1] == "$" and path[0][1:].isdigit():
@@ -173,50 +179,50 @@ class Dialect:
         send_value(job, text, self.name_of(job.session.namespace), cut=cut)
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
-        """Names that begin with `prefix`, found without running user code."""
+        """Return names that start with `prefix`, without running user code."""
         raise NotImplementedError
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
-        """The description of a name; None for an unresolved name."""
+        """Return the description of a name, or None if it cannot be resolved."""
         raise NotImplementedError
 
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
-        """The text that defines a name, its file and its first line; None if unknown.
+        """Return the text that defines a name, its file and its first line, or None if it is unknown.
 
-        In Lisp the text goes on behind the definition, as only a reader finds the end.
+        In Lisp, the text may continue after the end of the definition, which only a reader can find.
         """
         raise NotImplementedError
 
     def names(self, pattern: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
-        """The public names of the namespace `pattern` or, for a pattern with `*`, matching names and namespaces.
+        """Return the public names of the namespace `pattern`, or the names and namespaces that match one with `*`.
 
-        Each has a row, up to `LISTED`, with `name`, `type`, and if present `args` and the `doc`'s first line; then
-        comes the number left out. A `*` stands for any characters, also none; case does not count. None: no such
-        namespace.
+        Each row has `name`, `type`, and optionally `args` and the first line of `doc`. There are at most `LISTED` rows,
+        followed by the number left out. A `*` matches any number of characters, and case is ignored. Returns None if
+        the namespace does not exist.
         """
         raise NotImplementedError
 
     def before_answer(self) -> None:
-        """Look at the code that an evaluation loaded, before its end is told."""
+        """Process the code that an evaluation has loaded, before its end is reported."""
 
     def after_answer(self) -> None:
-        """Do the work that nobody waits for, after the answer of an evaluation."""
+        """Do work that nobody waits for, after the end of an evaluation was reported."""
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
-        """The differences between loaded modules and their files below `root`. See `Drift`."""
+        """Return the differences between loaded modules and their files below `root`. See `Drift`."""
         raise NotImplementedError
 
     def dependents(self, _file: str) -> list[tuple[str, str]]:
-        """The names and files of the loaded modules that import the module of a file, in the order of their loads."""
+        """Return the names and files of the loaded modules that import the module of a file, in load order."""
         return []
 
     def loaded(self, root: str, known: str) -> dict[str, Any]:
-        """The loaded namespaces of files below `root`. See `LispLoaded`."""
+        """Return the loaded namespaces of files below `root`. See `LispLoaded`."""
         raise NotImplementedError
 
 
 def matcher(pattern: str) -> Callable[[str], object]:
-    """The test whether a name matches `pattern`."""
+    """Return a function that tests whether a name matches `pattern`."""
     import re
 
     parts = (re.escape(part) for part in pattern.split("*"))
@@ -224,16 +230,16 @@ def matcher(pattern: str) -> Callable[[str], object]:
 
 
 def first_line(doc: object) -> str:
-    """The first line of a documentation that is not blank."""
+    """Return the first line of a docstring that is not blank, or ""."""
     lines = doc.splitlines() if isinstance(doc, str) else ()
     return next((line.strip() for line in lines if line.strip()), "")
 
 
 def kind_of(value: object, name: str) -> str:
-    """The word of completion and lookup for a kind of value."""
+    """Return the kind of a value as completion and lookup name it."""
     if name in keyword.kwlist:
         return "keyword"
-    kind = type(value)  # `isinstance` would ask the value
+    kind = type(value)  # `isinstance` may run code of the value's class
     if issubclass(kind, types.ModuleType):
         return "module"
     if issubclass(kind, type):
@@ -242,21 +248,24 @@ def kind_of(value: object, name: str) -> str:
 
 
 MAX_SOURCES = 2000
-"""How many evaluated texts are kept."""
+"""Maximum number of evaluated texts that are retained."""
 
 
 class Sources:
-    """The evaluated texts of one worker, the oldest dropped first."""
+    """The evaluated texts of a worker, of which the oldest are dropped."""
 
     def __init__(self) -> None:
         self._files: collections.deque[str] = collections.deque()
 
     def newest_first(self) -> list[str]:
-        """The names of the texts."""
+        """Return the file names of the texts."""
         return list(reversed(self._files))
 
     def store(self, file: str, text: str) -> None:
-        """Let tracebacks show the lines of code outside of files; the time `None` keeps it from being looked for."""
+        """Make tracebacks display lines of evaluated code.
+
+        The time None prevents `linecache` from checking for a file.
+        """
         if file.startswith("<") or not os.path.exists(file):
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
             self._files.append(file)
@@ -265,7 +274,7 @@ class Sources:
 
 
 def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] | None:
-    """The status and the content of a file; None for no regular file, or one longer than `most` bytes.
+    """Return the status and content of a file, or None if it is not a regular file or is longer than `most` bytes.
 
     Raises:
         OSError, ValueError: the file cannot be read.
@@ -282,11 +291,11 @@ def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] 
 
 
 def read_source(file: str, most: int = MOST_BYTES) -> str | None:
-    """The text of a Python file; None for no regular file, or one longer than `most` bytes.
+    """Return the text of a Python file, or None if it is not a regular file or is longer than `most` bytes.
 
     Raises:
         OSError: the file cannot be read.
-        SyntaxError, ValueError: the file's encoding is unknown, or not the one that it names.
+        SyntaxError, ValueError: the encoding is unknown, or not the declared one.
     """
     found = bytes_of(file, most)
     if found is None:
@@ -299,12 +308,12 @@ def read_source(file: str, most: int = MOST_BYTES) -> str | None:
 
 
 def lines_of(name: str) -> list[str]:
-    """The lines of a Python file, or of an evaluated text; none for an unreadable file.
+    """Return the lines of a Python file or an evaluated text, or [] if the file cannot be read.
 
-    `linecache` knows the texts; it is not asked for files, as it opens anything.
+    `linecache` is used only for evaluated texts, because it would open any kind of file.
     """
     stored_values: Any = linecache.cache.get(name)
-    # A loader's promise of lines is shorter.
+    # An entry with a lazy loader is shorter.
     known: list[str] = stored_values[2] if stored_values is not None and len(stored_values) > 2 else []
     if known and stored_values[1] is None:
         return known

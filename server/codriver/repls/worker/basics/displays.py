@@ -1,8 +1,8 @@
-"""Texts of values whose classes display themselves otherwise than by `repr`: by the methods of IPython's protocol.
+"""Texts that values display with the methods of IPython's display protocol instead of `repr`.
 
-They stand in for the text of a class without a `repr` of its own, such as `<a.Chart object at 0x7f…>`, in this order:
-the plain text of a bundle, the pretty printer's, Markdown, LaTeX, and the text of HTML. A method that fails or gives
-nothing is passed over. Sources: IPython, `core.formatters`, `lib.pretty`.
+They replace the text of a class without its own `repr`, such as `<a.Chart object at 0x7f…>`. In order of preference
+these are the plain text of a MIME bundle, the pretty printer, Markdown, LaTeX, and the text of HTML. Methods that fail
+or return nothing are skipped. Source: IPython, `core.formatters` and `lib.pretty`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ if TYPE_CHECKING:
 
 
 MOST_TEXT = 2000
-"""The characters of a text that a method gives, and that stands for a value."""
+"""Maximum length of a text that replaces a value."""
 MOST_HTML = 20 * MOST_TEXT
+"""Maximum length of HTML that is parsed for its text."""
 BARE = re.compile(r"<[\w.<>]+ object(?: at 0x[0-9A-Fa-f]+)?>")
-"""The text of an object that tells nothing but its class. IPython's own display objects leave the address out."""
+"""Matches the text of an object that names only its class. IPython's own display objects omit the address."""
 BUNDLE, PRETTY = "_repr_mimebundle_", "_repr_pretty_"
 PLAIN, MARKDOWN, LATEX, HTML = "text/plain", "text/markdown", "text/latex", "text/html"
 METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_repr_html_"}
 
 
 def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text that a value's class displays, if `text`, its text so far, tells only its class; else `text`.
+    """Return the text that a value displays, if `text` names only its class, and `text` itself otherwise.
 
-    `to_text` gives the texts of the parts that a pretty printer asks for.
+    `to_text` converts the parts that a pretty printer prints.
     """
     kind = type(value)
     if isinstance(value, type) or not any(hasattr(kind, method) for method in (BUNDLE, PRETTY, *METHODS.values())):
@@ -39,7 +40,7 @@ def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
 
 
 def pretty_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text of a part of a collection, by the class's pretty printer alone: the other methods give pages."""
+    """Return the text of a pretty printer for a part of a collection. The other methods return whole pages."""
     if not hasattr(type(value), PRETTY) or isinstance(value, type) or not BARE.fullmatch(text):
         return text
     return _pretty(value, to_text) or text
@@ -71,7 +72,7 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 def _clean(text: object) -> str | None:
-    """Return a text that is not blank, cut to what stands for a value; None for anything else."""
+    """Return a text that is not blank, cut to `MOST_TEXT` characters, or None."""
     if not isinstance(text, str) or not text.strip():
         return None
     return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}... ({len(text) - MOST_TEXT} more characters)"
@@ -91,18 +92,18 @@ def _pretty(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 class PrettyPrinter:
-    """The printer that `_repr_pretty_` is given where IPython is not loaded. It puts everything into one line."""
+    """The printer passed to `_repr_pretty_` if IPython is not loaded. It prints everything on one line."""
 
     max_width = 79
 
     def __init__(self, to_text: Callable[[Any], str]) -> None:
         self.chunks: list[str] = []
         self.stack: list[int] = []
-        """The values being printed, by `id`: one of them again is a cycle."""
+        """The ids of the values that are being printed, to detect cycles."""
         self._to_text = to_text
 
     def text(self, text: str) -> None:
-        """Add a text."""
+        """Add text."""
         self.chunks.append(text)
 
     def breakable(self, sep: str = " ") -> None:
@@ -110,20 +111,20 @@ class PrettyPrinter:
         self.chunks.append(sep)
 
     def break_(self) -> None:
-        """Begin a line."""
+        """Start a new line."""
         self.chunks.append("\n")
 
     def begin_group(self, _indent: int = 0, open: str = "") -> None:  # noqa: A002  # IPython's name
-        """Begin a group with a text."""
+        """Start a group with the text `open`."""
         self.chunks.append(open)
 
     def end_group(self, _dedent: int = 0, close: str = "") -> None:
-        """End a group with a text."""
+        """End a group with the text `close`."""
         self.chunks.append(close)
 
     @contextlib.contextmanager
     def group(self, _indent: int = 0, open: str = "", close: str = "") -> Iterator[None]:  # noqa: A002  # as above
-        """A group between two texts."""
+        """Print a group between two texts."""
         self.chunks.append(open)
         try:
             yield
@@ -132,14 +133,14 @@ class PrettyPrinter:
 
     @contextlib.contextmanager
     def indent(self, _indent: int) -> Iterator[None]:
-        """Text that IPython's printer indents."""
+        """Do nothing. IPython's printer indents the text."""
         yield
 
     def flush(self) -> None:
-        """Nothing: no text waits."""
+        """Do nothing, because no text is buffered."""
 
     def pretty(self, value: Any) -> None:
-        """Add a value, by its own printer if its class has one."""
+        """Add a value, with the pretty printer of its class if it has one."""
         if isinstance(value, type) or not hasattr(type(value), PRETTY):
             self.chunks.append(self._to_text(value))
             return

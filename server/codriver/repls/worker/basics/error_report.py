@@ -1,8 +1,8 @@
-"""Error reports: type, message, frames and locals of a failure, with the user's own lines and none of the worker's.
+"""Error reports: the type, message, frames and locals of a failure, without the worker's own frames.
 
-Only plain values of locals are printed, without running code of the user's: numbers, texts, None, and short collections
-of these. Any other value is told by its type, as its `repr` may be the user's. Names like those of secrets are left
-out. Nothing is kept: the values live as long as the session's last error.
+Only plain local variables are printed: numbers, strings, None, and short collections of these. Other values are
+described by their type, because their `repr` may be user code. Variables whose names suggest a secret are left out.
+Nothing is retained beyond the session's last error.
 """
 
 from __future__ import annotations
@@ -30,24 +30,31 @@ if TYPE_CHECKING:
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIBRARY = os.path.dirname(os.__file__) + os.sep
 FRAMES = 50
+"""Maximum number of frames in a text."""
 MAX_FRAMES = 2000
-"""Frames told of a failure: more than Python's recursion limit, as the server folds repeated ones."""
+"""Maximum number of frames in the report of a failure.
+
+It exceeds Python's recursion limit, because the server folds repeated frames.
+"""
 LINK_FRAMES = 200
-"""Frames told of each error behind a failure."""
+"""Maximum number of frames of each error that is linked to a failure."""
 LINKS = 10
-"""Errors told behind a failure, or in its group."""
+"""Maximum number of errors reported that are linked to a failure or are in its group."""
 MOST_LINKS = 1000
-"""Errors counted of a longer chain."""
+"""Maximum number of linked errors that are counted."""
 NOTES = 10
+"""Maximum number of notes reported of an error."""
 NOTE_CHARACTERS = 1000
+"""Maximum length of a note."""
 PHASE = "codriver_phase"
-"""The attribute of an error that names its phase; an error of running code has none."""
+"""The attribute of an error that contains its phase. Errors of running code have none."""
 
 
 def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
-    """The parts of a failure common to all dialects, and its frames without the worker's own, outermost first.
+    """Return the fields of a failure that all dialects have in common, and its frames, outermost first.
 
-    `words` gives type and message of each error of its chain, if the language has errors of its own.
+    The worker's own frames are left out. `words` returns the type and message of an error, if the language has its own
+    kinds of errors.
     """
     describe = words or words_of
     frames = user_frames_of(traceback.extract_tb(error.__traceback__))
@@ -63,7 +70,7 @@ def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[
 
 
 def words_of(error: BaseException) -> dict[str, Any]:
-    """Type, message and notes of an error."""
+    """Return the type, message and notes of an error."""
     name = type(error).__name__
     if type(error).__module__ not in ("builtins", "__main__"):
         name = type(error).__module__ + "." + name
@@ -78,10 +85,10 @@ def words_of(error: BaseException) -> dict[str, Any]:
 
 
 def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
-    """The errors behind an error, nearest first, and those in its group; each once, with its relation to another.
+    """Yield the errors that are linked to an error, nearest first, and those in its group, each once.
 
-    The relation is `cause` (raised `from` it), `context` (raised while it was handled), `member 1`, or one of these `of
-    member 1`.
+    Each has a relation: `cause` (raised `from` it), `context` (raised while it was handled), `member 1`, or one of
+    these `of member 1`.
     """
     seen = {id(error)}
     waiting = [("", "", error)]
@@ -98,34 +105,34 @@ def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
 
 
 def _members(error: BaseException) -> tuple[BaseException, ...]:
-    """The errors in a group; none for any other error."""
+    """Return the errors in an exception group, or () for any other error."""
     groups = (getattr(builtins, "BaseExceptionGroup", None), getattr(_backport(), "BaseExceptionGroup", None))
     is_group = any(isinstance(kind, type) and issubclass(type(error), kind) for kind in groups)
     return tuple(getattr(error, "exceptions", ())) if is_group else ()
 
 
 def _backport() -> object:
-    """The library for exception groups in older versions of Python, if the program has loaded it."""
+    """Return the backport of exception groups for older versions of Python, if it is loaded."""
     return sys.modules.get("exceptiongroup")
 
 
 def _link(relation: str, error: BaseException, words: Words) -> dict[str, Any]:
-    """One more error of a chain, with frames of its own."""
+    """Return the fields of a linked error, with its own frames."""
     try:
         parts = words(error)
-    except Exception as failure:  # the words of an error come from user code
+    except Exception as failure:  # the message may come from user code
         parts = {"type": type(error).__name__, "message": "its message cannot be shown: " + type(failure).__name__}
     frames = user_frames_of(traceback.extract_tb(error.__traceback__))
     return {"relation": relation, **parts, "trace": _lines(frames)[:LINK_FRAMES]}
 
 
 def _lines(frames: Frames) -> list[str]:
-    """Frames in a line each, innermost first."""
+    """Format frames as one line each, innermost first."""
     return [f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in reversed(frames)]
 
 
 def add_position(parts: dict[str, Any], frames: Frames) -> None:
-    """Add the place of a failure: the innermost line of the user's own code, else the innermost of all."""
+    """Add the position of a failure: the innermost frame of the user's code, or the innermost of all frames."""
     user_frames = [frame for frame in frames if not is_library(frame.filename)] or frames
     if user_frames:
         parts.update(file=user_frames[-1].filename, line=user_frames[-1].lineno or 1)
@@ -135,13 +142,13 @@ def add_position(parts: dict[str, Any], frames: Frames) -> None:
 
 
 def at_lines(frames: Frames) -> list[str]:
-    """Frames in a line each, innermost first; a repeated frame once with its number."""
+    """Format frames as one line each, innermost first. Repeated frames are counted."""
     runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_lines(frames))]
     return [f"  at {text}" + (f" … {count} times" if count > 1 else "") for text, count in runs]
 
 
 def in_phase(error: BaseException, phase: str) -> None:
-    """Remember the phase of an error."""
+    """Set the phase of an error."""
     setattr(error, PHASE, phase)
 
 
@@ -149,11 +156,11 @@ def store_error(error: BaseException) -> None:
     """Store an error for post-mortem debuggers. Source: Python's `sys.last_exc`, since 3.12."""
     strip_codriver_frames(error)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
-    sys.last_exc = error  # type: ignore[attr-defined]  # set in all versions, as user code may ask for it
+    sys.last_exc = error  # type: ignore[attr-defined]  # set in all versions because user code may read it
 
 
 def strip_codriver_frames(error: BaseException) -> None:
-    """Take the worker's frames off the top of an error's traceback, as nobody wants to debug them."""
+    """Remove the worker's frames from the top of an error's traceback, because nobody wants to debug them."""
     trace = error.__traceback__
     while trace is not None and is_around(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
@@ -161,7 +168,7 @@ def strip_codriver_frames(error: BaseException) -> None:
 
 
 def trim(report: traceback.TracebackException | None, seen: tuple[int, ...] = ()) -> None:
-    """Take the worker's own frames out of a traceback, and out of its causes' and group members' tracebacks."""
+    """Remove the worker's frames from a formatted traceback, including those of linked errors."""
     if report is None or id(report) in seen:
         return
     report.stack[:] = user_frames_of(report.stack)
@@ -170,41 +177,41 @@ def trim(report: traceback.TracebackException | None, seen: tuple[int, ...] = ()
 
 
 def user_frames_of(frames: Iterable[traceback.FrameSummary]) -> Frames:
-    """Frames without the worker's, and without those of the event loop around an `await` at the top."""
+    """Remove the worker's frames, and those of the event loop that runs a top-level `await`."""
     rest = itertools.dropwhile(lambda frame: is_around(frame.filename), frames)
     return [frame for frame in rest if not is_worker(frame.filename)]
 
 
 def is_worker(file: str) -> bool:
-    """Whether a file is the worker's: see `loading` for the names in angle brackets."""
+    """Return whether a file belongs to the worker. See `loading` for names in angle brackets."""
     return file.startswith((CODRIVER_DIRECTORY, "<codriver "))
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is of the standard library or of an installed package."""
+    """Return whether a file belongs to the standard library or an installed package."""
     return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
 
 
 def is_around(file: str) -> bool:
-    """Whether code around the user's belongs to the worker, or to the event loop that it runs."""
+    """Return whether a file belongs to the worker or to an event loop that it runs."""
     return is_worker(file) or ("asyncio" in file and is_library(file))
 
 
 FRAMES_WITH_LOCALS = 20
-"""The frames of each error with told locals."""
+"""Maximum number of frames of each error whose locals are reported."""
 NAMES = 20
-"""The most locals told of a frame: its arguments come first."""
+"""Maximum number of locals reported of a frame. Arguments come first."""
 AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
-"""The number and the length of the locals that are told with an error, before anybody asks."""
+"""The number and maximum length of locals that are reported with an error without being requested."""
 
 
 def locals_of(
     error: BaseException, most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """The locals of the user's frames, by frame, for the error at the place `error` of a chain, 0 being the first.
+    """Return the locals of the user's frames, by frame and by the index of the error in its chain.
 
-    A frame is told as in the report; of repeated calls the innermost stands for all. `name` gives a variable's name in
-    the source, or nothing for one that is not the user's.
+    Frames are formatted as in the report. The innermost of repeated calls represents all. `name` returns the name of a
+    variable in the source, or "" if the user did not write it.
     """
     parts: list[dict[str, Any]] = []
     errors = itertools.chain([error], (other for _, other in itertools.islice(linked(error), LINKS)))
@@ -218,7 +225,7 @@ def locals_of(
 
 
 def plain_locals_of(error: BaseException, printer: PlainPrinter, name: Callable[[str], str]) -> list[str]:
-    """The first few plain locals of the innermost frame of the user's code, each whole, as `name=value`."""
+    """Return the first plain locals of the user's innermost frame, each complete, as `name=value`."""
     for _, values in _frames(error)[:1]:
         named = ((report, key) for key in list(values) if (report := name(key)) and not SECRET.search(report))
         parts = (
@@ -229,7 +236,7 @@ def plain_locals_of(error: BaseException, printer: PlainPrinter, name: Callable[
 
 
 def _frames(error: BaseException) -> list[tuple[str, dict[str, Any]]]:
-    """The frames of the user's own functions, innermost first, each in a line and with its values."""
+    """Return the frames of the user's functions, innermost first, each as one line with its variables."""
     found: list[tuple[str, dict[str, Any]]] = []
     trace = error.__traceback__
     while trace is not None:

@@ -1,6 +1,7 @@
-"""What features add to the REPL. The REPL knows none of them: a module in the folder `features` is one.
+"""Features of the worker, which are the modules in the package `features`.
 
-Each such module has a `FEATURE`. The nREPL server and the answers within a kernel of Python serve the same features.
+Each module has a `FEATURE`. The nREPL server and the answers in Python kernels use the same features. Nothing else in
+the worker knows them.
 """
 
 import importlib
@@ -20,7 +21,7 @@ _DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features"
 
 
 class WorkerFeature:
-    """What one feature adds."""
+    """The additions of one feature."""
 
     __slots__ = ("around", "fields", "operations")
 
@@ -31,15 +32,15 @@ class WorkerFeature:
         operations: "Callable[[Callable[..., int]], Mapping[str, Callable[..., Any]]]",
     ) -> None:
         self.fields = fields
-        """The fields of requests that concern it."""
+        """The fields of requests that this feature handles."""
         self.around = around
-        """Return the context in which a request with one of them is evaluated."""
+        """Returns the context manager in which a request with one of these fields is evaluated."""
         self.operations = operations
-        """Return its operations in a kernel by name. It is given the function that tells when code was changed."""
+        """Returns the feature's kernel operations by name. Its argument returns when code was last changed."""
 
 
 def found() -> "list[WorkerFeature]":
-    """Import and return the features that are there. In a kernel, they have been loaded already."""
+    """Import and return all features. In a kernel they were installed before, without a directory."""
     try:
         names = [name[:-3] for name in os.listdir(_DIRECTORY) if name.endswith(".py") and name != "__init__.py"]
     except OSError:

@@ -1,8 +1,8 @@
-"""Code evaluated in a frame of an error: each frame has one namespace, with all names that the frame could see.
+"""Namespaces for evaluating code in a frame of an error. Each frame has one that contains all visible names.
 
-The namespace holds globals and locals together, so that comprehensions and lambdas see both on every version of Python.
-The namespace lives as long as the error is kept, so that later code in the same frame finds earlier assignments. The
-frame's own locals stay as they were; an existing global that got another value is changed in its module.
+A namespace merges globals and locals, so that comprehensions and lambdas see both in every version of Python. It exists
+as long as the error is stored, so later code in the same frame sees earlier assignments. The frame's locals do not
+change. Assigning to an existing global changes it in its module.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _ABSENT = object()
 FRAME = "codriver/frame"
-"""The op that evaluates in a frame: its field `frame` names the frame; with `test` it is the last red test's."""
+"""The op that evaluates in the frame with the number `frame`. With `test`, it is a frame of the last failed test."""
 FAILED_TEST = "_codriver_red_test"
-"""The module by which the program that runs tests leaves the failure of the last run."""
+"""The module in which the program that runs tests stores the frames of the last failure."""
 NO_CLASS = (
     "super() without arguments finds nothing here, as the code is not in the method: name the class and the object"
 )
@@ -31,9 +31,9 @@ NO_AWAIT = "await is not possible in a frame, as nothing runs it any more: evalu
 
 
 class FrameError(Exception):
-    """The frame does not exist, or code cannot be evaluated in it."""
+    """Raised when a frame does not exist, or code cannot be evaluated in it."""
 
-    __module__ = "builtins"  # its name is told as those of Python's own errors
+    __module__ = "builtins"  # reported like Python's own errors
 
 
 class FrameSpace:
@@ -47,16 +47,16 @@ class FrameSpace:
         self._local_names = () if is_module else (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
         self.locals: dict[str, Any] = {} if is_module else dict(frame.f_locals)
         self._hides = {*self._local_names, *self.locals}
-        """The names that hide globals in the frame: its locals, also those without a value."""
+        """The names that hide globals in the frame, which are its locals, including unbound ones."""
         self._seen = {name: value for name, value in list(self.around.items()) if name not in self._hides}
-        """The globals as the namespace got them."""
+        """The globals as of the last update of the namespace."""
         self.names: dict[str, Any] = self.around if is_module else {**self._seen, **self.locals}
 
     def begin(self, codes: Iterable[types.CodeType]) -> None:
-        """Bring the namespace up to date for code that is about to run.
+        """Update the namespace for code that is about to run.
 
         Raises:
-            FrameError: the code names locals, and the frame no longer has any.
+            FrameError: the code uses local variables, but the frame was cleared.
         """
         if self._local_names and not self.locals and (gone := self._named_in(codes)):
             words = f"{gone} is not there: frame {self._number} was cleared, its locals are gone"
@@ -68,7 +68,7 @@ class FrameSpace:
                 self.names[name] = self._seen[name] = value
 
     def end(self) -> None:
-        """Change the globals that got another value; new names stay in the namespace alone."""
+        """Assign changed globals in the module. New names exist only in the namespace."""
         if self.names is self.around:
             return
         for name, before in list(self._seen.items()):
@@ -77,7 +77,7 @@ class FrameSpace:
                 self.around[name] = self._seen[name] = now
 
     def _named_in(self, codes: Iterable[types.CodeType]) -> str:
-        """The first of the frame's own names that code reads."""
+        """Return the first local variable of the frame that the code uses, or ""."""
         waiting = list(codes)
         named: set[str] = set()
         while waiting:
@@ -88,13 +88,13 @@ class FrameSpace:
 
 
 class FrameSpaces:
-    """The namespaces of the frames of one error, by the number of the frame."""
+    """The namespaces of the frames of one error, by frame number."""
 
     def __init__(self) -> None:
         self._of: dict[int, FrameSpace] = {}
 
     def at(self, number: int, frames: list[types.FrameType]) -> FrameSpace:
-        """The namespace of the frame with this number.
+        """Return the namespace of a frame.
 
         Raises:
             FrameError: the error has fewer frames.
@@ -109,9 +109,9 @@ class FrameSpaces:
 def frames_of(
     error: BaseException | None, is_left_out: Callable[[str, int, str], bool] = lambda *_: False
 ) -> list[types.FrameType]:
-    """The frames of an error as in reports, innermost first: without the worker's, and those left out.
+    """Return the frames of an error as in its report, innermost first, without the worker's.
 
-    `is_left_out` gets file, line and function.
+    `is_left_out` receives a file, line and function, and returns whether to leave out the frame.
     """
     if error is None:
         return []
@@ -132,10 +132,7 @@ def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, 
 
 
 def of_failed_test(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
-    """The frames of the first failed test of the last run, as in its report, and their namespaces.
-
-    `owner`: the session whose namespaces they are.
-    """
+    """Return the frames of the first failed test of the last run, and their namespaces for the session `owner`."""
     stored: Any = sys.modules.get(FAILED_TEST)
     frames: list[types.FrameType] = getattr(stored, "frames", [])
     spaces: dict[str, FrameSpaces] = getattr(stored, "spaces", {})
@@ -146,7 +143,7 @@ def check(tree: ast.AST) -> None:
     """Check that code can be evaluated in a frame.
 
     Raises:
-        FrameError: the code is of a kind that needs to run in the frame itself.
+        FrameError: the code would have to run in the frame itself.
     """
     for node in _outside_of_functions(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":

@@ -1,9 +1,8 @@
-"""Definitions in modules, read without asking user code; and the definitions that a load changed, held.
+"""Undo records, which restore the definitions that a load changed, and access to definitions without user code.
 
-Held objects are put back without running anything. A name is put back only if it still has the load's value: later
-definitions stay, and are told. Classes made by a load that was put back are taken out of the subclasses of their bases:
-such a class lives on until the garbage collector runs, or while a plug-in's registry, a traceback or a callback holds
-it. No code of the user's is called for that.
+Restoring runs no user code. A name is restored only if it still has the value that the load gave it. Later definitions
+are left alone and reported. Classes that were created by an undone load are detached from their base classes, because
+they exist until they are garbage collected, or as long as a registry, a traceback or a callback refers to them.
 """
 
 from __future__ import annotations
@@ -20,35 +19,37 @@ if TYPE_CHECKING:
     from typing import Any
 
 INSTALLED = ("site-packages", "dist-packages")
-"""Folders of installed packages, which belong to no project."""
+"""Directories of installed packages, which do not belong to the project."""
 MOST_WRAPPERS = 20
+"""Maximum number of nested decorators that are unwrapped."""
 ABSENT = object()
 MAX_RECORDS = 8
+"""Maximum number of records that are retained."""
 
 
 def is_class(value: object) -> bool:
-    """Whether a value is a class. `isinstance` would ask the value, and may run user code."""
+    """Return whether a value is a class. `isinstance` is not used because it may run user code."""
     return issubclass(type(value), type)
 
 
 space_of: Callable[[object], Any] = type.__dict__["__dict__"].__get__
-"""The names of a class, read without asking its metaclass."""
+"""Returns the namespace of a class without calling its metaclass."""
 qualname_of_class: Callable[[object], Any] = type.__dict__["__qualname__"].__get__
 _qualname_of_function: Callable[[object], Any] = vars(types.FunctionType)["__qualname__"].__get__
 
 
 def qualname_of(value: object) -> Any:
-    """The qualified name of a class or function."""
+    """Return the qualified name of a class or function."""
     return qualname_of_class(value) if is_class(value) else _qualname_of_function(value)
 
 
 def home_of(value: object) -> Any:
-    """The name of the module of a class or a function."""
+    """Return the module name of a class or function."""
     return space_of(value).get("__module__") if is_class(value) else value.__module__
 
 
 def function_in(value: Any) -> object:
-    """The function within a static method, class method or property; any other value is returned as it is."""
+    """Return the function in a static method, class method or property, or the value itself."""
     if type(value) in (staticmethod, classmethod):
         return value.__func__
     if type(value) is property:
@@ -57,7 +58,7 @@ def function_in(value: Any) -> object:
 
 
 def unwrapped(value: object) -> Iterator[types.FunctionType]:
-    """The functions within a decorated one, outermost first; the user's classes are not asked."""
+    """Yield the functions in a decorated function, outermost first, without running user code."""
     for _ in range(MOST_WRAPPERS):
         if type(value) is types.FunctionType:
             yield value
@@ -72,7 +73,7 @@ def unwrapped(value: object) -> Iterator[types.FunctionType]:
 
 
 def all_classes() -> Iterator[type]:
-    """Every living class."""
+    """Yield every class that exists."""
     seen: set[int] = set()
     waiting: list[type] = [object]
     while waiting:
@@ -86,9 +87,9 @@ def all_classes() -> Iterator[type]:
 
 
 class UndoRecord:
-    """The definitions from before the loads of one batch. Lives until they are put back, or kept.
+    """The definitions before the loads of one batch, until they are restored or the record is discarded.
 
-    Without `is_recording` it serves loads that will not be put back.
+    Without `is_recording`, it ignores all changes, for loads that cannot be undone.
     """
 
     def __init__(self, roots: list[str], *, is_recording: bool = True) -> None:
@@ -100,12 +101,12 @@ class UndoRecord:
         self._made: list[type] = []
 
     def begin_load(self) -> None:
-        """Note the existing modules and classes before a load."""
+        """Remember the existing modules and classes before a load."""
         if self._is_recording:
             self._before = dict(sys.modules), {id(one): one for one in all_classes()}
 
     def end_load(self, home: str = "") -> None:
-        """Keep the modules that the load of the module `home` exchanged, and the project's classes that it made."""
+        """Record the modules that the load of the module `home` replaced, and the classes that it created."""
         if self._is_recording:
             modules, classes = self._before
             for name, old in modules.items():
@@ -116,12 +117,12 @@ class UndoRecord:
             self._before = {}, {}
 
     def note(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
-        """Keep one change: a test whether it still stands, and its undoing. `label`: its name, or empty."""
+        """Record a change: whether it is still current, and how to undo it. `label` is its name, or ""."""
         if self._is_recording:
             self._steps.append((label, is_current, undo))
 
     def note_key(self, label: str, space: dict[Any, Any], key: object, old: object) -> None:
-        """Keep a mapping key's former value, ABSENT for a new key."""
+        """Record the previous value of a mapping's key. `old` is `ABSENT` for a new key."""
         new = space.get(key, ABSENT)
 
         def undo() -> None:
@@ -133,7 +134,7 @@ class UndoRecord:
         self.note(label, lambda: space.get(key, ABSENT) is new, undo)
 
     def note_attribute(self, label: str, owner: Any, key: str, old: object) -> None:
-        """Keep a class attribute's former value."""
+        """Record the previous value of a class attribute. `old` is `ABSENT` for a new attribute."""
         new = space_of(owner).get(key, ABSENT)
 
         def undo() -> None:
@@ -145,7 +146,7 @@ class UndoRecord:
         self.note(label, lambda: space_of(owner).get(key, ABSENT) is new, undo)
 
     def put_back(self) -> list[str]:
-        """Put all back, the newest change first; the names with newer definitions, which stay."""
+        """Undo all changes, the newest first. Return the names with newer definitions, which are left alone."""
         left = self._undo()
         self._forget_modules()
         return sorted({name for name in [*left, *detach_classes(self._made)] if name})
@@ -158,19 +159,19 @@ class UndoRecord:
                     undo()
                     continue
             except (TypeError, ValueError, AttributeError, KeyError):
-                pass  # another layout by now, or an empty cell
+                pass  # another class layout, or an empty cell
             left.append(label)
         self._steps.clear()
         return left
 
     def is_project_file(self, file: str) -> bool:
-        """Whether a file is the project's own, not installed there."""
+        """Return whether a file belongs to the project and not to an installed package."""
         parts = os.path.realpath(file).split(os.sep)
         within = any(os.path.realpath(file).startswith(root) for root in self._roots)
         return within and not any(part in INSTALLED for part in parts)
 
     def _is_of_project(self, home: object) -> bool:
-        """True if a module of that name is the project's, or was missing before and after."""
+        """Return whether a module belongs to the project, or exists neither now nor before the load."""
         if type(home) is not str:
             return False
         module = sys.modules.get(home)
@@ -178,7 +179,7 @@ class UndoRecord:
         return self.is_project_file(file) if isinstance(file, str) else module is None and home not in self._modules
 
     def _forget_modules(self) -> None:
-        """Take out the project's new modules: they hold definitions that were put back."""
+        """Remove modules of the project that were loaded since, because they contain undone definitions."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__dict__", {}).get("__file__")
             if name in self._modules or not isinstance(file, str):
@@ -192,7 +193,7 @@ class UndoRecord:
 
 
 class Snapshot:
-    """The names of one module, and of its classes, before it is loaded again."""
+    """The names of a module and of its classes before it is loaded again."""
 
     def __init__(self, module: types.ModuleType) -> None:
         self._module = module
@@ -204,7 +205,7 @@ class Snapshot:
         ]
 
     def note_changes(self, undo: UndoRecord) -> None:
-        """Keep in `undo` each name whose value changed since the hold began, with its former value."""
+        """Record each name whose value has changed since the snapshot, with its previous value."""
         home, space = self._module.__name__, self._module.__dict__
         for name in [*self.names, *(one for one in list(space) if one not in self.names)]:
             old = self.names.get(name, ABSENT)
@@ -219,18 +220,18 @@ class Snapshot:
 
 
 class UndoRecords:
-    """The holds of all batches, by their ids, for the life of the worker; beyond a number the oldest is forgotten."""
+    """The undo records by the id of their batch. The oldest are dropped beyond `MAX_RECORDS`."""
 
     def __init__(self, roots: list[str]) -> None:
         self._roots = roots
         self._records: dict[str, UndoRecord] = {}
 
     def make(self) -> UndoRecord:
-        """The hold of a new batch."""
+        """Create the record of a new batch."""
         return UndoRecord(self._roots)
 
     def of(self, batch: object) -> UndoRecord:
-        """The hold of a batch; an empty hold for a load outside of any."""
+        """Return the record of a batch, creating it if needed, or one that records nothing for other loads."""
         if not isinstance(batch, str) or not batch:
             return UndoRecord([], is_recording=False)
         if batch not in self._records:
@@ -240,7 +241,7 @@ class UndoRecords:
         return self._records[batch]
 
     def end(self, batch: str, *, puts_back: bool) -> list[str]:
-        """Put back a batch's changes, or keep them; the names that stay all the same."""
+        """Undo the changes of a batch, or discard its record. Return the names that could not be restored."""
         record = self._records.pop(batch, None)
         if record is None or not puts_back:
             return []
@@ -248,28 +249,28 @@ class UndoRecords:
 
 
 HEAP, IMMUTABLE = 1 << 9, 1 << 8
-"""Flags of types: made at run time; yet written in C. Source: CPython, `object.h`, `Py_TPFLAGS_…`."""
+"""Flags of types: created at run time, and implemented in C. Source: CPython, `object.h`, `Py_TPFLAGS_…`."""
 flags_of, bases_of, base_of, order_of = (
     type.__dict__[name].__get__ for name in ("__flags__", "__bases__", "__base__", "__mro__")
 )
-"""The attributes of a class, read without asking its metaclass."""
+"""Return attributes of a class without calling its metaclass."""
 
 
 def detach_classes(classes: list[type]) -> list[str]:
-    """Give each class an empty base of ours in place of its own; the names of classes that stay. The list is emptied.
+    """Replace the base classes of each class by an empty one, and clear the list. Return the names of the rest.
 
-    A class stays if it, or a subclass, has instances, is a base of a class outside of the list, or has a layout or a
-    metaclass that forbids a change of bases; and if somebody holds the class.
+    A class is left alone if it or a subclass has instances, if it is a base of a class that is not in the list, or if
+    its layout or metaclass forbids the change. It is returned only if something refers to it.
     """
     stay = _rebase(classes)
     classes.clear()
     if stay:
-        gc.collect()  # a class that nobody holds would be told in vain
+        gc.collect()  # classes without references must not be reported
     return [home_of(one) + "." + qualname_of(one) for one in (known() for known in stay) if one is not None]
 
 
 def _rebase(classes: list[type]) -> list[weakref.ref[type]]:
-    """Change the bases of each class; the classes that stay as they are."""
+    """Replace the base classes, and return the classes that were left alone."""
     failed = {id(one): one for one in classes if not all(map(_is_built_in, bases_of(one)))}
     if not failed:
         return []
@@ -278,11 +279,11 @@ def _rebase(classes: list[type]) -> list[weakref.ref[type]]:
     for key, one in failed.items():
         if key in kinds or _orders_itself(one) or any(id(other) not in failed for other in _derived_from(one)):
             stay.update(map(id, order_of(one)))
-    for one in sorted(failed.values(), key=lambda one: -len(order_of(one))):  # a subclass comes before its bases
+    for one in sorted(failed.values(), key=lambda one: -len(order_of(one))):  # subclasses precede their bases
         if id(one) not in stay:
             try:
                 type.__setattr__(one, "__bases__", (_empty_class(one),))
-            except TypeError:  # of another layout
+            except TypeError:  # incompatible layout
                 stay.update(map(id, order_of(one)))
     return [weakref.ref(one) for key, one in failed.items() if key in stay]
 
@@ -307,5 +308,5 @@ def _derived_from(one: type) -> Iterator[type]:
 
 
 def _orders_itself(one: type) -> bool:
-    """True if the metaclass has a user's `mro`, which a change of bases would call."""
+    """Return whether the metaclass overrides `mro`, which a change of base classes would call."""
     return any("mro" in space_of(kind) for kind in order_of(type(one)) if not _is_built_in(kind))

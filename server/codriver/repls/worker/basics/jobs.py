@@ -1,6 +1,6 @@
-"""Jobs: the requests that run on the main thread, with the session each runs in, its output, and its interrupts.
+"""Jobs: requests that run on the main thread, with their sessions, output and interrupts.
 
-An interrupt is SIGINT for one evaluation while it runs, and for no other.
+An interrupt is a SIGINT that affects only the evaluation for which it was sent.
 """
 
 from __future__ import annotations
@@ -29,35 +29,38 @@ if TYPE_CHECKING:
     from .connections import Connection, Message
 
 CHUNK_CHARACTERS = 256 * 1024
-"""Longest text in one message of output."""
+"""Maximum length of text in one output message."""
 
 
 class Session:
-    """A session: one caller's current namespace, the last values, and input not read yet."""
+    """A session of one caller, with its current namespace, last values, and unread input."""
 
     def __init__(self, identity: str, namespace: Any) -> None:
         self.id = identity
         self.namespace = namespace
-        """The dialect's own kind of namespace: a module, or Basilisp's."""
+        """The namespace, which is a module, or an object of Basilisp."""
         self.is_apart = False
         self.last: list[object] = [None, None, None]
         self.error: BaseException | None = None
         self.spaces = FrameSpaces()
-        """The namespaces of that error's frames."""
+        """The namespaces for frames of `error`."""
         self.loop: asyncio.AbstractEventLoop | None = None
         self.made_tasks = MadeTasks()
-        """The evaluations that made the tasks on that loop."""
+        """Tracks which evaluation created each task on `loop`."""
         self.limits: dict[str, object] = {}
-        """The print limits that the user set here, by the name of the var."""
+        """Print limits that the user set in this session, by the name of the var."""
         self.print_fields: Message = {}
-        """The print limits that a client told the session once, as fields."""
+        """Print limits that the client set for the session, as fields of a request."""
         self.flags = 0
-        """The compiler's flags, from evaluated `__future__` imports."""
+        """Compiler flags from `__future__` imports that were evaluated."""
         self.input: queue.SimpleQueue[str] = queue.SimpleQueue()
 
 
 class Shield:
-    """A shield from interrupts of the main thread: they wait, so that no message is lost and no lock stays held."""
+    """A context manager that delays interrupts of the main thread, so that no message is lost and no lock is left held.
+
+    Interrupts that arrive in the meantime are raised at the end.
+    """
 
     def __init__(self) -> None:
         self.main = threading.get_ident()
@@ -77,9 +80,9 @@ class Shield:
 
 
 class Job:
-    """One request that runs on the main thread, from its arrival on.
+    """A request that runs on the main thread, from when it is received.
 
-    `touch` gets the job when it has something to send soon.
+    `touch` is called when the job has output to send soon.
     """
 
     def __init__(
@@ -94,32 +97,32 @@ class Job:
         self.connection = connection
         self.session = session
         self.file = ""
-        """The name of the code in tracebacks."""
+        """The file name of the code in tracebacks."""
         self.form: int | None = None
-        """The number of the top-level form that runs, from 1."""
+        """The number of the top-level form that is running, starting at 1."""
         self.lines: list[int] | None = None
-        """The lines on which the forms begin, for forms that run as one."""
+        """The first line of each form, if several forms run as one."""
         self.edited: list[str] = []
-        """Modules that its code used and whose files were edited since their load, in words."""
+        """Descriptions of modules that the code used although their files were edited after loading."""
         self.directory = ""
-        """The working folder at the job's beginning."""
+        """The working directory when the job started."""
         self.declined = 0
-        """The number of times that an application asked for a REPL of its own before the job began."""
+        """The number of times that `start_repl` had been refused when the job started."""
         self.over = threading.Event()
         self.is_started = False
         self.is_interrupted = False
         self.is_cut_off = False
-        """True once the code was told that its input has ended: the error that follows counts as the interrupt's."""
+        """Whether the code was told that its input has ended, so that its next error counts as interrupted."""
         self.is_concurrent = False
-        """True of a job that runs on a thread of its own, beside the job on the main thread."""
+        """Whether the job runs on its own thread, concurrently with the main thread."""
         self.interrupts: Interrupts | None = None
-        """The interrupts of the job's own thread; None for a job on the main thread."""
+        """The interrupts for the job's own thread, or None for a job on the main thread."""
         self.is_abandoned = False
-        """True of a job that blocks in a call which no interrupt reaches: other jobs no longer wait for it."""
+        """Whether the job is blocked in a call that cannot be interrupted. Other jobs no longer wait for it."""
         self.abandoned = ""
-        """The words about an abandoned job; empty for the usual ones."""
+        """The message for an abandoned job, or "" for the usual one."""
         self.wake: Callable[[], object] | None = None
-        """Ends the evaluation's wait for an event outside of its thread."""
+        """Stops the evaluation from waiting for an event outside its thread."""
         self.shield = shield
         self._touch_output = touch
         self._lock = threading.Lock()
@@ -129,14 +132,14 @@ class Job:
         self._is_dirty = False
 
     def send(self, fields: Mapping[str, object]) -> None:
-        """Answer, after all earlier output."""
+        """Send a reply, after all earlier output."""
         with self.shield, self._lock:
             self._pack()
             self._packed.append(pack(self.message, fields))
             self._push()
 
     def answer_soon(self, fields: Mapping[str, object]) -> None:
-        """Answer soon, in one packet with the end of the evaluation if that is near."""
+        """Send a reply soon, in one packet with the end of the evaluation if that follows shortly."""
         with self.shield, self._lock:
             self._pack()
             self._packed.append(pack(self.message, fields))
@@ -146,7 +149,7 @@ class Job:
                 self._touch()
 
     def write(self, stream: str, text: str) -> None:
-        """Take printed text, sent soon. No lock is taken: a printing finalizer may run anywhere, in our code too."""
+        """Buffer printed text, which is sent soon. No lock is used, because finalizers may print at any point."""
         self._chunks.append((stream, text))
         self._size += len(text)
         if not self._is_dirty:
@@ -155,12 +158,12 @@ class Job:
             self._wait_for_space()
 
     def flush(self) -> None:
-        """Send the waiting text."""
+        """Send the buffered text."""
         with self.shield, self._lock:
             self._push()
 
     def whole_number(self, name: str) -> int:
-        """A number from 1 in the request; 1 without one. Lines beyond a million do not count."""
+        """Return a number from 1 to a million from the request, or 1 if it is missing or out of range."""
         value = self.message.get(name)
         return value if isinstance(value, int) and 1 <= value <= 1_000_000 else 1
 
@@ -197,21 +200,19 @@ ABANDONED = (
     "call returns; what comes next is evaluated on another"
 )
 INTERRUPT_S = 2.0
-"""The time for an interrupted evaluation to end before the interrupt is answered anyway."""
+"""Seconds that an interrupted evaluation gets to end before the interrupt is answered anyway."""
 SIGNAL_EVERY_S = 0.5
-"""Finalizers and code that catches everything may swallow one interrupt; so the evaluation gets another after this
-time.
-"""
+"""Seconds between repeated interrupts. Finalizers and code that catches everything may swallow one."""
 
 
 SIGNAL_ARRIVAL_S = 0.05
-"""The time for a signal that another thread brings, before code that waits for input gets the input's end."""
+"""Seconds that a signal delivered by another thread may take, before code waiting for input gets its end."""
 
 
 class Interrupts:
-    """Interrupts the evaluation that runs on the main thread. Lives as long as the worker.
+    """Interrupts the evaluation that runs on the main thread. There is one per worker.
 
-    `is_supervised`: nobody has a terminal to press Ctrl-C.
+    `is_supervised` means that there is no terminal in which Ctrl-C could be pressed.
     """
 
     def __init__(self, *, is_supervised: bool) -> None:
@@ -220,18 +221,21 @@ class Interrupts:
         self._running: Job | None = None
         self._target: Job | None = None
         self._is_sent = False
-        """Whether a signal of ours is on its way: any other was sent by user code, or by hand."""
+        """Whether a signal from the worker is pending. Any other signal was sent by user code or by hand."""
         self._stopping = threading.Lock()
 
     def install(self) -> None:
-        """Take SIGINT, also from user code that took it. On the main thread."""
+        """Handle SIGINT, even if user code has replaced the handler. Call this on the main thread."""
         if signal.getsignal(signal.SIGINT) != self._on_signal:
             signal.signal(signal.SIGINT, self._on_signal)
-            # A signal sent before went to the former handler.
+            # A signal that was sent earlier reached the previous handler.
             self._is_sent = False
 
     def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
-        """Run an act that an interrupt may end; its exception. No interrupt comes after it. On the main thread."""
+        """Run `act`, which may be interrupted, and return its exception. Call this on the main thread.
+
+        No interrupt takes effect after this returns.
+        """
         self.shield.depth, self.shield.is_late = 0, False
         try:
             try:
@@ -245,7 +249,7 @@ class Interrupts:
         return None
 
     def stop(self, job: Job) -> bool:
-        """Interrupt the running code again and again for a while; whether it ended. On any other thread."""
+        """Interrupt a job repeatedly for `INTERRUPT_S`, and return whether it ended. Call this on any other thread."""
         patience = monotonic() + INTERRUPT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
@@ -254,30 +258,30 @@ class Interrupts:
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
                     self._raise()
-                    # On Windows a signal does not wake code that waits for input, and comes by another thread.
+                    # On Windows a signal does not wake code that waits for input, and another thread delivers it.
                     if not job.over.wait(SIGNAL_ARRIVAL_S):
                         job.session.input.put("")
                 job.over.wait(SIGNAL_EVERY_S)
         return job.over.is_set()
 
     def _raise(self) -> None:
-        """Interrupt without a choice of thread: as Ctrl-C at a console of our own, which our children get too."""
+        """Send an interrupt without choosing a thread, like Ctrl-C in a console, which child processes also receive."""
         if sys.platform == "win32" and self._is_supervised:
             import ctypes
 
-            # Our starter may have had Ctrl-C ignored.
+            # The parent process may have disabled Ctrl-C.
             ctypes.windll.kernel32.SetConsoleCtrlHandler(None, 0)
-            with contextlib.suppress(OSError):  # the process has no console
+            with contextlib.suppress(OSError):  # there is no console
                 os.kill(0, signal.CTRL_C_EVENT)
                 return
-        signal.raise_signal(signal.SIGINT)  # unlike `interrupt_main` it ends a sleep
+        signal.raise_signal(signal.SIGINT)  # unlike `interrupt_main`, it ends a sleep
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         is_expected, self._is_sent = self._is_sent, False
         if is_expected and self._running is not self._target:
-            return  # the signal comes late: its evaluation is over
+            return  # the signal is late, and its evaluation has ended
         if self._running is None and self._is_supervised:
-            return  # finished code sent the signal to itself: there is no terminal
+            return  # a finished evaluation sent it, because there is no terminal
         if self._running is not None and self.shield.depth:
             self.shield.is_late = True
         else:
@@ -285,7 +289,7 @@ class Interrupts:
 
 
 def leave_child(error: BaseException | None) -> None:
-    """End a forked process as Python would have."""
+    """End a forked process the way Python would end it."""
     status = 0 if error is None else 1
     if isinstance(error, SystemExit):
         status = error.code if isinstance(error.code, int) else 1 if error.code else 0

@@ -1,7 +1,7 @@
-"""Short texts of plain values, made without running code of the user's.
+"""A printer of plain values in short texts, without running user code.
 
-Numbers, texts, None, and short collections of these are printed. Any other value is described by its type, as its
-`repr` may be the user's.
+Numbers, strings, None, and short collections of these are printed. Other values are described by their type, because
+their `repr` may be user code.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 
 
 PARTS = 10
-"""Elements of the longest collection that is printed."""
+"""Maximum number of elements of a collection that is printed."""
 LEVELS = 2
+"""Maximum nesting of a collection that is printed."""
 BITS = 400
-"""The bits of the longest whole number that is printed."""
+"""Maximum number of bits of an integer that is printed."""
 SECRET = re.compile(
     r"pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key|auth(?!or)|cookie|session_?id"
     r"|(^|_)(pwd|pin|pw)$|_key$",
     re.IGNORECASE,
 )
-"""Names, of variables and of keys, whose values are nobody's business."""
+"""Matches names of variables and keys whose values may be secret."""
 COUNTED = (collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter, bytearray, range)
+"""Classes whose instances are described by their size."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -39,9 +41,10 @@ BRACKETS: dict[type, tuple[str, str]] = {
 
 
 class PlainPrinter:
-    """Prints plain values of one language; `atoms`: by class its printer, `brackets`: by class a collection's brackets.
+    """A printer of plain values in one language.
 
-    Both are looked up by the class itself, never by a base class, since a subclass may print in another way.
+    `atoms` maps classes to functions that print their instances, and `brackets` maps collections to their brackets.
+    Only the exact class counts, because a subclass may print differently.
     """
 
     def __init__(
@@ -53,9 +56,9 @@ class PlainPrinter:
         self._atoms, self._brackets, self._between = atoms, brackets, between
 
     def text(self, value: Any, most: int, level: int = 0) -> str:
-        """A value in one line, of at most `most` characters; a text within a collection is shown whole or not at all.
+        """Print a value in one line of at most `most` characters.
 
-        Half of a secret would not be recognised.
+        A string in a collection is printed completely or not at all, because half of a secret could not be recognized.
         """
         kind = type(value)
         if kind is int and value.bit_length() > BITS:
@@ -67,17 +70,17 @@ class PlainPrinter:
         if kind in self._brackets:
             try:
                 return self._collection(value, kind, most, level)
-            except RuntimeError:  # another thread changed it meanwhile
+            except RuntimeError:  # another thread has changed it
                 return f"{name_of(kind)} of {len(value)}"
         if kind in COUNTED:
             return f"{name_of(kind)} of {len(value)}"
         return title_of(value) or f"<{name_of(kind)}>"
 
     def whole(self, value: Any, most: int) -> str:
-        """A value in one line if all of it is plain and no longer than `most`; else nothing."""
+        """Print a value in one line if all of it is plain and at most `most` characters long, or return ""."""
         try:
             text = self.text(value, most + 1) if self._is_plain(value) else ""
-        except RuntimeError:  # another thread changed it meanwhile
+        except RuntimeError:  # another thread has changed it
             return ""
         return text if len(text) <= most else ""
 
@@ -114,6 +117,6 @@ PYTHON = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(None), str,
 
 
 def name_of(kind: type) -> str:
-    """The real name of a class, which a metaclass could make up."""
+    """Return the name of a class without calling its metaclass."""
     name = type.__dict__["__qualname__"].__get__(kind)
     return name if type(name) is str else "object"

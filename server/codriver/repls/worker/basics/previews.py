@@ -1,4 +1,4 @@
-"""Previews of values with a shape: arrays, tables and columns of libraries that the program itself has loaded."""
+"""Previews of arrays, tables and columns, for libraries that the program itself has loaded."""
 
 from __future__ import annotations
 
@@ -14,47 +14,51 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROWS = 25
-"""The rows told from a place on, without a wanted number."""
+"""Number of rows printed if none is requested."""
 COLUMNS = 10
+"""Maximum number of columns described in one line."""
 MOST_ROWS = 1000
+"""Maximum number of rows printed, even if the library's own limit is higher."""
 MOST_ELEMENTS = 10_000
-"""The most elements printed of a value whose library was told to omit nothing: an answer has room for less."""
+"""Maximum number of elements printed of a value whose library does not omit any. Answers have less room."""
 INDEX_ITEMS = 10
-"""The elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
+"""Number of elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
 POLARS_ROWS, POLARS_COLUMNS = 10, 8
-"""The rows and columns that polars prints of a table unless told otherwise.
-Source: polars, `Config.set_tbl_rows`, `set_tbl_cols`."""
+"""Number of rows and columns of a table that polars prints by default.
+
+Source: polars, `Config.set_tbl_rows` and `set_tbl_cols`.
+"""
 
 
 def _is(value: object, module: str, *names: str) -> bool:
-    """Whether a value is of one of a module's classes. Unloaded modules are not loaded for this."""
+    """Return whether a value is an instance of one of a module's classes. The module is not imported for this."""
     loaded = sys.modules.get(module)
     kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
     return bool(kinds) and issubclass(type(value), kinds)
 
 
 def is_table(value: object) -> bool:
-    """Whether a value is a table of pandas or polars."""
+    """Return whether a value is a table of pandas or polars."""
     return _is(value, "pandas", "DataFrame") or _is(value, "polars", "DataFrame")
 
 
 def is_column(value: object) -> bool:
-    """Whether a value is one column of such a table."""
+    """Return whether a value is a column of such a table."""
     return _is(value, "pandas", "Series", "Index") or _is(value, "polars", "Series")
 
 
 def is_array(value: object) -> bool:
-    """Whether a value is an array with axes."""
+    """Return whether a value is an array with at least one axis."""
     return (_is(value, "numpy", "ndarray") or _is(value, "torch", "Tensor")) and len(value.shape) > 0  # type: ignore[attr-defined]  # both have one
 
 
 def title_of(value: Any) -> str:
-    """The kind of an array, a table or a column with its shape; empty for any other value, and for kinds of the user's.
+    """Describe the class and shape of an array, table or column, or return "" for any other value.
 
-    Nothing of its contents is looked at.
+    Only classes of the libraries themselves are supported, and contents are not accessed.
     """
     kind = type(value)
-    module = type.__dict__["__module__"].__get__(kind)  # a metaclass could make up an attribute
+    module = type.__dict__["__module__"].__get__(kind)  # a metaclass could override the attribute
     if type(module) is not str or module.partition(".")[0] not in ("numpy", "torch", "pandas", "polars"):
         return ""
     if is_table(value) or is_column(value):
@@ -63,9 +67,9 @@ def title_of(value: Any) -> str:
 
 
 def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str, str] | None:
-    """A value with a shape in its library's print, and the omissions in words; None for any other value.
+    """Print a value with a shape as its library does, and describe what was left out. Return None for other values.
 
-    If so many elements are `requested_rows` for, or elements from a place `start` on, all of these are told.
+    If `requested_rows` or `start` is given, that part is printed completely.
     """
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None
@@ -89,7 +93,7 @@ def _unit(value: Any) -> str:
 
 @contextlib.contextmanager
 def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[None]:
-    """The libraries' own limits, or ours if a program set greater ones; with `is_whole` ours in any case."""
+    """Limit what libraries print, without raising limits that the program has set. `is_whole` overrides those too."""
     pandas, numpy, torch = map(sys.modules.get, ("pandas", "numpy", "torch"))
     with contextlib.ExitStack() as stack:
         for library, name, most in ((pandas, "display.max_rows", rows), (pandas, "display.max_seq_items", elements)):
@@ -113,7 +117,7 @@ def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[No
 
 
 def _elided(value: Any) -> str:
-    """The rows or elements, or else the columns, that the library omits in printing a value, in words."""
+    """Describe the rows, elements or columns that the library leaves out when it prints a value."""
     count, visible = len(value), _visible_rows(value)
     if visible < count:
         return f"{count - visible} of {count} {_unit(value)}"
@@ -127,7 +131,7 @@ def _elided(value: Any) -> str:
 
 
 def _visible_rows(value: Any) -> int:
-    """The number of rows or elements that the library prints of a value, within our bounds."""
+    """Return the number of rows or elements that the library prints, within the limits of `_bounded`."""
     count = len(value)
     if _is(value, "polars", "DataFrame", "Series"):
         return min(count, _polars_rows())
@@ -158,7 +162,7 @@ def _polars_rows() -> int:
 
 
 def _print_options(value: Any) -> tuple[int, int]:
-    """The number of elements above which an array's library omits some, and the number left at each end."""
+    """Return the size above which a library omits elements of an array, and the number it keeps at each end."""
     if _is(value, "torch", "Tensor"):
         options: Any = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None)
         return (int(options.threshold), int(options.edgeitems)) if options is not None else (1000, 3)
@@ -175,9 +179,9 @@ def _shape(value: Any) -> str:
 
 
 def rows_of(value: Any, step: object) -> list[Any] | None:
-    """The part of a value with a shape at one step of a path, in a list; None for a value without a shape.
+    """Return a one-element list with the part of a value at one step of a path, or None if it has no shape.
 
-    A table's steps are the names of its columns and the places of its rows.
+    The steps into a table are the names of its columns and the positions of its rows.
     """
     if is_table(value):
         if isinstance(step, int) and hasattr(value, "iloc"):
@@ -189,11 +193,15 @@ def rows_of(value: Any, step: object) -> list[Any] | None:
 
 
 GLIMPSED = 10
-"""The elements and the levels of a collection that are told in one line."""
+"""Maximum number of elements of a collection that is printed in one line."""
 LEVELS = 3
+"""Maximum nesting of a collection that is printed in one line."""
 NUMBER_BITS = 2000
+"""Maximum number of bits of an integer that is printed in one line."""
 TEXT_CHARACTERS = 60
+"""Maximum length of a string within a collection."""
 WHOLE_CHARACTERS = 2000
+"""Maximum length of a string by itself."""
 AROUND: dict[type, tuple[str, str]] = {
     list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})"),
     collections.deque: ("deque([", "])"),
@@ -201,7 +209,7 @@ AROUND: dict[type, tuple[str, str]] = {
 
 
 def glimpse_of(value: Any) -> dict[str, str]:
-    """The class of a value, its shape or count, and the value in one line. The user's classes are not asked."""
+    """Describe a value by its class, its shape or size, and its text in one line, without running user code."""
     kind = type(value)
     found = {"class": class_name(kind)}
     if is_table(value) or is_column(value) or is_array(value):
@@ -216,7 +224,7 @@ def glimpse_of(value: Any) -> dict[str, str]:
 
 
 def class_name(kind: type) -> str:
-    """The name of a class, with its module unless the class is built in."""
+    """Return the name of a class, with its module unless it is a builtin."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -1,6 +1,6 @@
-"""Printing of values: to so many elements and levels, with the omissions in words; and paths to parts of values.
+"""Printing of values with limits on length and depth, and paths to their parts.
 
-Values that printing cut, or that have more to show, are kept for a while so that callers can ask for more.
+Values that were cut, or that have other displays, are stored for a while so that callers can read more of them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ OPTION = "nrepl.middleware.print/"
 OPTIONS = OPTION + "options"
 QUOTA = OPTION + "quota"
 NESTED_CHARACTERS = 1000
-"""The longest text shown whole within a collection; a text by itself is always whole."""
+"""Maximum length of a string inside a collection. A string by itself is never cut."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -62,11 +62,11 @@ class Shape:
     ) -> None:
         self.before, self.after, self.count, self.parts = before, after, count, parts
         self.keys = keys
-        """The text between a step and its part: `: `, `=`, `, ` in pairs, or nothing, for steps that are places."""
+        """The text between a step and its part: `: `, `=`, `, ` in pairs, or "" if steps are positions."""
 
 
 class Cuts:
-    """The places of omissions in one printed value."""
+    """The omissions in a printed value."""
 
     def __init__(self) -> None:
         self._first = ""
@@ -74,13 +74,13 @@ class Cuts:
         self._count = 0
 
     def add(self, words: str, path: Path) -> None:
-        """Note an omission at a place. Only the outermost place is told."""
+        """Record an omission. Only the outermost one is described in detail."""
         if not self._count or len(path) < len(self._path):
             self._first, self._path = words, path
         self._count += 1
 
     def words(self) -> str:
-        """The omissions in words; empty without any."""
+        """Describe the omissions, or return "" if there are none."""
         if not self._count:
             return ""
         where = " at " + json.dumps(self._path, ensure_ascii=False) if self._path else ""
@@ -89,9 +89,9 @@ class Cuts:
 
 
 class Printer:
-    """Prints Python's values as `repr` does, to at most `length` elements and `depth` levels; None bounds nothing.
+    """Prints Python values like `repr`, with at most `length` elements and `depth` levels. None means no limit.
 
-    `requested`: the requested length, else None: tables and arrays are then cut as their library does.
+    `requested` is the length that a caller requested. Without it, tables and arrays are shortened by their libraries.
     """
 
     def __init__(self, length: int | None, depth: int | None, requested: int | None = None) -> None:
@@ -99,7 +99,7 @@ class Printer:
         self.cuts = Cuts()
 
     def whole(self, value: Any, start: int = 0, before: Path = ()) -> str:
-        """The value, from its element `start` on. `before`: the path to the value, for the words on omissions."""
+        """Print a value from the element `start` on. `before` is its path, which is used to describe omissions."""
         if self._length is None and self._depth is None and not start:
             return text_of(value)
         if isinstance(value, (str, bytes)) and not start:
@@ -114,7 +114,7 @@ class Printer:
             return shape.before + "..." + shape.after
         if self._depth is not None and len(around) >= self._depth and shape.count != 0:
             self.cuts.add(f"levels below {self._depth}", path)
-            # Python shows a value that contains itself by dots between the brackets.
+            # Python itself marks only cycles by dots between the brackets.
             return f"<{type(value).__name__} of {shape.count}>"
         return self._collection(value, shape, path, (*around, id(value)), start)
 
@@ -151,7 +151,7 @@ class Printer:
 
 
 def text_of(value: Any) -> str:
-    """A value in the form of `repr`, or for a class without its own by `str` or the class's pretty printer."""
+    """Return the `repr` of a value, or for a class without one its `str` or the text of its pretty printer."""
     kind: Any = type(value)
     if kind.__repr__ is object.__repr__ and kind.__str__ is not object.__str__:
         return str(value)
@@ -159,12 +159,12 @@ def text_of(value: Any) -> str:
 
 
 def step_of(step: object) -> object:
-    """A step in a form for JSON: a place or a text as it is, another key in its printed form."""
+    """Convert a step for JSON. Positions and strings stay as they are, and other keys are printed."""
     return step if type(step) in (int, str) else repr(step)
 
 
 def shape_of(value: Any) -> Shape | None:
-    """The parts of a value whose class prints them in the way of Python's own; None for any other."""
+    """Return the parts of a value that Python prints in its standard way, or None for any other value."""
     if type(value) in ATOMS:
         return None
     repr_method: Any = type(value).__repr__
@@ -188,7 +188,7 @@ def shape_of(value: Any) -> Shape | None:
 
 
 NAMED = (set, frozenset, collections.deque, collections.OrderedDict, collections.Counter)
-"""Kinds that print the name of a derived class, and have no brackets when empty."""
+"""Types that print the name of a subclass, and omit the brackets if empty."""
 
 
 def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
@@ -204,7 +204,7 @@ def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
     if not isinstance(value, MAPPINGS):
         return Shape(before, after, len(value), lambda: enumerate(value), keys="")
     if kind is collections.Counter:
-        # The most common come first, and sorting all of a great many takes long.
+        # The most common elements come first, but sorting very many takes too long.
         counter: Any = value
         most = counter.most_common() if len(value) <= 10_000 else counter.items()
         return Shape(before, after, len(value), lambda: iter(most), keys=": ")
@@ -216,7 +216,7 @@ def _mapping(value: Any, before: str, after: str, keys: str = ": ") -> Shape:
 
 
 def _fields(value: Any, repr_method: Any) -> list[str] | None:
-    """The printed fields of a record class made by Python or attrs; None for any other class."""
+    """Return the printed fields of a dataclass, an attrs class or a named tuple, or None for other classes."""
     inner = getattr(repr_method, "__wrapped__", repr_method)
     code = getattr(inner, "__code__", None)
     made_in = getattr(code, "co_filename", "")
@@ -232,21 +232,21 @@ def _fields(value: Any, repr_method: Any) -> list[str] | None:
 
 
 _NAMED = collections.UserDict.__repr__.__code__.co_filename
-"""The file of the methods of named tuples."""
+"""The file that contains the methods of named tuples."""
 
 
 class NoSuchPartError(LookupError):
-    """A path leads nowhere in the value."""
+    """Raised when a path does not exist in a value."""
 
 
 def part_at(value: Any, path: Iterable[object]) -> Any:
-    """The part of a value at a path: places, keys (as they are, or as printed), names of fields.
+    """Return the part of a value at a path of positions, keys (unchanged or printed) and field names.
 
     Raises:
-        NoSuchPartError: the path leads nowhere.
+        NoSuchPartError: the path does not exist.
     """
     try:
-        for step in path:  # told of below
+        for step in path:  # the message below uses it
             value = _part(value, step)
     except (LookupError, TypeError, ValueError, AttributeError, StopIteration):
         raise NoSuchPartError(f"the step {step!r} of the path is not in the {type(value).__name__} there") from None
@@ -284,7 +284,7 @@ def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, 
 
 
 def with_limits(message: Message, session: Session) -> Message:
-    """A request, for an evaluation with its session's limits as defaults; limits `for-session` stay in the session."""
+    """Add the session's print limits to an evaluation. A request with `for-session` sets them."""
     options = message.get(OPTIONS)
     if message["op"] == "eval" and options is None and QUOTA not in message:
         return {**session.print_fields, **message}
@@ -294,12 +294,12 @@ def with_limits(message: Message, session: Session) -> Message:
 
 
 def limits(job: Job) -> tuple[int | None, int | None]:
-    """The length and depth that values are printed to, None for no limit: requested ones, else the defaults."""
+    """Return the maximum length and depth for printing, None for no limit, from the request or its defaults."""
     return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
 
 
 def requested_limits(job: Job) -> tuple[int | None, int | None]:
-    """The requested length and depth, which win over the user's settings in the REPL."""
+    """Return the length and depth that the caller requested explicitly. They override the user's settings."""
     return _limit(job, "print-length"), _limit(job, "print-level")
 
 
@@ -310,7 +310,7 @@ def _limit(job: Job, *names: str) -> int | None:
 
 
 def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bool = False) -> None:
-    """Send a printed value, within the quota of bytes that the request names; `cut`: its omissions in words."""
+    """Send a printed value, cut to the quota of the request. `cut` describes what print limits left out."""
     check()
     quota = job.message.get(QUOTA)
     if isinstance(quota, int) and quota > 0 and len(raw := text[: quota + 1].encode("utf-8", "replace")) > quota:
@@ -324,15 +324,15 @@ def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bo
 
 
 MAX_VALUES = 8
-"""The number of newest cut values that are kept alive."""
+"""Maximum number of cut values that are kept alive."""
 DISPLAY_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
-"""The paths for a value's own displays beside its text, and their methods. Source: IPython's display protocol."""
+"""The path of each display of a value, and its method. Source: IPython's display protocol."""
 REMEMBERED = 200
-"""The number of values found while the program keeps them alive, if their class allows weak references."""
+"""Maximum number of further values that can be found while the program itself keeps them alive."""
 
 
 def shows(value: Any, kind: object) -> bool:
-    """True for a value whose class has a page of this kind, or of any kind for None; no code of it is run."""
+    """Return whether the class of a value has a display of this kind, or of any kind for None. Runs no code."""
     requested = [kind] if kind is not None else DISPLAY_METHODS
     return not isinstance(value, type) and any(
         one in DISPLAY_METHODS and hasattr(type(value), DISPLAY_METHODS[one]) for one in requested
@@ -340,10 +340,10 @@ def shows(value: Any, kind: object) -> bool:
 
 
 def display_of(value: Any, kind: str, start: int) -> str:
-    """A value's own page of this kind, from a character on.
+    """Return a display of a value, starting at the character `start`.
 
     Raises:
-        NoSuchPartError: the value fails to show it.
+        NoSuchPartError: creating the display failed.
     """
     try:
         text = getattr(value, DISPLAY_METHODS[kind])()
@@ -353,16 +353,16 @@ def display_of(value: Any, kind: str, start: int) -> str:
 
 
 class StoredValues:
-    """The cut values of one worker, by evaluation and by their number in it, from 1; the oldest are dropped first."""
+    """The cut values of a worker, by evaluation and by their number in it, from 1. The oldest are dropped."""
 
     def __init__(self) -> None:
         self._counts: collections.OrderedDict[str, int] = collections.OrderedDict()
-        """The number of told values, by evaluation."""
+        """The number of values sent, by evaluation."""
         self._values: collections.deque[tuple[tuple[str, int], str, Any]] = collections.deque(maxlen=MAX_VALUES)
         self._alive: collections.OrderedDict[tuple[str, int], weakref.ref[Any]] = collections.OrderedDict()
 
     def send_value(self, job: Job, value: Any, text: str, namespace: str, cut: str) -> None:
-        """Tell a value of a job, and keep a value that is cut or has a page, if the request names an id for it."""
+        """Send a value. Store it if it was cut or has other displays, and the request has an id for it."""
         evaluation = job.message.get("codriver/keep")
         if isinstance(evaluation, str):
             number = self._counts[evaluation] = self._counts.get(evaluation, 0) + 1
@@ -382,16 +382,16 @@ class StoredValues:
             self._alive.popitem(last=False)
 
     def drop(self, session: str) -> None:
-        """Let go of the values of an ending session."""
+        """Drop the values of a session that is being closed."""
         left = [one for one in self._values if one[1] != session]
         self._values.clear()
         self._values.extend(left)
 
     def find(self, evaluation: str, number: int | None) -> Any:
-        """A cut value of an evaluation, by default its last.
+        """Return a cut value of an evaluation, by default its last.
 
         Raises:
-            NoSuchPartError: the value is not kept, or no longer.
+            NoSuchPartError: the value is not stored.
         """
         numbers = {key[1] for key, _, _ in self._values if key[0] == evaluation}
         numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)

@@ -1,7 +1,7 @@
-"""Texts at the sensitive paths of an application's state: seen before anything leaves, and told to clients that ask.
+"""Values at the sensitive paths of an application's state, which are sent to clients before anything may contain them.
 
-A client that knows the texts takes them out of its output. Clients that do not ask get none. The seam of an application
-in this process is found by name among the modules.
+A client that receives them removes them from its output. Only clients that request them get them. An application's seam
+is found by its module name.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ if TYPE_CHECKING:
 
 
 SENSITIVE = "codriver/sensitive"
-"""The op by which a client asks for the texts at sensitive paths, and the field with the texts."""
+"""The op with which a client requests the values at sensitive paths, and the field that contains them."""
 AGAIN_S = 0.01
-"""The rest between looks at the state while something is printed; longer if looking takes long."""
+"""Seconds between checks of the state while something is printed, if checks are fast."""
 SHARE = 20
-"""The share of the time, as one of so many parts, that looks take at most while something is printed."""
+"""Checks take at most this fraction, 1 / SHARE, of the time while something is printed."""
 BRIEFLY_S = 0.5
+"""Seconds to wait for a check that may never return."""
 CHUNK_CHARACTERS, MOST_CHUNKS = 4096, 16
-"""A long text is told in pieces, as each is looked for."""
+"""The length and number of chunks in which a long value is sent, because each chunk is redacted by itself."""
 
 
 def check() -> None:
-    """Let the seam see the present texts at sensitive paths. It runs the application's getters, on this thread."""
+    """Make the seam read the current values at sensitive paths. This runs getters of the application on this thread."""
     see = getattr(installed(), "look", None)
     if see is not None:
         see()
 
 
 def check_briefly() -> None:
-    """Look, and wait only for a moment, as a getter may never return."""
+    """Like `check`, but wait at most `BRIEFLY_S`, because a getter may never return."""
     if installed() is not None:
         thread = threading.Thread(target=check, daemon=True)
         START_THREAD(thread)
@@ -50,13 +51,13 @@ def check_briefly() -> None:
 
 
 class SeamChecks:
-    """Looks while something is printed, for the life of the worker."""
+    """Rate-limited checks while something is printed."""
 
     def __init__(self) -> None:
         self._next = 0.0
 
     def check(self) -> None:
-        """Look, unless the last look was a moment ago."""
+        """Check the state, unless the last check was a moment ago."""
         if NAME not in sys.modules or (now := monotonic()) < self._next:
             return
         self._next = now + AGAIN_S
@@ -66,7 +67,7 @@ class SeamChecks:
 
 
 class evaluating:  # noqa: N801  # it is used like a function
-    """A context in which code is evaluated: the seam looks before and after it, and its events have the `origin`."""
+    """A context manager for evaluating code. It checks the state before and after, and sets the origin of events."""
 
     __slots__ = ("_origin", "_token", "_variable")
 
@@ -88,26 +89,26 @@ class evaluating:  # noqa: N801  # it is used like a function
 
 
 def begin_reporting(message: Message, connection: Connection, _session: Session) -> None:
-    """Tell a client from now on the texts at sensitive paths, before anything that may hold them."""
+    """Start sending the values at sensitive paths to a client, before any message that may contain them."""
 
     def begin() -> None:
         connection.pending_message = connection.pending_message or SensitiveUpdates()
         check()
         connection.answer(message, {"status": ["done"]})
 
-    # A getter may wait.
+    # A getter may block.
     start_thread(begin)
 
 
 class SensitiveUpdates:
-    """The texts at sensitive paths that one client was not told yet. Lives as long as its connection."""
+    """The values at sensitive paths that one client has not received yet."""
 
     def __init__(self) -> None:
         self._version = 0
         self._sent: frozenset[str] = frozenset()
 
     def __call__(self) -> bytes:
-        """A message with the new texts, to be sent before all else; empty without any. Only reads."""
+        """Return a message with new values, to be sent before all others, or b"". Runs no getters."""
         read_sensitive = getattr(installed(), "sensitive_texts", None)
         if read_sensitive is None:
             return b""
@@ -120,7 +121,7 @@ class SensitiveUpdates:
 
 
 def _chunks(text: str) -> list[str]:
-    """A text, or a number of pieces of a long one, all of the same length."""
+    """Split a long value into at most `MOST_CHUNKS` chunks of equal length."""
     last = min(len(text), MOST_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
     if last <= 0:
         return [text]
@@ -130,15 +131,15 @@ def _chunks(text: str) -> list[str]:
 NAME = "codriver_seam"
 FILE = os.path.join(NAME, "__init__.py")
 SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
-"""The seam's file beside the package of this module."""
+"""The file of the seam next to the package of this module."""
 
 
 class _SeamFinder:
-    """Finds the seam beside Codriver for code that imports it in an environment without it."""
+    """A finder for the seam that is installed with Codriver, for environments without one."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> Any:
-        """See `importlib.abc.MetaPathFinder`."""
+        """Implement `importlib.abc.MetaPathFinder.find_spec`."""
         del path, target
         if name != NAME or not os.path.isfile(SEAM_FILE):
             return None
@@ -148,24 +149,24 @@ class _SeamFinder:
 
 
 def offer() -> None:
-    """Let code in this process import the seam; its own copy comes first."""
+    """Let code in this process import the seam that is installed with Codriver, if it has no other."""
     sys.meta_path.append(_SeamFinder)
 
 
 def installed() -> Any:
-    """The seam, if the application has one that is switched on."""
+    """Return the module of the seam if the application has enabled it, or None."""
     module = sys.modules.get(NAME)
     return module if getattr(module, "session_id", None) else None
 
 
 def seam_field() -> dict[str, str]:
-    """The field that tells a client of a seam; none without a seam, or for one that is switched off."""
+    """Return the field that reports a seam to a client, or {} if there is none or it is disabled."""
     module = installed()
     return {"codriver/seam": str(module.session_id)} if module else {}
 
 
 def answer(name: str, arguments: str, origin: str) -> str | None:
-    """The answer of an accessor of the seam, as JSON; None without a seam."""
+    """Call an accessor of the seam, and return its answer as JSON, or None without a seam."""
     module = installed()
     return str(module.call(name, arguments, origin)) if module else None
 
@@ -173,7 +174,10 @@ def answer(name: str, arguments: str, origin: str) -> str | None:
 def subscribe(
     arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
 ) -> str | None:
-    """Subscribe to a stream, whose frames `push` takes, and answer as `answer` does; `at_end` is given what ends it."""
+    """Subscribe to a stream whose frames are passed to `push`, and answer like `answer`.
+
+    A function that ends the subscription is added to `at_end`.
+    """
     module = installed()
     if module is None:
         return None
@@ -185,7 +189,7 @@ def subscribe(
 
 
 def note_load() -> None:
-    """Tell the seam that code was loaded anew."""
+    """Tell the seam that code was loaded again."""
     module = installed()
     if module:
         module.loaded()

@@ -1,7 +1,7 @@
-"""Stacks of threads and of asyncio's tasks, and the tasks that ended with an error which nobody has retrieved.
+"""Stacks of threads and asyncio tasks, and tasks that failed with an error that nobody has retrieved.
 
-A thread with an event loop shows only the loop. What hangs is in its tasks, and the cause is often a task that is gone:
-its error stays in the task until somebody awaits it. No code of the user's runs here, as other code runs meanwhile.
+The stack of a thread with an event loop contains only the loop. Whatever hangs is in its tasks, and the cause is often
+a task that has already failed. No user code runs here, because other code is running at the same time.
 """
 
 from __future__ import annotations
@@ -25,28 +25,30 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 MOST_TASKS = 50
-"""The most tasks told; further tasks at the same place are only counted."""
+"""Maximum number of tasks in a dump. Further tasks at the same position are only counted."""
 MOST_TASK_FRAMES = 5
-"""The innermost frames told of each task."""
+"""Maximum number of frames per task, counted from the innermost."""
 MESSAGE_CHARACTERS = 200
+"""Maximum length of an error message."""
 AWAITING = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
-"""The attributes with a coroutine's or generator's frame, and with the awaited object. Source: `inspect`, types and
-members.
+"""The attributes with the frame of a coroutine or generator, and with the object that it awaits.
+
+Source: `inspect`, "Types and members".
 """
 KNOWN_TASKS = ("_all_tasks", "_scheduled_tasks")
-"""The sets in which `asyncio.tasks` has tasks, also finished ones, until 3.11 and in 3.12 and 3.13."""
+"""The sets in which `asyncio.tasks` keeps tasks, including finished ones, up to 3.11 and in 3.12 and 3.13."""
 
 
 class MadeTasks:
-    """The evaluation that made each task on the event loop of one session, for as long as the task lives."""
+    """Which evaluation created each task on the event loop of a session, while the task exists."""
 
     def __init__(self) -> None:
         self.evaluation = ""
-        """The evaluation that runs now, or ran last."""
+        """The evaluation that is running or ran last."""
         self._made: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Note the tasks that are made on a loop from now on. A task that a task makes is of the same evaluation."""
+        """Track tasks that are created on a loop from now on. A task belongs to the evaluation of its creator."""
         import asyncio
 
         create = loop.create_task
@@ -57,18 +59,18 @@ class MadeTasks:
             self._made[task] = self._made.get(maker, self.evaluation) if maker is not None else self.evaluation
             return task
 
-        # A factory of tasks is the user's to set, and some versions of Python lose names with one.
+        # The task factory belongs to the user, and some versions of Python lose task names if one is set.
         with contextlib.suppress(AttributeError):
             loop.create_task = create_task  # type: ignore[method-assign,assignment]  # any loop takes attributes
 
     def evaluations(self) -> dict[int, str]:
-        """Return the evaluation of each task, by the task's `id`."""
+        """Return the evaluation of each task, by the `id` of the task."""
         made: list[tuple[Any, str]] = _copied(self._made.items)
         return {id(task): evaluation for task, evaluation in made}
 
 
 def _copied(items: Callable[[], Iterable[Any]]) -> list[Any]:
-    """The items of a weak collection, in which tasks come and go meanwhile; none if they do so too fast."""
+    """Copy a weak collection that changes concurrently. Return [] if it changes too fast."""
     tries = 3
     while tries:
         tries -= 1
@@ -78,9 +80,9 @@ def _copied(items: Callable[[], Iterable[Any]]) -> list[Any]:
 
 
 def stacks(made: Iterable[MadeTasks] = ()) -> str:
-    """A dump of the tasks that ended with an error, of all present threads of user code, and of asyncio's tasks.
+    """Dump failed tasks, the threads of user code, and the tasks of running event loops.
 
-    `made` knows the evaluations of tasks.
+    `made` knows which evaluations created the tasks.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps = []
@@ -88,7 +90,7 @@ def stacks(made: Iterable[MadeTasks] = ()) -> str:
         if names.get(ident) == THREAD_NAME:
             continue
         frames = list(traceback.extract_stack(frame))
-        # The frames above the worker's own started it.
+        # The frames outside the worker's own started the worker.
         first = next((number for number, one in enumerate(frames) if is_worker(one.filename)), 0)
         user_frames = [one for one in frames[first:] if not is_worker(one.filename)]
         if user_frames:
@@ -100,11 +102,11 @@ def stacks(made: Iterable[MadeTasks] = ()) -> str:
 
 
 def failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
-    """The tasks that ended with an error which nobody has retrieved, one entry for all with the same error."""
+    """Describe tasks with an error that nobody has retrieved, with one entry per distinct error."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for task in _known_tasks():
         error = getattr(task, "_exception", None)
-        # Retrieving the error by the public method would count as doing so.
+        # Calling `task.exception()` would mark the error as retrieved.
         if task.done() and isinstance(error, BaseException) and getattr(task, "_log_traceback", False):
             position = _position_of(error)
             where = f" at {_base(position.filename)}:{position.lineno}" if position is not None else ""
@@ -124,12 +126,12 @@ def _known_tasks() -> list[Any]:
         known = getattr(asyncio.tasks, name, None)
         if known is not None and sys.version_info < (3, 14):
             return _copied(partial(iter, known))
-    # Newer ones forget a task as it ends.
+    # Newer versions forget a task when it ends.
     return [one for one in gc.get_objects() if issubclass(type(one), asyncio.Task)]
 
 
 def _words_of(error: BaseException) -> str:
-    """The class of an error and its message, if no code of the user's makes that."""
+    """Return the class of an error and its message, unless user code would create that."""
     kind = type(error)
     is_plain = all(type(one) in (str, int, float, bool, type(None)) for one in error.args)
     overrides_str = kind.__module__ != "builtins" and kind.__str__ is not BaseException.__str__
@@ -138,7 +140,7 @@ def _words_of(error: BaseException) -> str:
 
 
 def _position_of(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost frame of the user's code in which an error was raised; else the innermost of all."""
+    """Return the frame of the user's code that raised an error, or the innermost of all frames."""
     frames = traceback.extract_tb(error.__traceback__)
     user_frames = [one for one in frames if not is_library(one.filename) and not is_worker(one.filename)]
     return next(reversed(user_frames or frames), None)
@@ -149,14 +151,14 @@ def _base(path: str) -> str:
 
 
 def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
-    """The tasks of all running loops, in the form of a dump of threads; one for all that wait at the same place."""
+    """Describe the tasks of all running loops like threads, with one entry for all that wait at the same position."""
     import asyncio
 
     groups: dict[str, list[tuple[str, str]]] = {}
     for loop in loops():
         try:
             tasks = asyncio.all_tasks(loop)
-        except RuntimeError:  # tasks come and go too fast
+        except RuntimeError:  # tasks are created and finished too fast
             continue
         for task in tasks:
             frames = list(frames_of(task))[-MOST_TASK_FRAMES:]
@@ -168,7 +170,7 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
 
 
 def loops() -> list[asyncio.AbstractEventLoop]:
-    """The running event loops, found by their frames: each thread has at most one."""
+    """Return the running event loops, which are found by their frames. Each thread has at most one."""
     import asyncio
 
     found: list[asyncio.AbstractEventLoop] = []
@@ -185,7 +187,7 @@ def loops() -> list[asyncio.AbstractEventLoop]:
 
 
 def frames_of(task: Any) -> Iterator[types.FrameType]:
-    """The frames of a task, from its own coroutine to the innermost that it awaits."""
+    """Yield the frames of a task, from its coroutine to the innermost one that it awaits."""
     awaited: Any = task.get_coro()
     while awaited is not None:
         for frame, further in AWAITING:
@@ -208,7 +210,7 @@ def _name(task: Any) -> str:
 
 
 def _titled(tasks: list[tuple[str, str]], alike: str) -> str:
-    """The name of the first of several tasks and their number, with the evaluations that made them."""
+    """Return the name of the first task, the number of others, and the evaluations that created them."""
     tasks = sorted(tasks)
     more = "" if len(tasks) == 1 else f" and {len(tasks) - 1} more {alike}"
     made_by = sorted({evaluation for _, evaluation in tasks if evaluation})

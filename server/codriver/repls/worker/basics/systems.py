@@ -1,4 +1,4 @@
-"""The differences between operating systems that the worker meets: users, locks, pipes, and when a process began."""
+"""Operating system features that the worker needs: users, locks, pipes, and the start time of the process."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if sys.platform == "win32":
 
     PAUSE_S = 0.02
     PATIENCE_S = 1.0
-    """The time for retries on a file that somebody else holds, as virus scanners hold each new one."""
+    """Seconds to retry opening a file that is in use. Virus scanners open each new file."""
     FILETIME_EPOCH_S = 11644473600
-    """From 1601, where Windows begins to count, to 1970."""
+    """Seconds from 1601, the start of Windows time, to 1970."""
 
     def current_user() -> int | None:
-        """None: users have no numbers here."""
+        """Return None, because users have no numeric ids."""
         return None
 
     def lock(_file: int) -> None:
-        """Nothing: folders cannot be locked here."""
+        """Do nothing, because directories cannot be locked."""
 
     def patiently(act: Callable[[], Any]) -> Any:
-        """Retry an act that is refused while somebody else has a file open, until it succeeds or the time is over."""
+        """Call `act`, and retry for `PATIENCE_S` while it fails because another process has opened the file."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -46,10 +46,10 @@ if sys.platform == "win32":
             time.sleep(PAUSE_S)
 
     def widen(_end: int) -> None:
-        """Nothing: the width of a pipe is set when one is made."""
+        """Do nothing, because the capacity of a pipe cannot be changed later."""
 
     def readable(ends: Iterable[int], *, waits: bool) -> list[int]:
-        """The ends of pipes that have something to read, or have ended; `waits`: at least one."""
+        """Return the ends of pipes that have data or are closed. With `waits`, wait for at least one."""
         while True:
             found = [end for end in ends if _has_bytes(end)]
             if found or not waits:
@@ -63,7 +63,7 @@ if sys.platform == "win32":
         return bool(count.value) or not is_open
 
     def process_start_ns() -> int:
-        """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
+        """Return when this process started, in nanoseconds since 1970, or 0 if unknown."""
         times = [ctypes.c_uint64() for _ in range(4)]
         kernel = ctypes.windll.kernel32
         handle = ctypes.c_void_p(kernel.GetCurrentProcess())
@@ -72,9 +72,9 @@ if sys.platform == "win32":
         return (times[0].value - FILETIME_EPOCH_S * 10**7) * 100
 
     def status_ns(status: os.stat_result) -> int:
-        """Nanoseconds since 1970 at which a file was made: only an open file tells the time of its last change.
+        """Return when a file was created, in nanoseconds since 1970.
 
-        Source: CPython's gh-157671: `st_ctime_ns` is the making for a path, and the change for an open file.
+        The time of its last change is known only for an open file. Source: CPython's gh-157671.
         """
         return int(getattr(status, "st_birthtime_ns", status.st_ctime_ns))
 
@@ -82,51 +82,58 @@ else:
     import fcntl
 
     WIDER, PIPE_BYTES = 1031, 1 << 20
-    """Source: fcntl(2), F_SETPIPE_SZ of Linux."""
+    """The fcntl command that sets the capacity of a pipe, and the capacity. Source: fcntl(2), F_SETPIPE_SZ of Linux."""
 
     def current_user() -> int | None:
-        """The number of this user."""
+        """Return the id of the current user."""
         return os.getuid()
 
     def status_ns(status: os.stat_result) -> int:
-        """Nanoseconds since 1970 at which the status of a file changed last, which nobody can set back."""
+        """Return when the status of a file last changed, in nanoseconds since 1970.
+
+        It cannot be set to an earlier time.
+        """
         return status.st_ctime_ns
 
     def lock(file: int) -> None:
-        """Wait until no other process has the lock of an open file or folder, and hold it until that is closed.
+        """Wait for the lock of an open file or directory, and hold it until the file is closed.
 
         Raises:
-            OSError: the file system has no locks.
+            OSError: the file system does not support locks.
         """
         fcntl.flock(file, fcntl.LOCK_EX)
 
     def patiently(act: Callable[[], Any]) -> Any:
-        """Do it at once: this system opens, renames and removes a file that another process has open."""
+        """Call `act` once. On this system, other processes that have opened a file do not interfere."""
         return act()
 
     def widen(end: int) -> None:
-        """Let a pipe hold a megabyte. Raises OSError on systems that cannot."""
+        """Set the capacity of a pipe to a megabyte.
+
+        Raises:
+            OSError: the system does not support this.
+        """
         fcntl.fcntl(end, WIDER, PIPE_BYTES)
 
     def readable(ends: Iterable[int], *, waits: bool) -> list[int]:
-        """The ends of pipes that have something to read, or have ended; `waits`: at least one."""
+        """Return the ends of pipes that have data or are closed. With `waits`, wait for at least one."""
         return select.select(list(ends), [], [], None if waits else 0)[0]
 
     if sys.platform == "linux":
         LINUX_STATUS = "/proc/self/stat"
         START_FIELD = 19
-        """The field of a process' begin, counted behind its name. Source: proc(5), `starttime`."""
+        """The index of the start time among the fields after the name. Source: proc(5), `starttime`."""
 
         def process_start_ns() -> int:
-            """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
+            """Return when this process started, in nanoseconds since 1970, or 0 if unknown."""
             try:
                 with open(LINUX_STATUS, encoding="ascii", errors="replace") as status:
                     ticks = int(status.read().rpartition(")")[2].split()[START_FIELD])
             except (OSError, ValueError, IndexError):
                 return 0
-            # The kernel's own time of boot is told in whole seconds.
+            # The kernel reports its boot time only in whole seconds.
             since_boot = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-            # The tick before is meant: no interpreter loads anything of the user's in its first tick.
+            # Round up to the next tick. No interpreter loads user code during its first tick.
             return time.time_ns() - since_boot + (ticks + 1) * 10**9 // os.sysconf("SC_CLK_TCK")
 
     elif sys.platform == "darwin":
@@ -136,7 +143,7 @@ else:
         """Source: `sys/proc_info.h`, `PROC_PIDTBSDINFO` and `pbi_start_tvsec`."""
 
         def process_start_ns() -> int:
-            """Nanoseconds since 1970 at which this process began; 0 if the system does not tell."""
+            """Return when this process started, in nanoseconds since 1970, or 0 if unknown."""
             info = ctypes.create_string_buffer(DARWIN_BYTES)
             size = ctypes.CDLL(None).proc_pidinfo(os.getpid(), DARWIN_INFO, ctypes.c_uint64(0), info, DARWIN_BYTES)
             start = int.from_bytes(info.raw[DARWIN_START : DARWIN_START + 8], sys.byteorder)
@@ -145,20 +152,20 @@ else:
     else:
 
         def process_start_ns() -> int:
-            """0, so that every file is newer: the system does not tell the beginning of a process."""
+            """Return 0, because this system does not report it. All files then count as newer."""
             return 0
 
 
 if sys.platform == "linux":
     DIAG_S = 1
-    """The kernel answers at once; a filter that swallows the question must not hold up anybody."""
+    """Seconds to wait for the kernel's reply, in case a filter drops the request."""
     SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, NETLINK_SOCK_DIAG = 20, 1, 4
     TABLE = "/proc/net/tcp"
     NOBODY = -1
-    """The user of a socket without a process, for which the kernel shows 0."""
+    """The user of a socket without a process, for which the kernel reports 0."""
 
     def user_behind(remote: Address, local: Address) -> int | None:
-        """The user of the process at the other end, `remote`, of a connection; None if unknown.
+        """Return the user of the process at the `remote` end of a connection, or None if unknown.
 
         Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
         """
@@ -167,7 +174,7 @@ if sys.platform == "linux":
         hosts = [_socket.inet_pton(family, host.partition("%")[0]) for host in (remote[0], local[0])]
         request += struct.pack(">HH16s16s4x8s", remote[1], local[1], *hosts, b"\xff" * 8)
         try:
-            # The original class, whatever the program has put in place of `socket.socket`.
+            # The original class is used, because the program may have replaced `socket.socket`.
             kernel = _socket.socket(_socket.AF_NETLINK, _socket.SOCK_RAW, NETLINK_SOCK_DIAG)
             try:
                 kernel.settimeout(DIAG_S)
@@ -183,7 +190,7 @@ if sys.platform == "linux":
         return _user_in_table(remote[1], local[1])
 
     def _user_in_table(port: int, local_port: int) -> int | None:
-        """The user by the kernel's table of connections (5 ms), for a kernel that is silent. Source: proc(5)."""
+        """Look up the user in the kernel's table of connections, which takes 5 ms. Source: proc(5)."""
         ends = [f"0100007F:{port:04X}", f"0100007F:{local_port:04X}"] if sys.byteorder == "little" else []
         try:
             with open(TABLE, encoding="ascii") as table:
@@ -199,5 +206,5 @@ if sys.platform == "linux":
 else:
 
     def user_behind(_remote: Address, _local: Address) -> int | None:
-        """None: the system does not tell."""
+        """Return None, because this system does not report it."""
         return None

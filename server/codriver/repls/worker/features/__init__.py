@@ -1,1 +1,1 @@
-"""The halves of features that run in the REPL: a module each, found by `..basics.features`. Each may be missing."""
+"""The parts of features that run in the worker. `..basics.features` loads each module; any of them may be missing."""

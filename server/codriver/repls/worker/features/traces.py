@@ -1,6 +1,6 @@
-"""Call traces: the calls under a request, and the functions that took the time.
+"""Call traces: the calls during a request, and the functions that took most of its time.
 
-A recording is begun before the request and ended after it, whatever becomes of the request.
+A recording starts before the request and ends after it, even if the request fails.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job
 
 TRACE = "codriver/trace"
-"""The field by which a request asks for a recording: the names to record, none for all of the project's own."""
+"""The field of a request that starts a recording. It lists names, or is empty for all of the project's functions."""
 RUN = "codriver/run"
-"""The field with a recording, as JSON: see `Recording.report`; or `refused`, with the reason."""
+"""The field of a reply with the recording as JSON. See `Recording.report`. It has `refused` if none was possible."""
 
 
 PROFILE = "codriver/profile"
-"""The field by which a request asks for the slowest functions."""
+"""The field of a request for the slowest functions."""
 PROFILED = 10
+"""Maximum number of functions in a profile."""
 
 
 class recorded:  # noqa: N801  # it is used like a function
-    """A context in which the calls of a job are recorded, if its request asks for that."""
+    """A context manager that records the calls of a job, if its request asks for it."""
 
     __slots__ = ("_dialect", "_job", "_live")
 
@@ -51,12 +52,12 @@ class recorded:  # noqa: N801  # it is used like a function
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
-            with self._job.shield:  # nothing of it may stay
+            with self._job.shield:  # the recording must always end
                 self._job.answer_soon({RUN: json.dumps(self._live.end())})
 
 
 class LiveRecording:
-    """A recording from the moment it is made, until `end`: of calls by `names`, of times."""
+    """A recording of calls by `names`, and with `profiles` of times, from its creation until `end`."""
 
     def __init__(
         self,
@@ -79,16 +80,16 @@ class LiveRecording:
             self._begin_profile()
 
     def _begin_profile(self) -> None:
-        import cProfile  # the module takes long to load
+        import cProfile  # loading the module takes long
 
         self._profile = cProfile.Profile()
         try:
             self._profile.enable()
-        except ValueError as error:  # another profiler is at work
+        except ValueError as error:  # another profiler is active
             self._profile, self._refused = None, str(error)
 
     def end(self) -> dict[str, Any]:
-        """End the recording; its report, or the reason why there is none."""
+        """End the recording, and return its report, or `refused` with the reason why there is none."""
         if self._profile is not None:
             self._profile.disable()
         if self._recorder is not None:
@@ -100,7 +101,7 @@ class LiveRecording:
 
 
 def slowest(profile: Any, selection: Selection) -> list[list[Any]]:
-    """The project's functions that took longest by themselves: name, file, line, calls, own and total microseconds."""
+    """Return the project's slowest functions: name, file, line, calls, own and total microseconds, slowest first."""
     rows = []
     for one in profile.getstats():
         code = one.code
@@ -117,7 +118,7 @@ def recorder_of(recording: Recording) -> Any:
 
 
 def operations(changed_ms: Callable[[types.CodeType, int], int]) -> dict[str, Callable[..., Any]]:
-    """Return the operations that begin and end a recording in a kernel, which runs one cell at a time."""
+    """Return the operations that start and end a recording in a kernel, which runs one cell at a time."""
     running: list[LiveRecording] = []
 
     def record(names: list[str] | None, directory: str, profiles: bool) -> None:  # noqa: FBT001  # JSON

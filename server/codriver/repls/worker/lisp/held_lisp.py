@@ -1,9 +1,9 @@
-"""Basilisp's loaded namespaces, and their state before a load, kept so that it can be put back.
+"""The state of loaded Basilisp namespaces: undo records, comparison with files, and parts of values.
 
-Of a namespace its vars with their values are held, and its interned, referred, imported and aliased names; of
-multimethods their methods, of protocols their extensions. Putting back evaluates nothing, and runs no watch. For
-namespaces of files below a folder the survivors of former loads are told: values are held until the next question, so
-that none is taken for another in its place. Parts of cut values are given by a path, and no lazy sequence is counted.
+An undo record contains the vars of each namespace with their values, its referred, imported and aliased names, the
+methods of multimethods, and the extensions of protocols. Restoring evaluates nothing and runs no watches. To find
+objects of previous loads, values are retained until the next query, so that an id cannot be reused. Lazy sequences are
+never realized to count them.
 """
 
 from __future__ import annotations
@@ -30,20 +30,17 @@ if TYPE_CHECKING:
 FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
 FUNCTION = type(lambda: None)
 COLLECTIONS = (".vector", ".map", ".set", ".list")
-"""The language's modules with the classes of collections."""
+"""Modules of Basilisp that contain the classes of collections."""
 REFERENCES = {".atom": "_state", ".volatile": "value"}
-"""The field with the value of a reference, by its module."""
+"""The field that contains the value of a reference, by the module of its class."""
 WALKED, DEEP = 10_000, 6
-"""The most parts of values that are looked into, and the depth."""
+"""Maximum number of values that are searched for functions, and the maximum depth."""
 VAR = ("_root", "_meta", "_is_bound")
 METHODS = ("_methods", "_prefers")
 
 
 class LispUndoRecords(UndoRecords):
-    """The holds of a Basilisp, for the life of the worker, with its classes of namespaces and of multimethods.
-
-    Changes of Basilisp's own namespaces are not put back, except methods.
-    """
+    """The undo records of Basilisp. Changes of Basilisp's own namespaces are not undone, except methods."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
         super().__init__([os.getcwd()])
@@ -51,12 +48,12 @@ class LispUndoRecords(UndoRecords):
         self._multi = multi
 
     def make(self) -> UndoRecord:
-        """See `UndoRecords`."""
+        """Create the record of a new batch."""
         return LispUndoRecord(self._roots, self._namespaces)
 
     @contextlib.contextmanager
     def around(self, job: Job) -> Iterator[None]:
-        """Hold the changes made meanwhile, if the request says that they may be put back."""
+        """Record the changes that are made in this context, if the request has an undo record."""
         batch = job.message.get("codriver/hold")
         if not batch:
             yield
@@ -73,7 +70,7 @@ class LispUndoRecords(UndoRecords):
 
 
 class LispUndoRecord(UndoRecord):
-    """The hold of one batch, in namespaces too."""
+    """The undo record of one batch, which includes namespaces."""
 
     def __init__(self, roots: list[str], namespaces: Any) -> None:
         super().__init__(roots)
@@ -81,7 +78,7 @@ class LispUndoRecord(UndoRecord):
         self._known = set(namespaces.ns_cache())
 
     def _forget_modules(self) -> None:
-        """Take out the new namespaces of the project's files, and the modules behind them."""
+        """Remove new namespaces of the project's files, and their modules."""
         super()._forget_modules()
         for name in [one for one in self._namespaces.ns_cache() if one not in self._known]:
             file = self._namespaces.get(name).module.__dict__.get("__file__")
@@ -90,7 +87,7 @@ class LispUndoRecord(UndoRecord):
 
 
 class LispSnapshot:
-    """The definitions in all namespaces, before something runs."""
+    """The definitions in all namespaces before something runs."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
         package = multi.__module__.partition(".")[0] + "."
@@ -105,7 +102,7 @@ class LispSnapshot:
         self._tables = [(one, table, dict(table)) for one in roots if (table := _table_of(one)) is not None]
 
     def note_changes(self, undo: UndoRecord) -> None:
-        """Keep the changed definitions in `undo`."""
+        """Record the definitions that have changed since the snapshot."""
         for var, was in self._vars:
             _note_fields(undo, str(var.ns.name) + "/" + str(var.name), var, was)
         for space, interns, names, was in self._spaces:
@@ -123,7 +120,7 @@ class LispSnapshot:
 
 
 def _note_keys(undo: UndoRecord, space: dict[Any, Any], was: dict[Any, Any]) -> bool:
-    """Keep the changed keys of a mapping; whether there are any."""
+    """Record the changed keys of a mapping, and return whether there are any."""
     changed = [key for key in {**was, **space} if space.get(key, ABSENT) is not was.get(key, ABSENT)]
     for key in changed:
         undo.note_key("", space, key, was.get(key, ABSENT))
@@ -135,13 +132,13 @@ def _fields_of(owner: object, names: tuple[str, ...]) -> dict[str, object]:
 
 
 def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, object], after: Any = None) -> None:
-    """Keep the changed fields of an object; `after`: called when they are put back."""
+    """Record the changed fields of an object. `after` is called after they were restored."""
     now = _fields_of(owner, tuple(was))
     if all(now[name] is was[name] for name in was):
         return
 
     def undo() -> None:
-        with owner._lock:  # noqa: SLF001  # the lock under which Basilisp itself changes them
+        with owner._lock:  # noqa: SLF001  # Basilisp changes them under this lock
             for name, value in was.items():
                 setattr(owner, name, value)
             if after is not None:
@@ -162,7 +159,7 @@ def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> No
 
 
 def _table_of(function: Any) -> Any:
-    """The table of a function extended by type, as protocols' functions are; None for any other."""
+    """Return the table of a function that dispatches on types, as those of protocols do, or None for any other."""
     register = getattr(function, "__dict__", {}).get("register")
     code = getattr(register, "__code__", None)
     cells = dict(zip(getattr(code, "co_freevars", ()), getattr(register, "__closure__", None) or ()))
@@ -171,7 +168,7 @@ def _table_of(function: Any) -> Any:
 
 
 class LispLoaded:
-    """The loaded code of one worker, asked again and again. It gets the language's own modules."""
+    """The loaded code of one worker, which is queried repeatedly. Created with the language's own modules."""
 
     def __init__(self, keywords: types.ModuleType, maps: types.ModuleType, names: types.ModuleType) -> None:
         keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
@@ -181,12 +178,13 @@ class LispLoaded:
         self._started_ms = time.time_ns() // 1_000_000
         self._numbers = itertools.count(1)
         self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
-        """By namespace and name: the value, the metadata, and the numbers that stand for the one and for both."""
+        """By namespace and name: the value, the metadata, and numbers that identify the value and both together."""
 
     def answer(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
-        """The fields of an answer: `names` of all namespaces, `spaces` that are new or changed, `old`, `instances`.
+        """Return the `names` of all namespaces, the changed ones in `spaces`, and objects of previous loads.
 
-        `known`: a line for each namespace known to the caller, with its mark and whether it is of a file there.
+        `known` has a line for each namespace from an earlier reply, with its mark and whether it is of a file below
+        `root`. Objects of previous loads are in `old` and `instances`.
         """
         marks = {name: (mark, within == "1") for name, mark, within in map(str.split, known.splitlines())}
         before, self._seen = self._seen, {}
@@ -236,7 +234,7 @@ class LispLoaded:
     def _lives_on(
         self, project_vars: list[tuple[str, Any, list[tuple[str, Any]]]]
     ) -> tuple[list[list[str]], list[list[str]]]:
-        """The rows of vars that hold something of a former load, and of classes with living instances."""
+        """Return rows for vars with an object of a previous load, and for classes of which instances still exist."""
         heirs: dict[tuple[object, object], tuple[object, str, str]] = {}
         faces: dict[str, list[tuple[object, str]]] = {}
         for name, namespace, variables in project_vars:
@@ -256,7 +254,7 @@ class LispLoaded:
 
 
 def _captured_functions(project_vars: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
-    """The rows of vars that hold a function of a former load, in collections, references and functions too."""
+    """Return rows for vars that refer to a function of a previous load, even through collections or other functions."""
     current: dict[tuple[str, str], tuple[types.CodeType, str]] = {}
     for name, _, variables in project_vars:
         for var_name, var in variables:
@@ -275,7 +273,7 @@ def _captured_functions(project_vars: Iterable[Any], language: str, munge: Calla
 
 
 def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterator[types.CodeType]:
-    """The code of each function in a value, down to a depth. No code of the user's is run."""
+    """Yield the code of each function in a value, up to a depth. No user code runs."""
     left[0] -= 1
     if depth < 1 or left[0] < 0:
         return
@@ -299,12 +297,12 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
 
 def _enclosed(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # the reference holds nothing yet
+        with contextlib.suppress(ValueError):  # the cell is empty
             yield cell.cell_contents
 
 
 def _code_of(value: Any) -> types.CodeType | None:
-    """The code of a function; for one with metadata the inner function's. None for any other value."""
+    """Return the code of a function, unwrapping one with metadata, or None for any other value."""
     while type(value) is FUNCTION and "__wrapped__" in value.__dict__:
         value = value.__dict__["__wrapped__"]
     code: types.CodeType | None = value.__code__ if type(value) is FUNCTION else None
@@ -312,7 +310,7 @@ def _code_of(value: Any) -> types.CodeType | None:
 
 
 def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
-    """The former load of a class, or of a protocol that it implements, in words."""
+    """Describe which previous load a class belongs to, or the protocol that it implements."""
     heir = heirs.get((home_of(kind), qualname_of(kind)))
     if heir is not None and heir[0] is not kind:
         return [["old", heir[1] + "/" + heir[2]]]
@@ -341,14 +339,14 @@ def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
 
 
 class _Files:
-    """The files below a folder."""
+    """The files below a directory."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root) + os.sep
         self._known: dict[str, bool] = {}
 
     def has(self, file: str) -> bool:
-        """Whether the folder has a file, not an installed one."""
+        """Return whether the directory contains a file that is not installed there."""
         if file not in self._known:
             real = os.path.realpath(file)
             is_installed = "site-packages" in real or "dist-packages" in real
@@ -359,18 +357,18 @@ class _Files:
 ATOMS = (str, bytes, int, float, complex, type(None))
 COUNTED = (list, tuple, dict, set, frozenset)
 PLAIN = ("keyword", "symbol")
-"""Modules of the Lisp whose classes print themselves in a word."""
+"""Modules of Basilisp whose values are printed as one word."""
 AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
-"""The brackets by the Lisp's module of a collection's class."""
+"""The brackets of a collection, by the module of its class."""
 
 
 def pairs_of(value: Any) -> Any:
-    """An iterator over the steps to the parts of a collection, each with its part; None for any other value."""
+    """Return an iterator over the steps and parts of a collection, or None for any other value."""
     if isinstance(value, (*ATOMS, type)) or not hasattr(type(value), "__iter__"):
         return None
     if hasattr(value, "items"):
         return iter(value.items())
-    # Any other iterable, but no iterator, which would be used up.
+    # Iterators are excluded, because iterating would consume them.
     return None if hasattr(type(value), "__next__") else enumerate(value)
 
 
@@ -378,28 +376,31 @@ ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t
 
 
 def print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:
-    """A string as Clojure prints it. Basilisp's own way escapes every character beyond ASCII as Python would."""
+    """Print a string like Clojure. Basilisp itself escapes all non-ASCII characters."""
     if human_readable or not print_readably:
         return text
     return '"' + text.translate(ESCAPES) + '"'
 
 
 class LispValues:
-    """The parts of values of one Lisp. `counted`: its classes with a known length; `show` prints a key."""
+    """The parts of Lisp values.
+
+    `counted` is the class of collections with a known length, `vector` creates a vector, and `show` prints a key.
+    """
 
     def __init__(self, counted: Any, vector: Callable[[list[Any]], Any], show: Callable[[Any], str]) -> None:
         self._counted = counted
         self._home = counted.__module__.rpartition(".")[0] + "."
-        """The beginning of the names of the Lisp's own modules."""
+        """The prefix of the names of Basilisp's own modules."""
         self._vector = vector
         self._show = show
 
     def _count(self, value: Any) -> int | None:
-        # A sequence has a length too, but walks all its elements to tell it.
+        # A lazy sequence has a length too, but would be realized to compute it.
         return len(value) if isinstance(value, (COUNTED, self._counted)) else None
 
     def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
-        """The omissions of printing, in words; the value was printed, so all parts looked at here are realised."""
+        """Describe what was cut from a printed value. All parts that were printed are already realized."""
         cuts = Cuts()
         self._walk(value, path, (length, depth, 0), start, cuts)
         return cuts.words()
@@ -424,20 +425,20 @@ class LispValues:
             self._walk(part, way, (length, depth, level + 1), 0, cuts)
 
     def _module_of(self, value: Any) -> str:
-        """The last part of the name of a value's module, if the module is the Lisp's own; else empty."""
+        """Return the last part of the name of a value's module if it is one of Basilisp's, or ""."""
         before, home, name = type(value).__module__.partition(self._home)
         return "" if before or not home else name
 
     def _is_core(self, value: Any) -> bool:
-        """Whether a value is one of the Lisp's own collections with a known length."""
+        """Return whether a value is one of Basilisp's collections with a known length."""
         return isinstance(value, self._counted) and bool(self._module_of(value))
 
     def is_function(self, value: Any) -> bool:
-        """Whether a value is a proper function: collections and keywords can be called too."""
+        """Return whether a value is a function. Collections and keywords are callable, but do not count."""
         return callable(value) and not self._is_core(value) and self._module_of(value) not in PLAIN
 
     def glimpse(self, value: Any) -> dict[str, str]:
-        """The class of a value, its count, and the value in one line. The user's classes are not asked."""
+        """Describe a value by its class, its size, and its text in one line, without running user code."""
         found = {"class": class_name(type(value))}
         if self._is_core(value):
             found["count"] = str(len(value))
@@ -463,7 +464,7 @@ class LispValues:
         return before + " ".join(parts) + after
 
     def slice(self, value: Any, start: int, length: int) -> Any:
-        """A collection from its element `start` on, with one element more than shown; any other value as it is."""
+        """Return `length + 1` elements of a collection from `start` on. Other values are returned unchanged."""
         pairs = pairs_of(value)
         if pairs is None:
             return value
@@ -473,10 +474,10 @@ class LispValues:
         return self._vector([part for _, part in name])
 
     def part_at(self, value: Any, path: Iterable[object]) -> Any:
-        """The part of a value at a path: places in sequences and sets, keys as printed, or texts as they are.
+        """Return the part of a value at a path of positions and keys, which may be printed keys.
 
         Raises:
-            NoSuchPartError: the path leads nowhere.
+            NoSuchPartError: the path does not exist.
         """
         for step in path:
             found = list(itertools.islice(self._matching(value, step), 1))

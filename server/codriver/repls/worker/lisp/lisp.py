@@ -1,4 +1,4 @@
-"""Lisp: Basilisp, evaluated form by form. A namespace is Basilisp's own."""
+"""The dialect `lisp`, which is Basilisp, evaluated form by form. Namespaces are Basilisp's own."""
 
 from __future__ import annotations
 
@@ -45,25 +45,29 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job
 
 LENGTH = 10_000
-"""The items printed of a sequence without a limit in the request: Lisp's sequences may be infinite."""
+"""Maximum number of elements printed without a limit in the request, because sequences may be infinite."""
 DATA_LENGTH, DATA_LEVEL = 50, 5
-"""The length and level to which an error's data are printed."""
+"""Maximum length and depth of an error's printed data."""
 DATA_CHARACTERS = 4000
+"""Maximum number of characters of an error's printed data."""
 SOURCE_LINES = 2000
-"""The lines of a file that are told from a definition's beginning on."""
+"""Maximum number of lines returned from the start of a definition."""
 
 
 INSTALLED = {"site-packages", "dist-packages"}
 SETTLED_NS = 10 * 10**9
-"""The longest compilation: code compiled this long after its source was written is of no former text."""
+"""The longest time that a compilation may take, in nanoseconds.
+
+Code compiled later than this after its source was written cannot be from an older version of the source.
+"""
 ARITY = re.compile(r"__arity(\d+|_rest)$")
-"""The end of the names of a function's arities. Source: Basilisp's `compiler/generator.py`."""
+"""Matches the end of the name of a function's arity. Source: Basilisp's `compiler/generator.py`."""
 ARITIES = "multi_arity_args"
-"""The name of the parameter of the function that chooses an arity."""
+"""The parameter of the function that selects an arity."""
 
 
 class Lisp(Dialect):
-    """Evaluates Basilisp, for the life of the worker."""
+    """Evaluates Basilisp."""
 
     expands = True
     reports_loaded = True
@@ -95,7 +99,7 @@ class Lisp(Dialect):
         names = ("*ns*", "*1", "*2", "*3", "*e", "*out*", "*err*", "*in*", "*print-length*", "*print-level*")
         self._vars = {name: self._var(name) for name in names}
         self._limits = {name: self._vars[name].value for name in names[-2:]}
-        """The limits at Basilisp's start: others are the user's."""
+        """The limits when Basilisp started. If they differ later, the user has set them."""
         self.home = runtime.Namespace.get_or_create(symbol.symbol("user"))
         with runtime.bindings({self._vars["*ns*"]: self.home}):
             context = compiler.CompilerContext(filename="<eval>")
@@ -115,7 +119,7 @@ class Lisp(Dialect):
         return str(namespace.name)
 
     def new_home(self) -> Any:
-        """The first namespace: in Lisp, sessions differ by the namespaces that they choose, as on the JVM."""
+        """Return the first namespace. As on the JVM, sessions differ only by the namespace that they choose."""
         return self.home
 
     def _var(self, name: str) -> Any:
@@ -124,14 +128,14 @@ class Lisp(Dialect):
     def capture_streams(self) -> None:
         for name, stream in (("*out*", sys.stdout), ("*err*", sys.stderr), ("*in*", sys.stdin)):
             self._vars[name].bind_root(stream)
-        # Output is sent soon anyway, with many lines in few messages.
+        # Output is sent shortly anyway, with many lines per message.
         self._var("*flush-on-newline*").bind_root(False)  # noqa: FBT003  # the value of a var
 
     def find(self, name: object) -> Any:
         return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
 
     def _furnish(self, namespace: Any) -> None:
-        """Let core be used in a namespace made by `in-ns`: Basilisp gives it only `ns`, so nothing leads back."""
+        """Refer core in a namespace created by `in-ns`, to which Basilisp gives only `ns`."""
         if namespace.find(self._in_ns) is None:
             if len(namespace.refers) <= 1:
                 namespace.refer_all(self._core)
@@ -171,12 +175,12 @@ class Lisp(Dialect):
             session.limits.update({name: value for name, value in now.items() if value != before[name]})
 
     def _namespace_of(self, names: dict[str, Any]) -> Any:
-        """The namespace with a module's names; None for a module of Python."""
+        """Return the namespace whose module has these names, or None for a Python module."""
         spaces = self._runtime.Namespace.ns_cache().values()
         return next((one for one in spaces if one.module.__dict__ is names), None)
 
     def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
-        """A form as a function of the locals of a frame, and these."""
+        """Return a form as a function of the local variables of a frame, and their values."""
         local_values = {name: value for key, value in frame.locals.items() if (name := self.local_name(key))}
         lists, vectors = (importlib.import_module("basilisp.lang." + name) for name in ("list", "vector"))
         symbol = self._symbol.symbol
@@ -214,7 +218,7 @@ class Lisp(Dialect):
         return text, self.name_of(namespace), cut
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
-        """Print a value. Limits hold for it alone: code's own output, also to files, is never cut."""
+        """Print a value. The limits apply only to it, so output of the code itself is never cut."""
         chosen = []
         requested = requested_limits(job)
         for name, limit, default in zip(self._limits, requested, limits(job)):
@@ -236,7 +240,7 @@ class Lisp(Dialect):
         return self._values.part_at(value, path)
 
     def _expand(self, job: Job) -> None:
-        """Expand a form once, or until it is no macro call, or with all inner forms."""
+        """Expand a form once, or until it is not a macro call, or with all inner forms."""
         expander = job.message.get("expander")
         form = next(iter(self._reader.read_str(job.message["code"], self._runtime.resolve_alias)), None)
         if expander == "macroexpand-all":
@@ -246,7 +250,7 @@ class Lisp(Dialect):
         job.send({"expansion": self._runtime.lrepr(expand(form))})
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
-        # For `a/b` the names of the namespace or module named by `a`, or its alias.
+        # For `a/b`, complete names of the namespace or module `a`, which may be an alias.
         owner, slash, start = prefix.partition("/")
         if owner and slash:
             return self._complete_in(owner, start, namespace)
@@ -315,7 +319,7 @@ class Lisp(Dialect):
         return sorted((str(name.name), var) for name, var in home.interns.items())
 
     def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
-        """Each matching namespace and var, those of `namespace` first and Basilisp's own last."""
+        """Yield each matching namespace and var, those of `namespace` first and Basilisp's own last."""
         is_match, is_qualified = matcher(pattern), "/" in pattern
         all_of_them = [(self.name_of(one), one) for one in self._runtime.Namespace.ns_cache().values()]
         for name, home in sorted(
@@ -329,7 +333,7 @@ class Lisp(Dialect):
                     yield full, var
 
     def _row(self, name: str, one: Any) -> dict[str, str]:
-        """A var, or a namespace, in one line."""
+        """Describe a var or a namespace in one row."""
         meta = {str(key.name): item for key, item in (one.meta or {}).items()}
         is_space = isinstance(one, self._runtime.Namespace)
         row = {"name": name, "type": "namespace" if is_space else self._kind(one)["type"], "doc": meta.get("doc")}
@@ -364,7 +368,7 @@ class Lisp(Dialect):
             self._locate(parts, data.get("file"), data.get("line"), data.get("col"))
         else:
             add_position(parts, [frame for frame in frames if not is_library(frame.filename)])
-            parts.pop("column", None)  # for Python code made by Basilisp
+            parts.pop("column", None)  # it refers to Python code that Basilisp generated
         local_values = [frame for frame in frames if not is_library(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")
         where = f" ({file}:{parts.get('line')})" if file else ""
@@ -375,21 +379,21 @@ class Lisp(Dialect):
         return parts, "\n".join(lines) + "\n"
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:
-        """A function by its namespace and its name there; evaluated forms, and inner functions, have no name."""
+        """Return the namespace and name of a function, with an empty name for evaluated forms and inner functions."""
         if name.startswith("__") or "<locals>" in name or code.co_varnames[:1] == (ARITIES,):
             return module, ""
         demunge = importlib.import_module("basilisp.lang.util").demunge
         return demunge(module), demunge(ARITY.sub("", name))
 
     def local_name(self, name: str) -> str:
-        """A local's name in the source: Basilisp numbers a function's names, and rewrites those that Python forbids."""
+        """Return the name of a local variable in the source. Basilisp numbers and munges names."""
         local_values = re.sub(r"_\d+$", "", name)
         if local_values[:1] in "._" or not local_values:
             return ""
         return str(importlib.import_module("basilisp.lang.util").demunge(local_values))
 
     def _plain_printer(self) -> PlainPrinter:
-        """Prints Lisp's plain values. A sequence is not plain: looking at it may compute it."""
+        """Create a printer for Lisp's plain values. Sequences are not plain, because accessing one may compute it."""
         names = ("vector", "map", "set", "list", "keyword", "symbol")
         modules = (importlib.import_module("basilisp.lang." + name) for name in names)
         vectors, maps, sets, lists, keywords, symbols = modules
@@ -403,7 +407,7 @@ class Lisp(Dialect):
         return PlainPrinter(dict.fromkeys(local_values, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
 
     def _words(self, error: BaseException) -> dict[str, Any]:
-        """Type, message and any data of an error."""
+        """Return the type, message and data of an error."""
         words = words_of(error)
         innermost: Any = error
         if type(error).__name__ == "ExceptionInfo":
@@ -414,7 +418,7 @@ class Lisp(Dialect):
         return words
 
     def _innermost(self, error: BaseException) -> Any:
-        """The most telling error: others around it tell only the expansion of a macro."""
+        """Return the innermost compiler error. Those around it describe only the expansion of macros."""
         wrapper = self._compiler.CompilerException
         while isinstance(error, wrapper) and isinstance(error.__cause__, wrapper):
             error = error.__cause__
@@ -431,15 +435,15 @@ def _data_of(parts: dict[str, Any]) -> str:
 
 
 def _compiled(file: str) -> str:
-    """The file in which Basilisp caches another file's compiled code."""
+    """Return the path of the file in which Basilisp caches the compiled code of a file."""
     return os.path.splitext(importlib.util.cache_from_source(file))[0] + ".lpyc"
 
 
 def _ignore_cached_code(importer: Any) -> None:
-    """Let compiled code of the project's files count only if written well after its source.
+    """Use cached code of the project's files only if it was written well after its source.
 
-    Basilisp tells texts apart by second and size alone, and a quick edit may change neither. If both are equally new,
-    the nanoseconds of the source, which fit into four bytes, stand for its second.
+    Basilisp compares only seconds and sizes, and a quick edit may change neither. For a file that is too recent, the
+    lowest four bytes of its time in nanoseconds replace the seconds.
     """
     original = importer.path_stats
 
@@ -457,17 +461,17 @@ def _ignore_cached_code(importer: Any) -> None:
 
 
 def _warm_up() -> None:
-    """Let Basilisp cache its compiled code: without that, its core takes some 20 s at every start."""
+    """Let Basilisp cache its compiled code, because compiling its core takes about 20 s."""
     sys.dont_write_bytecode = False
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    # Without this, a Python text that nobody reads is made of every form.
+    # This prevents Basilisp from generating Python source for every form, which nobody reads.
     os.environ.setdefault("BASILISP_EMIT_GENERATED_PYTHON", "false")
     found = importlib.util.find_spec("basilisp")
     if found is None or not found.submodule_search_locations:
         return
     core = os.path.join(found.submodule_search_locations[0], "core.lpy")
     if sys.pycache_prefix is None and not os.access(os.path.dirname(core), os.W_OK):
-        # The environment is another user's, so the cache goes to a place of this user's.
+        # The environment belongs to another user, so this user gets a separate cache.
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
     if not os.path.exists(_compiled(core)):

@@ -1,1 +1,1 @@
-"""Serving in the worker, of its own process or of a running application: start, ops, threads, streams of user code."""
+"""The server of the worker, in its own process or a running application: start, ops, threads, and standard streams."""

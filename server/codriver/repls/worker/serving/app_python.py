@@ -1,7 +1,8 @@
-"""Python within a running program: its `__main__` is the first module, and its hooks, streams and loop stay its own.
+"""The dialect for a running program, whose hooks, streams and event loop are left alone.
 
-An evaluation gets its own output, all other output passes by. A context variable identifies the evaluation; its asyncio
-tasks inherit the variable, its threads do not. Child processes and C code print to the program's own descriptors.
+Evaluations start in the program's `__main__`. The output of an evaluation is captured, and all other output passes
+through. A context variable identifies the evaluation. asyncio tasks inherit it, threads do not. Child processes and C
+code print to the program's own descriptors.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Shield
 
 CANCELLED_S = 0.5
-"""The time for a cancellation of awaited code, before the code counts as one that never lets its loop go on."""
+"""Seconds that cancelled code gets to end, before it counts as blocking its event loop."""
 
 
 class AppFigures(Figures):
-    """The figures of a program: it shows them itself, and draws on them meanwhile."""
+    """Figures in a program, which displays them itself and may be drawing on them at the same time."""
 
     def __init__(self) -> None:
         self._send = None
         self._displayed = []
 
     def send_all(self, value: object = None) -> None:
-        """Send nothing."""
+        """Do nothing."""
 
     def show_later(self, _value: object) -> bool:
-        """False: every value has its image at once."""
+        """Return False, because the image of every value is sent immediately."""
         return False
 
 
 class AppPython(Python):
-    """Evaluates Python in the modules of its program. `loop`: the program's own, if it has one."""
+    """Evaluates Python in the modules of a program. `loop` is the program's event loop, if it has one."""
 
     has_hooks = False
 
@@ -60,11 +61,11 @@ class AppPython(Python):
         start_thread(self._loaded.serve)
 
     def end(self) -> None:
-        """End the thread that follows the program's imports."""
+        """End the thread that tracks the program's imports."""
         self._loaded.end()
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
-        """Run code; code that awaits or needs a loop runs on the program's own, if that runs. See `Python`."""
+        """Run code. If it awaits or needs an event loop, run it on the program's loop, if that is running."""
         is_async = bool(code.co_flags & CO_COROUTINE)
         if not (is_async or (wants_loop and "asyncio" in sys.modules)):
             return super().run(code, space, job, wants_loop=wants_loop)
@@ -74,11 +75,11 @@ class AppPython(Python):
         return _await_on_loop(loop, eval(code, space) if is_async else on_loop(code, space), job)
 
     def _run_on_session_loop(self, code: types.CodeType, space: dict[str, Any], job: Job) -> object:
-        """Run code on the session's own loop, whose wait an interrupt ends."""
+        """Run code on the session's own loop, so that an interrupt can wake it."""
         import asyncio
 
         session = job.session
-        # An abandoned evaluation still runs on its thread.
+        # A loop that is still running belongs to an abandoned evaluation.
         if session.loop is None or session.loop.is_closed() or session.loop.is_running():
             session.loop = asyncio.new_event_loop()
             session.made_tasks.follow(session.loop)
@@ -93,17 +94,17 @@ class AppPython(Python):
         return self._print(value, job, with_images=with_images)
 
     def _store(self, value: object, module: types.ModuleType) -> None:
-        # `gettext.install` puts a translation there, which a name of the module would hide.
+        # `gettext.install` puts a translation function there, which a name in the module would hide.
         if not hasattr(builtins, "_"):
             super()._store(value, module)
 
     def module_of(self, path: str) -> str | None:
-        """See `Python`. The program's own file is `__main__`, unless it was imported under its name as well."""
+        """Return the name of a file's module. The program's file is `__main__`, unless it was also imported by name."""
         name = super().module_of(path)
         return "__main__" if is_loaded("__main__", path) and not is_loaded(name, path) else name
 
     def runs(self, node: ast.AST, file: str) -> bool:
-        """See `Python`."""
+        """Return whether loading runs a statement, which excludes the one that starts the program."""
         return not (is_loaded("__main__", file) and isinstance(node, ast.stmt) and _starts_program(node))
 
     def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
@@ -112,9 +113,9 @@ class AppPython(Python):
 
 
 def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs on the main thread, by the frames that run it; None without one.
+    """Return the event loop that runs on the main thread, or None.
 
-    Servers such as uvicorn import the application before their loop runs.
+    It is found by its frames, because servers such as uvicorn import the application before their loop runs.
     """
     if "asyncio" not in sys.modules:
         return None
@@ -131,7 +132,7 @@ def loop_of_main_thread() -> asyncio.AbstractEventLoop | None:
 
 
 def _starts_program(node: ast.stmt) -> bool:
-    """Whether a statement is `if __name__ == "__main__": …`, which ran at the program's start."""
+    """Return whether a statement is `if __name__ == "__main__": …`, which ran when the program started."""
     if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
         return False
     sides = [node.test.left, *node.test.comparators]
@@ -140,7 +141,7 @@ def _starts_program(node: ast.stmt) -> bool:
 
 
 def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any, object], job: Job) -> object:
-    """Await on a loop that runs on another thread; an interrupt cancels it there."""
+    """Run a coroutine on a loop of another thread, and return its result. An interrupt cancels it there."""
     import asyncio
 
     task: list[tuple[int, Any]] = []
@@ -174,7 +175,7 @@ def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any,
 
 
 def _end_endless(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> None:
-    """Cancel a task that never lets its loop go on: it is the running one there."""
+    """Cancel a task that blocks its loop by raising an exception in the loop's thread."""
     import asyncio
 
     if asyncio.current_task(loop) is task:
@@ -182,34 +183,35 @@ def _end_endless(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> 
 
 
 JOB: contextvars.ContextVar[Job | None] = contextvars.ContextVar("codriver_job", default=None)
+"""The job that runs in the current context."""
 
 
 class Nowhere(io.TextIOBase):
-    """The stream of a program without one, as under `pythonw`."""
+    """The stream of a program that has none, as under `pythonw`. Output is discarded."""
 
     def write(self, text: str) -> int:
-        """See `io.TextIOBase`."""
+        """Discard the text."""
         return len(text)
 
 
 class Bytes(io.RawIOBase):
-    """`sys.stdout.buffer` within an evaluation."""
+    """`sys.stdout.buffer` during an evaluation."""
 
     def __init__(self, write: Callable[[str], object]) -> None:
         self._write = write
 
     def writable(self) -> bool:
-        """See `io.RawIOBase`."""
+        """Return True."""
         return True
 
     def write(self, data: Any) -> int:
-        """See `io.RawIOBase`."""
+        """Print the data as text."""
         self._write(bytes(data).decode("utf-8", "backslashreplace"))
         return len(data)
 
 
 class CapturedOut(Out):
-    """Standard output or error within an evaluation."""
+    """Standard output or error during an evaluation."""
 
     def __init__(self, stream: str, printed: Callable[[str, str], None], flush: Callable[[], None]) -> None:
         self._stream = stream
@@ -219,12 +221,12 @@ class CapturedOut(Out):
         self.buffer = Bytes(self.write)  # type: ignore[assignment]  # elsewhere it is the descriptor's
 
     def fileno(self) -> int:
-        """See `io.TextIOBase`."""
+        """Raise `io.UnsupportedOperation`, because the descriptors belong to the program."""
         raise io.UnsupportedOperation("fileno")
 
 
 class WokenIn(In):
-    """Standard input within an evaluation: an interrupt ends the wait for it."""
+    """Standard input during an evaluation, which can be interrupted while it waits."""
 
     def _request_input(self) -> str:
         job = self._current_job()
@@ -238,7 +240,10 @@ class WokenIn(In):
 
 
 class Router:
-    """`sys.stdout`, `sys.stderr` or `sys.stdin`: `captured` within an evaluation, elsewhere the former stream."""
+    """A replacement for `sys.stdout`, `sys.stderr` or `sys.stdin`, which uses `captured` during an evaluation.
+
+    All other code uses the previous stream.
+    """
 
     def __init__(self, before: Any, captured: Any, current_job: Callable[[], Job | None]) -> None:
         self.before = before
@@ -250,11 +255,11 @@ class Router:
         return self._outside if self._current_job() is None else self.captured
 
     def write(self, text: str) -> Any:
-        """See `io.TextIOBase`."""
+        """Write to the current stream."""
         return self._current().write(text)
 
     def flush(self) -> Any:
-        """See `io.TextIOBase`."""
+        """Flush the current stream."""
         return self._current().flush()
 
     def __iter__(self) -> Iterator[str]:
@@ -265,33 +270,33 @@ class Router:
 
 
 class RoutedOutput(Output):
-    """The standard streams of a program with a REPL in it, which stay its own until something is evaluated."""
+    """The standard streams of a program with a REPL in it. They are not replaced before the first evaluation."""
 
     def __init__(self, shield: Shield) -> None:
         super().__init__(shield, CapturedOut)
         self._in = WokenIn(self.current_job)
 
     def capture_process(self) -> None:
-        """Nothing: the process is the program's."""
+        """Do nothing, because the process belongs to the program."""
 
     def begin(self, job: Job) -> None:
-        """See `Output`."""
+        """Set the job of the current context, and route its output."""
         JOB.set(job)
         self.capture_streams()
 
     def begin_concurrent(self, job: Job) -> None:
-        """See `Output`."""
+        """Set the job of the current context, and route its output."""
         self.begin(job)
 
     def capture_streams(self) -> None:
-        """Put our routers before the program's present streams."""
+        """Wrap the program's current streams in routers."""
         for name, captured in self._captured().items():
             now = getattr(sys, name)
             if not isinstance(now, Router) or now.captured is not captured:
                 setattr(sys, name, Router(now, captured, self.current_job))
 
     def give_back(self) -> None:
-        """Give the program its streams back, unless others were put before them since."""
+        """Restore the program's streams, unless other code has wrapped them since."""
         for name, captured in self._captured().items():
             now = getattr(sys, name)
             if isinstance(now, Router) and now.captured is captured:
@@ -301,5 +306,5 @@ class RoutedOutput(Output):
         return {"stdout": self._out, "stderr": self._err, "stdin": self._in}
 
     def current_job(self) -> Job | None:
-        """The evaluation of the running code; None for the program's own."""
+        """Return the job whose code is running, or None for the program's own code."""
         return None if self.is_child else JOB.get()

@@ -1,11 +1,11 @@
-"""A REPL in a running program: the worker's server on threads of its own, for allowed peers of this machine.
+"""A REPL in a running program: the worker's server on threads of its own, for allowed local peers.
 
-The REPL touches no signal, descriptor or thread of the program's, and its streams only from the first evaluation on. It
-lives until the program ends, until `stop`, or until a process that serves in its place asks the REPL to withdraw.
+The REPL does not change signals, descriptors or threads of the program, and leaves its streams alone until the first
+evaluation. It runs until the program ends, until `stop`, or until a process that replaces it asks it to withdraw.
 
-Each process that really serves has a port file, and none is left behind. A reloader runs the program twice, in a parent
-that waits and a child that serves: the child takes the parent's place. A process that a program starts to help it, by
-`multiprocessing`, leaves the place to the program.
+Each process that serves requests has a port file, which is always removed. A reloader runs the program twice, in a
+parent that waits and a child that serves, so the child replaces the parent. A helper process, started by
+`multiprocessing`, leaves the port file to the program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ EVALUATING = "codriver evaluations"
 
 
 class EmbeddedRepl(Server):
-    """A REPL in this process. `directory`: the project's. `loop`: the program's own, on which `await` is run."""
+    """A REPL in this process.
+
+    `directory` is the directory of the project, and `loop` the program's event loop, on which `await` runs.
+    """
 
     _output: RoutedOutput
 
@@ -55,27 +58,27 @@ class EmbeddedRepl(Server):
         self._directory = directory
         self.port = 0
         self.port_file: str | None = None
-        """The file with the port; None if none could be written."""
+        """The path of the port file, or None if none could be written."""
 
     @property
     def is_open(self) -> bool:
-        """Whether the REPL still takes clients, in the process that started it."""
+        """Return whether the REPL accepts clients, in the process that started it."""
         return self.port != 0 and self.process_id == os.getpid()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run top-level `await` of evaluated code on that loop from now on."""
+        """Run `await` in evaluated code on this loop from now on."""
         self._python.loop = loop
 
     def start(self) -> None:
-        """Listen and evaluate from now on, and write the port file.
+        """Start to listen and evaluate, and write the port file.
 
         Raises:
-            FileExistsError: this process helps another, whose REPL serves for both. Nothing was started.
-            OSError: listening failed, or the folder is not writable; then the REPL is started all the same.
+            FileExistsError: the REPL of the parent process serves for this helper too. Nothing was started.
+            OSError: listening failed, or the directory is not writable. In the latter case the REPL is running.
         """
         listener = socket.create_server((HOST, 0))
         self.port = listener.getsockname()[1]
-        # The answer to the question for this process must exist before its port is published.
+        # The REPL must be able to answer for this process before its port is published.
         self.serve(listener)
         self._start_evaluating()
         follow_forks(self._after_fork)
@@ -89,9 +92,9 @@ class EmbeddedRepl(Server):
         _leave_with_helper(self._release)
 
     def serve_stream(self, sock: socket.socket) -> None:
-        """Serve one client over a connected socket until it hangs up, then stop.
+        """Serve one client over a connected socket until it disconnects, then stop.
 
-        It ends every thread of the REPL's but the caller's, which reads what the client sends.
+        The calling thread reads the requests. All other threads of the REPL end.
         """
         self.port = CONNECTED
         follow_forks(self._after_fork)
@@ -105,7 +108,7 @@ class EmbeddedRepl(Server):
             unfollow_forks(self._after_fork)
 
     def stop(self) -> None:
-        """Hang up on everybody, give the streams back, and remove the port file. Twice is harmless."""
+        """Close all connections, restore the streams, and remove the port file. Harmless if repeated."""
         self._shut()
         for connection in self._connections:
             connection.drop()
@@ -114,7 +117,7 @@ class EmbeddedRepl(Server):
         self._python.end()
 
     def _client_left(self, connection: Connection) -> None:
-        """End the evaluations of a client that is gone, which nobody else can interrupt: the program goes on."""
+        """End the evaluations of a client that has disconnected. Nobody else could interrupt them."""
         with self._lock:
             left = [job for job in self._open if job.connection is connection]
             for job in left:
@@ -138,7 +141,7 @@ class EmbeddedRepl(Server):
             withdraw(self.port_file, self.port)
 
     def _after_fork(self) -> None:
-        """Make a forked child no REPL: its output, and the port file, are the program's."""
+        """Disable the REPL in a forked child, whose output and port file belong to the program."""
         self._output.is_child = True
         if self._comparison is not None:
             self._comparison.forget()
@@ -148,18 +151,18 @@ class EmbeddedRepl(Server):
             self._listener.close()
 
     def _withdraw(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Withdraw in favour of the process that serves in this one's place."""
+        """Withdraw in favour of the process that replaces this one."""
         self._shut()
         connection.answer(message, {"status": ["done"]})
         self.stop()
 
-    # On threads that evaluate, one at a time
+    # On evaluating threads, one at a time
 
     def _start_evaluating(self) -> None:
         start_thread(self.run, EVALUATING)
 
     def run(self) -> None:
-        """Evaluate until the REPL is stopped, or until the running job was abandoned."""
+        """Evaluate jobs until the REPL is stopped, or the running job was abandoned."""
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
             with self._lock:
@@ -168,26 +171,26 @@ class EmbeddedRepl(Server):
                 continue
             try:
                 self._run_one(job)
-            except BaseException as error:  # the thread is the only one that evaluates
+            except BaseException as error:  # no other thread evaluates
                 self._conclude(job, error)
             if job.is_abandoned:
                 return
 
     def _replace(self, job: Job) -> None:
-        """Say that a job was abandoned, and evaluate the next on a new thread."""
+        """Report that a job was abandoned, and continue with the next one on a new thread."""
         job.send({"err": f"codriver: {ABANDONED}\n"})
         self._end(job, ["done", "interrupted"])
         self._start_evaluating()
 
 
 _in_children: list[Callable[[], None]] = []
-"""By REPL of this process: what a forked child does to leave it to its parent."""
+"""The functions that disable each REPL of this process in a forked child."""
 _registered: list[bool] = []
-"""Not empty once Python calls `_leave_to_parent` in forked children: it offers no way to take that back."""
+"""Not empty after `_leave_to_parent` was registered with Python, because it cannot be unregistered."""
 
 
 def follow_forks(leave: Callable[[], None]) -> None:
-    """Call a function in children that are forked from now on."""
+    """Call `leave` in each child that is forked from now on."""
     _in_children.append(leave)
     if not _registered and hasattr(os, "register_at_fork"):
         _registered.append(True)
@@ -195,7 +198,7 @@ def follow_forks(leave: Callable[[], None]) -> None:
 
 
 def unfollow_forks(leave: Callable[[], None]) -> None:
-    """Call the function no more. Twice is harmless."""
+    """Do not call `leave` in children any longer. Harmless if repeated."""
     with contextlib.suppress(ValueError):
         _in_children.remove(leave)
 
@@ -207,7 +210,7 @@ def _leave_to_parent() -> None:
 
 
 def program() -> str:
-    """The name of the program from its command; for a package run as a program, the package's name."""
+    """Return the file name of the program, or the name of a package that is run as a program."""
     path = sys.argv[0] if sys.argv else ""
     if os.path.basename(path) == "__main__.py":
         path = os.path.dirname(path)
@@ -217,9 +220,9 @@ def program() -> str:
 SERVERS = ("celery", "daphne", "flask", "granian", "gunicorn", "hypercorn", "uvicorn", "waitress-serve")
 """Programs that serve an application named by one of their arguments."""
 ENTRY_MODULES = ("app", "application", "asgi", "main", "wsgi")
-"""Modules that do not say which application they are."""
+"""Names of modules that do not identify an application."""
 APPLICATION_OPTIONS = ("--app", "-A")
-"""The options by which Flask and Celery take the application."""
+"""The options with which Flask and Celery select the application."""
 
 
 def application_name(arguments: list[str]) -> str:
@@ -252,7 +255,7 @@ def application_name(arguments: list[str]) -> str:
 
 
 def _leave_with_helper(leave: Callable[[], object]) -> None:
-    """Have a process of `multiprocessing` remove its port file: a forked one ends without `atexit`."""
+    """Remove the port file when a `multiprocessing` process ends, because a forked one skips `atexit` functions."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and processes.parent_process() is not None:
         from multiprocessing.util import Finalize
@@ -261,34 +264,35 @@ def _leave_with_helper(leave: Callable[[], object]) -> None:
 
 
 CONNECTED = -1
-"""Stands for the port of a REPL that does not listen: it connected to its client."""
+"""The port of a REPL that does not listen because it connected to its client."""
 HOST = "127.0.0.1"
 """The only host on which a REPL in a program listens."""
 CODRIVER_DIRECTORY = ".codriver"
+"""The directory for port files in a project."""
 NAMES = (".nrepl-port", *(os.path.join(CODRIVER_DIRECTORY, f"app{number}.port") for number in ("", "-2", "-3", "-4")))
-"""The possible port files, below the project's folder; the first without a living REPL is taken."""
+"""The possible port files, relative to the project. The first one without a running REPL is used."""
 REQUEST_S = 2.0
-"""The time for a REPL on this machine to identify itself."""
+"""Seconds to wait for a local REPL to identify itself."""
 RELOADED = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
 """Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 PREFORK = "gunicorn.arbiter"
-"""A module of servers whose parent may load the program, and forks processes that serve."""
+"""A module of servers that may load the program in the parent and fork the processes that serve."""
 SUPERVISORS = ("uvicorn",)
-"""Packages whose processes of `multiprocessing` serve, while the parent waits."""
+"""Packages whose `multiprocessing` processes serve while the parent waits."""
 OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-"""Flags to open a file that may have become a link, or a pipe, which would wait for its writer."""
+"""Flags for opening a file that may have become a link, or a pipe, which would wait for a writer."""
 HAS_OPEN_DIRECTORIES = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""Whether files can be opened, removed and replaced in a folder held open. Windows has no such calls."""
+"""Whether files can be opened, removed and replaced relative to an open directory. Windows does not support it."""
 REPARSE_POINT = 0x20000000
-"""The bit in the tag of a reparse point that leads elsewhere, as a junction does. Source: [MS-FSCC], 2.1.2.1."""
+"""The bit in the tag of a reparse point that leads elsewhere, such as a junction. Source: [MS-FSCC], 2.1.2.1."""
 
 
 def slot_of_parent() -> tuple[int, bool]:
-    """The process whose REPL conflicts with this one's, 0 if none does; and whether this one takes its place."""
+    """Return the process whose REPL conflicts with this one, or 0, and whether this one replaces it."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
-        return os.getppid(), False  # the process imports the program, and does not know yet what for
+        return os.getppid(), False  # the process is still importing the program, and its purpose is unknown
     parent = processes.parent_process() if processes is not None else None
     if parent is not None:
         target = getattr(processes.current_process(), "_target", None)
@@ -299,13 +303,13 @@ def slot_of_parent() -> tuple[int, bool]:
 
 
 def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> str | None:
-    """Write the port where servers find it; the file, or None if all places are taken.
+    """Write the port to a free port file, and return its path, or None if all are used.
 
-    The REPL of the process `parent` is first asked to withdraw if this one takes its place.
+    If this REPL replaces the one of the process `parent`, that one is first asked to withdraw.
 
     Raises:
-        FileExistsError: the REPL of that process serves, and this one is its helper.
-        OSError: no file can be written there.
+        FileExistsError: the REPL of `parent` serves, and this process is its helper.
+        OSError: no file can be written.
     """
     with _alone(directory):
         paths = [os.path.join(directory, name) for name in NAMES]
@@ -313,7 +317,7 @@ def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> s
         for path, number in list(claimed.items()):
             about = request(number, "describe") if number not in (0, port) else {}
             if about is None:
-                # A process that a signal killed could not remove it.
+                # A killed process could not remove its file.
                 del claimed[path]
                 with contextlib.suppress(OSError), _directory_of(path) as (name, within):
                     patiently(lambda: os.unlink(name, dir_fd=within))
@@ -326,13 +330,13 @@ def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> s
         if free is not None:
             _write(free, port)
         else:
-            with _directory_of(paths[-1]):  # a link in place of our folder raises
+            with _directory_of(paths[-1]):  # raises if a link replaces Codriver's directory
                 pass
         return free
 
 
 def withdraw(path: str, port: int) -> None:
-    """Remove a port file, if it is still of that port."""
+    """Remove a port file if it still contains this port."""
     with contextlib.suppress(OSError):
         if _read(path) == port:
             with _directory_of(path) as (name, within):
@@ -340,7 +344,7 @@ def withdraw(path: str, port: int) -> None:
 
 
 def request(port: int, op: str) -> dict[str, Any] | None:
-    """The answer of the REPL at a port of this machine; empty without an answer, None without a listener."""
+    """Send a request to the REPL at a local port. Return {} without a reply, and None if nothing listens."""
     try:
         with socket.create_connection((HOST, port), timeout=REQUEST_S) as sock:
             sock.sendall(encode({"op": op, "id": "1"}))
@@ -355,10 +359,10 @@ def request(port: int, op: str) -> dict[str, Any] | None:
 
 
 def _read(path: str) -> int | None:
-    """The port in a file, 0 if it has none or is no regular file; None for a missing file."""
+    """Return the port in a file, 0 if it has none or is not a regular file, or None if it does not exist."""
     try:
         with _directory_of(path) as (name, within):
-            # Asked before the opening: some devices act when they are opened.
+            # Check this before opening the file, because some devices act when they are opened.
             if not stat.S_ISREG(os.stat(name, dir_fd=within, follow_symlinks=False).st_mode):
                 return 0
             descriptor = patiently(lambda: os.open(name, READING, dir_fd=within))
@@ -374,17 +378,17 @@ def _read(path: str) -> int | None:
 
 
 def _write(path: str, port: int) -> None:
-    """Write the file anew, as a draft that then takes its place.
+    """Replace the file atomically.
 
     Raises:
-        OSError: the file cannot be written. Never FileExistsError, which means something else for a claim.
+        OSError: the file cannot be written. Never FileExistsError, which means something else in `claim`.
     """
     with contextlib.suppress(FileExistsError):
         if os.path.basename(os.path.dirname(path)) == CODRIVER_DIRECTORY:
             os.mkdir(os.path.dirname(path))
     with _directory_of(path) as (name, within):
         draft = f"{name}.{os.getpid()}"
-        with contextlib.suppress(OSError):  # of a killed process, or a link that somebody left
+        with contextlib.suppress(OSError):  # left by a killed process, or a link
             os.unlink(draft, dir_fd=within)
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=within)
@@ -402,15 +406,15 @@ def _write(path: str, port: int) -> None:
 
 @contextlib.contextmanager
 def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
-    """Hold the folder of a port file open; the name by which the file is called there, and the folder's descriptor.
+    """Open the directory of a port file, and yield the file's name and the directory's descriptor.
 
-    On systems without descriptors of folders, the path and None. The project's folder may be a link, ours in it may
-    not.
+    On systems without such descriptors, yield the path and None. The project's directory may be a link, but not
+    Codriver's directory in it.
 
     Raises:
-        FileNotFoundError: the folder is missing.
-        NotADirectoryError: a link, or something else, is in place of ours.
-        OSError: the folder cannot be opened.
+        FileNotFoundError: the directory does not exist.
+        NotADirectoryError: Codriver's directory is a link or a file.
+        OSError: the directory cannot be opened.
     """
     directory, name = os.path.split(path)
     is_codrivers = os.path.basename(directory) == CODRIVER_DIRECTORY
@@ -431,11 +435,11 @@ def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
 
 @contextlib.contextmanager
 def _alone(directory: str) -> Iterator[None]:
-    """Keep other processes that claim a place here waiting, if folders can be locked."""
+    """Lock a directory against other processes that claim a port file in it, if directories can be locked."""
     descriptor = os.open(directory, os.O_RDONLY) if HAS_OPEN_DIRECTORIES else None
     try:
         if descriptor is not None:
-            with contextlib.suppress(OSError):  # some file systems have no locks
+            with contextlib.suppress(OSError):  # some file systems do not support locks
                 lock(descriptor)
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The nREPL server: requests answered on the network's threads, and evaluations run one by one on the main thread."""
+"""The nREPL server of the worker. Network threads handle requests, and the main thread runs evaluations in order."""
 
 from __future__ import annotations
 
@@ -39,23 +39,24 @@ if TYPE_CHECKING:
     from .standard_streams import Output
 
 VERSION = "0.2.0"
+"""The version of the worker that `describe` reports."""
 PACKAGE = sys.modules[__package__.partition(".serving")[0]]
-"""This worker, where an application's wish for a REPL of its own is counted."""
+"""The package of the worker, which counts refused calls of `start_repl`."""
 EXCEPTHOOK = sys.excepthook
-"""The hook at the interpreter's start: another is the user's. Some systems set their own before that."""
+"""The excepthook when the interpreter started. If it differs later, the user has set it."""
 LOCAL_CHARACTERS = 120
-"""The characters of a local's value, without a number in the request."""
+"""Maximum length of a printed local variable, if the request does not set one."""
 AGAIN_S = 0.1
-"""The wait for room where a connection cannot be accepted, as the process has too many files open."""
+"""Seconds to wait before accepting connections again after the process had too many open files."""
 CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
-"""The errors of code that reads on after its input's end; by name, as debuggers are loaded only when used."""
+"""The names of errors after the end of input. Names are used because debuggers are loaded only on demand."""
 
 
 class Server:
-    """The worker's server: its sessions, its clients, its running and waiting jobs. Lives as long as the process.
+    """The server of the worker, with its sessions, clients and jobs.
 
-    `about`: what `describe` tells beside ops and versions. `compares`: whether loads are compared with fresh imports
-    that nobody asked for.
+    `about` has additional fields for `describe`. With `compares`, loads are compared with fresh imports without a
+    request.
     """
 
     def __init__(
@@ -82,11 +83,11 @@ class Server:
         self._threads = RequestThreads()
         self._comparison: Comparison | None = dialect.compare_loads(partial(Comparison, is_unasked=compares))
         self._open: list[Job] = []
-        """The running and waiting jobs, in the order of arrival."""
+        """The running and queued jobs, in the order in which they were received."""
         self.at_first: list[Callable[[], object]] = []
-        """Called before the first evaluation."""
+        """Functions that are called before the first evaluation."""
         self.while_evaluating: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
-        """The context in which each request of a caller runs on the main thread."""
+        """A context manager in which each request is run on the main thread."""
         self._ops = {
             "clone": self._clone,
             "close": self._close,
@@ -130,7 +131,7 @@ class Server:
         return session
 
     def capture_process(self) -> None:
-        """Take all that user code prints, and keep forked children from the clients."""
+        """Capture all output of user code, and disable the server in forked children."""
         self._output.capture_process()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._after_fork)
@@ -138,7 +139,7 @@ class Server:
         sensitive_texts.offer()
 
     def _after_fork(self) -> None:
-        """Leave the sockets to the parent; the pipes bring the parent this child's output."""
+        """Leave the sockets to the parent. The child's output reaches it through the pipes."""
         self._output.is_child, self._output.last_job = True, None
         if self._comparison is not None:
             self._comparison.forget()
@@ -148,10 +149,10 @@ class Server:
             self._listener.close()
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    # On the network's threads
+    # On network threads
 
     def serve(self, listener: socket.socket) -> None:
-        """Begin to accept connections, on threads of our own."""
+        """Start to accept connections on new threads."""
         self._listener = listener
         start_thread(lambda: self._accept(listener))
         start_thread(self._output.flush_often)
@@ -173,7 +174,7 @@ class Server:
             start_thread(self._add_connection(sock).serve)
 
     def _add_connection(self, sock: socket.socket) -> Connection:
-        """Return the connection of a client over a connected socket."""
+        """Create the connection of a client over a connected socket."""
         connection = Connection(sock, self._handle)
         self._connections[:] = [one for one in self._connections if one.is_open]
         self._connections.append(connection)
@@ -181,10 +182,10 @@ class Server:
         return connection
 
     def _client_left(self, connection: Connection) -> None:
-        """Do nothing about a client that is gone: this process ends with the server that started it."""
+        """Do nothing, because this process ends with the server that started it."""
 
     def _handle(self, message: Message, connection: Connection) -> None:
-        """Answer one request, or put it in the queue."""
+        """Handle a request, or add it to the queue."""
         name, identity = message.get("op"), message.get("session")
         op = self._ops.get(name) if isinstance(name, str) else None
         session = self._default if not identity else self._sessions.get(identity) if isinstance(identity, str) else None
@@ -254,10 +255,10 @@ class Server:
                 note = {"codriver/note": running.abandoned or ABANDONED} if running.is_abandoned else {}
                 connection.answer(message, {**note, "status": ["done"] if is_over else ["done", "interrupt-pending"]})
 
-            # This may take its time, and the thread reads the client's next requests.
+            # Interrupting may take long, and this thread must read the client's next requests.
             start_thread(stop)
         else:
-            # The main thread skips the job.
+            # The main thread skips this job.
             self._end(job, ["done", "interrupted"])
             connection.answer(message, {"status": ["done"]})
 
@@ -303,7 +304,7 @@ class Server:
         connection.answer(message, {"rows": rows, "status": ["done"]})
 
     def _fresh(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Compare loaded modules with a fresh import, or give the finding about the last loads within `wait` ms."""
+        """Compare loaded modules with a fresh import, or wait `wait` milliseconds for a finding about recent loads."""
         comparison, wait_ms = self._comparison, message.get("wait")
 
         def compare() -> None:
@@ -324,7 +325,7 @@ class Server:
         start_thread(compare)
 
     def _restore(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Put back the definitions that a batch's loads changed, or with `keep` forget the former ones."""
+        """Undo the changes of a batch of loads, or with `keep` discard the record of them."""
         left = self._dialect.undo_records.end(message.get("hold") or "", puts_back=not message.get("keep"))
         connection.answer(message, {"left": left, "status": ["done"]})
 
@@ -333,13 +334,13 @@ class Server:
         connection.answer(message, {**found, "status": ["done"]})
 
     def _seam(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Ask the application's seam, while code runs too. Its getters may wait, and this thread reads requests."""
+        """Call an accessor of the application's seam on a new thread, because its getters may block."""
         name, arguments = message.get("name") or "", message.get("args") or "{}"
 
         def call() -> None:
             try:
                 if name == "subscribe":
-                    # Frames are pushed under this message's id, as long as the client is there.
+                    # Frames are sent with the id of this message until the client disconnects.
                     push = connection.pusher(message, "codriver/app-events")
                     fields = sensitive_texts.subscribe(
                         arguments, message.get("origin") or "null", push, connection.at_end
@@ -359,7 +360,7 @@ class Server:
         connection.answer(message, {"stacks": stacks(made), "status": ["done"]})
 
     def _locals(self, message: Message, connection: Connection, session: Session) -> None:
-        """Tell the locals of the session's last error. No user code runs, so nothing has to be waited for."""
+        """Return the local variables of the session's last error. This runs no user code."""
         most = message.get("characters")
         most = most if isinstance(most, int) and most > 0 else LOCAL_CHARACTERS
         fields = [] if session.error is None else self._dialect.locals_of(session.error, most)
@@ -368,7 +369,7 @@ class Server:
     # On the main thread
 
     def run(self) -> None:
-        """Evaluate for ever; an interrupt by hand, at a terminal, ends it while nothing runs."""
+        """Evaluate jobs forever. Ctrl-C in a terminal ends this while nothing runs."""
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
             while self.at_first:
@@ -385,7 +386,7 @@ class Server:
             self._interrupts.install()
             error = self._interrupts.perform(job, lambda: self._act(job))
             if self._output.is_child:
-                # User code forked, and this is the returning child: the REPL is its parent's.
+                # User code has forked, and this is the child that returns. The REPL belongs to the parent.
                 leave_child(error)
             self._dialect.before_answer()
             if not job.is_abandoned:
@@ -412,7 +413,7 @@ class Server:
             self._dialect.evaluate(job)
 
     def _run_concurrently(self, job: Job) -> None:
-        """Run a job on the thread that is its own."""
+        """Run a job on its own thread."""
         with self._lock:
             job.is_started = not job.is_interrupted
         if not job.is_started:
@@ -427,20 +428,20 @@ class Server:
         return job.interrupts or self._interrupts
 
     def _abandon(self, job: Job, words: str) -> None:
-        """Report that a job on a thread of its own may go on for good."""
+        """Report that a job on its own thread may never end."""
         job.abandoned = words
         job.send({"err": "codriver: " + words + "\n"})
         self._end(job, ["done", "interrupted"])
 
     def _conclude(self, job: Job, error: BaseException | None) -> None:
-        """Tell the end of an evaluation."""
+        """Report the end of an evaluation."""
         if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
             status = ["done", "interrupted"]
         else:
             status = ["done"] if error is None else self._failed(job, error)
         if not job.is_concurrent:
             self._output.finish(job)
-        # For code without a value, the namespace is told here.
+        # If the code had no value, the namespace is reported here.
         space = self._dialect.find(job.message.get("ns")) or job.session.namespace
         edited = {"codriver/edited": "\n".join(job.edited)} if job.edited else {}
         directory = working_directory()
@@ -450,7 +451,7 @@ class Server:
         self._end(job, status, fields)
 
     def _finding(self, job: Job) -> dict[str, str]:
-        """What a comparison found since the last answer, for the next evaluation."""
+        """Return the field with the findings of comparisons since the last reply, if any."""
         if self._comparison is None or job.message["op"] not in ("eval", "load-file"):
             return {}
         finding = self._comparison.next_finding()
@@ -459,23 +460,23 @@ class Server:
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
         with self._lock:
             if job not in self._open:
-                return  # the job was abandoned, and reported as such
+                return  # the job was abandoned, which was reported
             self._open = [one for one in self._open if one is not job]
         job.send({"status": status, **(fields or {}), **sensitive_texts.seam_field()})
         job.over.set()
 
     def _failed(self, job: Job, error: BaseException) -> list[str]:
-        """Report the failure of an evaluation; its final status."""
+        """Report the failure of an evaluation, and return its final status."""
         if isinstance(error, KeyboardInterrupt) and job.is_interrupted:
             return ["done", "interrupted"]
         if isinstance(error, NamespaceMissingError):
             job.send({"err": str(error) + "\n"})
             return ["done", "error", "namespace-not-found"]
-        if job.message["op"] != FRAME:  # the error with the examined frames stays the last
+        if job.message["op"] != FRAME:  # the error whose frame is examined stays the last one
             job.session.error, job.session.spaces = error, FrameSpaces()
             store_error(error)
         fields: list[tuple[dict[str, Any], str]] = []
-        # The words of an error come from user code, which may fail again, or never end.
+        # The message may be created by user code, which may fail again or never end.
         failure = self._interrupts_of(job).perform(job, lambda: fields.append(self._dialect.explain(error, job)))
         if not fields:
             name = type(error).__name__
@@ -493,7 +494,7 @@ class Server:
         return ["done"]
 
     def _show(self, job: Job, error: BaseException, text: str) -> None:
-        """Print a failure: by the user's hook, else as `text`."""
+        """Print a failure with the user's excepthook, or print `text`."""
         if sys.excepthook is EXCEPTHOOK or not self._dialect.has_hooks or isinstance(error, SystemExit):
             job.send({"err": text})
             return
@@ -505,7 +506,7 @@ class Server:
 
 
 def working_directory() -> str:
-    """The working folder of the process; empty for a deleted one."""
+    """Return the working directory of the process, or "" if it was deleted."""
     try:
         return os.getcwd()
     except OSError:

@@ -1,7 +1,7 @@
-"""The standard streams of user code: output goes to the evaluation that printed it, soon; input comes from the client.
+"""The standard streams of user code. Output goes to the evaluation that printed it, and input comes from the client.
 
-All ways of printing count: `sys.stdout` and `sys.stderr` are replaced, and on POSIX pipes lie behind the descriptors 1
-and 2, for child processes and C code.
+`sys.stdout` and `sys.stderr` are replaced. On POSIX, descriptors 1 and 2 are replaced by pipes as well, to capture the
+output of child processes and C code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Out(io.TextIOBase):
-    """`sys.stdout` or `sys.stderr` of user code: text goes to the evaluation that printed it."""
+    """A replacement for `sys.stdout` or `sys.stderr`, which passes text to the evaluation that printed it."""
 
     encoding = "utf-8"
     errors = "backslashreplace"
@@ -42,30 +42,30 @@ class Out(io.TextIOBase):
         self.buffer = io.FileIO(self.fileno(), "w", closefd=False)
 
     def writable(self) -> bool:
-        """See `io.TextIOBase`."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """See `io.TextIOBase`."""
+        """Print text for the current evaluation."""
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not " + type(text).__name__)
         self._printed(self._stream, text)
         return len(text)
 
     def flush(self) -> None:
-        """See `io.TextIOBase`."""
+        """Send the buffered text."""
         self._flush()
 
     def fileno(self) -> int:
-        """The descriptor for child processes and C code, if it is captured too."""
+        """Return the descriptor for child processes and C code."""
         return 1 if self._stream == "out" else 2
 
     def close(self) -> None:
-        """Nothing: user code that closes its output keeps it."""
+        """Do nothing, because the REPL still needs the stream."""
 
 
 class In(io.TextIOBase):
-    """`sys.stdin` of user code: asks the client. Empty input is the end of the file, once."""
+    """A replacement for `sys.stdin`, which requests input from the client. Empty input means end of file, once."""
 
     encoding = "utf-8"
     errors = "replace"
@@ -77,18 +77,18 @@ class In(io.TextIOBase):
         self._rest = ""
 
     def readable(self) -> bool:
-        """See `io.TextIOBase`."""
+        """Return True."""
         return True
 
-    def readline(self, size: int | None = -1) -> str:  # type: ignore[override]  # None is what files take too
-        """See `io.TextIOBase`."""
+    def readline(self, size: int | None = -1) -> str:  # type: ignore[override]  # files accept None too
+        """Read a line, requesting input if needed."""
         if not self._rest:
             self._rest = self._request_input()
         end = self._rest.find("\n") + 1 or len(self._rest)
         return self._consume(end if size is None or size < 0 else min(end, size))
 
     def read(self, size: int | None = -1) -> str:
-        """See `io.TextIOBase`."""
+        """Read up to `size` characters, or until the end of the input."""
         most = sys.maxsize if size is None or size < 0 else size
         while len(self._rest) < most and (more := self._request_input()):
             self._rest += more
@@ -103,7 +103,7 @@ class In(io.TextIOBase):
         if job is None:
             return ""
         if job.is_interrupted:
-            # A debugger takes an interrupt for a wish to see its prompt again.
+            # A debugger treats an interrupt as a request to display its prompt again.
             job.is_cut_off = True
             return ""
         if job.session.input.empty():
@@ -111,20 +111,20 @@ class In(io.TextIOBase):
         return job.session.input.get()
 
     def forget(self, session: Session) -> None:
-        """Drop unread input, so that the next evaluation does not get it."""
+        """Discard unread input, so that the next evaluation does not read it."""
         self._rest = ""
         with contextlib.suppress(queue.Empty):
             while True:
                 session.input.get_nowait()
 
     def close(self) -> None:
-        """Nothing: `exit()` closes the stream, and the REPL goes on."""
+        """Do nothing. `exit()` closes the stream, but the REPL continues."""
 
 
 class Pipes:
-    """Pipes behind the descriptors 1 and 2, for the life of the worker; `printed` is given stream and text.
+    """Pipes that replace descriptors 1 and 2. `printed` receives the stream and the text.
 
-    The original standard error is left to `faulthandler`, whose last words would be lost here.
+    `faulthandler` keeps the original standard error, because its output would be lost in a crash.
     """
 
     def __init__(self, printed: Callable[[str, str], None]) -> None:
@@ -135,7 +135,7 @@ class Pipes:
         for number, stream in ((1, "out"), (2, "err")):
             reading, writing = os.pipe()
             with contextlib.suppress(OSError):
-                widen(writing)  # C code that prints while it holds the interpreter's lock stops us from reading
+                widen(writing)  # if C code prints while it holds the interpreter lock, the pipe cannot be read
             os.dup2(writing, number)
             os.close(writing)
             self._ends[reading] = (stream, codecs.getincrementaldecoder("utf-8")("backslashreplace"))
@@ -145,12 +145,12 @@ class Pipes:
         start_thread(self._watch)
 
     def drain(self) -> None:
-        """Pass on the output written until now."""
-        # Another draining thread may be waiting for a client, and a finalizer may call this meanwhile.
+        """Pass on the output received so far."""
+        # Another thread may be draining and waiting for a client, and a finalizer may call this in the meantime.
         if not self._lock.acquire(timeout=0.2):
             return
         try:
-            # The loop is bounded, since a flooding child would keep us here for ever.
+            # The number of rounds is limited, because a child that prints endlessly would block this thread forever.
             for _ in range(32):
                 ready = readable(self._ends, waits=False)
                 for reading in ready:
@@ -165,10 +165,10 @@ class Pipes:
             self._lock.release()
 
     def finish(self) -> None:
-        """Pass on an evaluation's output, buffers included."""
+        """Pass on all output of an evaluation, including buffered output."""
         for stream in (sys.__stdout__, sys.__stderr__):
             with contextlib.suppress(Exception):
-                stream.flush()  # type: ignore[union-attr]  # user code may have set them to anything
+                stream.flush()  # type: ignore[union-attr]  # user code may have replaced them
         self._flush_c()
         self.drain()
 
@@ -179,7 +179,7 @@ class Pipes:
 
 
 def _line_buffered_c() -> Callable[[], object]:
-    """Let C code's lines arrive when they are printed; a function that flushes an unfinished line."""
+    """Make C's stdout line-buffered, and return a function that flushes an incomplete line."""
     with contextlib.suppress(Exception):
         import ctypes
 
@@ -191,22 +191,22 @@ def _line_buffered_c() -> Callable[[], object]:
 
 
 FLUSH_S = 0.015
-"""The time that printed text may wait for more, so that many small writes make few messages."""
+"""Seconds to wait for more output before sending it, so that many small writes make few messages."""
 JOB = "codriver_job"
-"""The attribute of a thread of user code that holds the evaluation which started it."""
+"""The attribute of a user thread with the job that started it."""
 
 
 class Output:
-    """The standard streams of user code, for the life of the worker, and the output held back for a moment."""
+    """The standard streams of user code, and output that is buffered for a moment."""
 
     def __init__(self, shield: Shield, make_out: Callable[..., Out] = Out) -> None:
         self._shield = shield
         self.dirty: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        """Jobs that have something to send; None ends the thread that sends it."""
+        """Jobs with output to send. None ends the thread that sends it."""
         self.last_job: Job | None = None
-        """The job that runs on the main thread, or ran there last."""
+        """The job that is running on the main thread, or ran there last."""
         self.is_child = False
-        """Whether user code forked this process: its output reaches the parent by the pipes."""
+        """Whether this is a forked child, whose output reaches the parent through the pipes."""
         self._pipes: Pipes | None = None
         self._seam_checks = SeamChecks()
         self._out = make_out("out", self.printed, self.flush)
@@ -214,7 +214,7 @@ class Output:
         self._in = In(self.current_job)
 
     def capture_process(self) -> None:
-        """Take all that user code prints, and know the threads that it starts."""
+        """Capture all output of user code, and track which evaluation starts each thread."""
         self._pipes = Pipes(self._printed_below)
         self.capture_streams()
 
@@ -222,30 +222,30 @@ class Output:
             setattr(thread, JOB, self.current_job())
             START_THREAD(thread)
 
-        threading.Thread.start = start  # type: ignore[method-assign,assignment]  # so that threads know their evaluation
+        threading.Thread.start = start  # type: ignore[method-assign,assignment]  # threads must know their evaluation
 
     def begin(self, job: Job) -> None:
-        """Take what user code prints for `job` from now on."""
+        """Capture output for `job` from now on."""
         self.last_job = job
         self.capture_streams()
 
     def begin_concurrent(self, job: Job) -> None:
-        """Take what user code prints on this thread, and on those that it starts, for `job`."""
+        """Capture output of this thread, and of threads that it starts, for `job`."""
         setattr(threading.current_thread(), JOB, job)
         self.capture_streams()
 
     def capture_streams(self) -> None:
-        """Become standard output, error and input of user code, whatever the code did to them."""
+        """Replace the standard streams, even if user code has replaced them."""
         for name, stream in (("stdout", self._out), ("stderr", self._err), ("stdin", self._in)):
             setattr(sys, name, stream)
 
     def printed(self, stream: str, text: str) -> None:
-        """Take `text` printed by user code."""
+        """Process `text` that user code printed."""
         self._seam_checks.check()
         self._pass_on(stream, text, self.current_job())
 
     def _printed_below(self, stream: str, text: str) -> None:
-        """Take `text` printed by a child process or C code, for the running job."""
+        """Process `text` that a child process or C code printed, for the running job."""
         self._pass_on(stream, text, self.last_job or self.current_job())
 
     def _pass_on(self, stream: str, text: str, job: Job | None) -> None:
@@ -255,7 +255,7 @@ class Output:
             os.write(1 if stream == "out" else 2, text.encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:
-        """Send printed text at once: the next code may never let another thread run."""
+        """Send printed text immediately, because the next code may never release the interpreter lock."""
         job = self.current_job()
         if job is None:
             return
@@ -268,21 +268,21 @@ class Output:
             job.flush()
 
     def finish(self, job: Job) -> None:
-        """Pass on an ended evaluation's output, and drop its unread input."""
+        """Pass on the output of a finished evaluation, and discard its unread input."""
         if self._pipes is not None:
             self._pipes.finish()
         self._in.forget(job.session)
 
     def current_job(self) -> Job | None:
-        """The evaluation that runs on this thread, or started it; else the last one."""
+        """Return the job that runs on this thread or started it, or the last job on the main thread."""
         if threading.get_ident() == self._shield.main or self.is_child:
             return self.last_job
         job: Job | None = getattr(threading.current_thread(), JOB, None)
         return job or self.last_job
 
     def flush_often(self) -> None:
-        """Send printed text shortly after its printing, until `end`."""
-        # The name is the worker's own: a test that mocks `time.sleep` would count these, and might fail this thread.
+        """Send printed text after a short delay, until `end`."""
+        # `sleep` is imported by name so that tests which mock `time.sleep` do not affect this thread.
         while True:
             jobs = {self.dirty.get()}
             sleep(FLUSH_S)
@@ -295,5 +295,5 @@ class Output:
                 return
 
     def end(self) -> None:
-        """End the thread that flushes."""
+        """End the thread that runs `flush_often`."""
         self.dirty.put(None)

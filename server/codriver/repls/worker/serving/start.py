@@ -1,7 +1,7 @@
-"""Start of the worker: its options, its place in the project and in its checkout, and its end with the parent.
+"""The start of the worker: its options, its search path, and its end with the parent process.
 
-An environment made for a checkout has the project's own packages installed from there, often as links to its folders.
-In a linked working tree, imports of such packages run the checkout's code, so the packages are found and told.
+The environment of a checkout has the project's packages installed from there, often as links. In a linked git worktree,
+importing such a package would run the checkout's code, so these packages are detected and reported.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ PR_SET_PDEATHSIG = 1
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
 """The variable with the client's PYTHONPATH, as in `codriver_relay.starter`."""
 NO_BASILISP = 3
-"""The exit status when Lisp is asked for and Basilisp is missing."""
+"""The exit status if Lisp was requested but Basilisp is missing."""
 
 
 def main() -> None:
-    """Serve until the parent ends, or an interrupt at a terminal."""
+    """Serve until the parent process ends, or until Ctrl-C in a terminal."""
     options = _parse()
     if options.supervised:
         _end_with_parent()
-    # User code and its child processes would read the parent's input there.
+    # User code and its children must not read the parent's input.
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     make_dialect = _kind_of_dialect(options.dialect)
     roots = find_roots(os.path.abspath(options.workspace))
-    # The folder of the worker is not the project's: nothing in it may be imported by accident.
+    # The directory of the worker must not be searched, so that none of its modules is imported by accident.
     not_again = {"", CODRIVER_DIRECTORY.rstrip(os.sep), *roots}
     sys.path[:] = [entry for entry in sys.path if entry not in not_again]
     sys.argv = [""]
@@ -68,7 +68,7 @@ def main() -> None:
     sys.stdout.flush()
     server.capture_process()
     server.serve(listener)
-    # Look-ups need the module. It is loaded while clients connect; later a module of the project's would come first.
+    # Lookups need this module. Loading it later might load a module of the project with the same name.
     importlib.import_module("inspect")
     if options.unaccepted:
         server.while_evaluating = Importable([*roots, *named_directories()])
@@ -79,23 +79,29 @@ def main() -> None:
 
 
 def find_modules(roots: list[str]) -> None:
-    """Let modules be found in the project, and in the client's PYTHONPATH, without which this process was started."""
+    """Add the project and the client's PYTHONPATH to the search path.
+
+    The worker was started without the latter.
+    """
     given = os.environ.get(CLIENTS_PATH, "")
     named = named_directories()
     if given:
-        os.environ["PYTHONPATH"] = given  # for the processes that evaluated code starts
+        os.environ["PYTHONPATH"] = given  # for processes that evaluated code starts
     known = {*roots, *sys.path}
     sys.path[:0] = [*roots, *(entry for entry in named if entry not in known)]
 
 
 def named_directories() -> list[str]:
-    """The folders of the client's PYTHONPATH, which a variable names; the environment loses that variable."""
+    """Return the directories of the client's PYTHONPATH, and remove the variable that contains them."""
     given = os.environ.pop(CLIENTS_PATH, "")
     return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
 
 
 class Importable:
-    """A context in which modules are found in some folders, after all others; none with a standard name."""
+    """A context manager that appends directories to the search path, after all others.
+
+    Modules in them therefore cannot replace those of the standard library.
+    """
 
     def __init__(self, directories: list[str]) -> None:
         self._directories = directories
@@ -107,7 +113,7 @@ class Importable:
 
     def __exit__(self, *_error: object) -> None:
         for directory in self._added:
-            if directory in sys.path:  # code may have removed the finder, or put it first
+            if directory in sys.path:  # code may have removed or moved it
                 del sys.path[len(sys.path) - 1 - sys.path[::-1].index(directory)]
 
 
@@ -124,9 +130,9 @@ def _parse() -> argparse.Namespace:
 
 
 def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
-    """The maker of the requested dialect; only that one is loaded.
+    """Return a function that creates the requested dialect, importing only that one.
 
-    The import, as all of the worker's, comes before the project's modules can be found: a stranger's may have any name.
+    Like the whole worker, it is imported before the project's modules can be found, because those may have any name.
     """
     if name == "python":
         from ..python.python import Python
@@ -145,12 +151,12 @@ def _demand_basilisp() -> None:
 
 
 def _end_with_parent() -> None:
-    """End when the parent does: its pipe on our standard input closes, and on Linux the kernel tells."""
+    """End this process when its parent does, which closes the pipe to stdin. On Linux the kernel kills it too."""
     with contextlib.suppress(Exception):
         if sys.platform == "linux":
             import ctypes
 
-            # Code that holds the interpreter's lock would starve the thread below.
+            # The thread below cannot run while code holds the interpreter lock.
             ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     pipe = os.dup(0)
 
@@ -164,7 +170,7 @@ def _end_with_parent() -> None:
 
 
 def find_roots(workspace: str) -> list[str]:
-    """The folders of the project's modules: the workspace, and its `src` if that holds packages and is no package."""
+    """Return the directories of the project's modules: the workspace, and its `src` unless that is a package."""
     source = os.path.join(workspace, "src")
     if os.path.isdir(source) and not os.path.exists(os.path.join(source, "__init__.py")):
         return [workspace, source]
@@ -172,17 +178,17 @@ def find_roots(workspace: str) -> list[str]:
 
 
 def packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
-    """The place, by name, of each project package that Python finds in `checkout` instead of the workspace.
+    """Return the location of each project package that is imported from `checkout` instead of the workspace.
 
-    `roots`: the workspace and its folders that will be searched first of all; they must not be in `sys.path` yet. A
-    project's packages are in searched folders of the checkout, behind an importer of an editable install, or installed
-    from there. None of them is imported.
+    `roots` are the workspace and its directories that will be searched first. They must not be in `sys.path` yet.
+    Packages of a checkout may be in directories on the search path, behind an importer of an editable install, or
+    installed from there. None of them is imported.
     """
     workspace = roots[0]
     names = {*_in_searched_directories(workspace, checkout), *_of_importers(checkout), *_of_distributions(checkout)}
     found: dict[str, str] = {}
     for name in sorted(names):
-        with contextlib.suppress(Exception):  # importers may be anybody's
+        with contextlib.suppress(Exception):  # importers may be third-party code
             locations = _locations_of(name, roots)
             if locations and not any(_is_within(location, workspace) for location in locations):
                 found[name] = locations[0]
@@ -209,7 +215,7 @@ def _in_searched_directories(workspace: str, checkout: str) -> Iterator[str]:
 
 
 def _of_importers(checkout: str) -> Iterator[str]:
-    """The packages that importers of editable installs know by name and place, such as those of setuptools."""
+    """Yield the packages that importers of editable installs map to directories, such as those of setuptools."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
     for holder in [*modules, *sys.meta_path]:
         for mapping in list(getattr(holder, "__dict__", {}).values()):
@@ -219,14 +225,14 @@ def _of_importers(checkout: str) -> Iterator[str]:
 
 
 def _of_distributions(checkout: str) -> Iterator[str]:
-    """The packages installed from a folder of the checkout. Source: PEP 610, `direct_url.json`."""
+    """Yield the packages installed from a directory of the checkout. Source: PEP 610, `direct_url.json`."""
     import json
     from importlib import metadata
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
 
     for distribution in metadata.distributions():
-        with contextlib.suppress(Exception):  # metadata of others, of any shape
+        with contextlib.suppress(Exception):  # metadata may have any shape
             text = distribution.read_text("direct_url.json")
             url = urlsplit(json.loads(text)["url"]) if text else None
             if url is not None and url.scheme == "file" and _is_within(url2pathname(url.path), checkout):
@@ -243,7 +249,7 @@ def _names_of(distribution: Any) -> Iterator[str]:
 
 
 def _locations_of(name: str, roots: list[str]) -> list[str]:
-    """The folders of a package, or the file of a module; none for an unknown one."""
+    """Return the directories of a package, or the file of a module, or [] if it does not exist."""
     spec = _spec_of(name, roots)
     if spec is None:
         return []
@@ -253,7 +259,7 @@ def _locations_of(name: str, roots: list[str]) -> list[str]:
 
 
 def _spec_of(name: str, roots: list[str]) -> ModuleSpec | None:
-    """The spec of a package as it would be found with `roots` in front of `sys.path`."""
+    """Return the spec of a package as if `roots` were in front of `sys.path`."""
     if name in sys.modules:
         return sys.modules[name].__spec__
     for finder in sys.meta_path:

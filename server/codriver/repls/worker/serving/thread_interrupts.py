@@ -1,8 +1,8 @@
-"""Background evaluations, and interrupts on threads that no signal reaches: an exception is raised in the thread.
+"""Interrupts of threads that no signal reaches, by raising an exception in the thread.
 
-Such code runs on a thread of its own, beside the main thread's code. The exception is raised when the thread next runs
-Python code, so a call that blocks outside of Python does not end; then the evaluation is abandoned, and its thread is
-named. Requests are answered on threads, too: a look-up that never ends keeps no other request from being read.
+Background evaluations run on their own threads, concurrently with the main thread. The exception is raised when the
+thread next runs Python code, so a call that blocks outside Python does not end. In that case the evaluation is
+abandoned and its thread reported. Lookups also run on threads, so that one that never ends blocks no other request.
 
 Source: Python's C API, `PyThreadState_SetAsyncExc`.
 """
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 try:
     import ctypes
-except ImportError:  # an interpreter built without it: every interrupt then abandons
+except ImportError:  # without it, every interrupt abandons the evaluation
     ctypes = None  # type: ignore[assignment]
 
 
 def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
-    """Raise an exception in another thread; None takes back one that was not raised yet. True on success."""
+    """Raise an exception in another thread, or with None cancel one that is pending. Return whether it succeeded."""
     api = getattr(ctypes, "pythonapi", None)
     if api is None:
         return False
     given = None if kind is None else ctypes.py_object(kind)
     is_done = bool(api.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), given) == 1)
     if sys.version_info[:2] == (3, 11):
-        # Until a thread takes an exception, the flag for a waiting one stays set, and the next traced call of any
-        # thread never begins. So this thread takes one. Nothing is called in between, as this thread may be traced,
-        # too.
+        # In 3.11, the flag for a pending exception stays set until some thread raises one, and until then no traced
+        # call of any thread starts. So this thread raises one. Nothing is called in between, because this thread may be
+        # traced too.
         try:
             api.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), ctypes.py_object(_SignalReceived))
             for _ in range(1000):
@@ -56,19 +56,19 @@ def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
 
 
 class _SignalReceived(BaseException):
-    """Raised in the thread that raised another one elsewhere, and caught there."""
+    """Raised and caught in the thread that raised an exception in another one."""
 
 
 class ThreadShield(Shield):
-    """A shield whose thread is interrupted from others. `main` is 0 while no thread evaluates."""
+    """A shield for a thread that other threads interrupt. `main` is 0 while no thread evaluates."""
 
     def __init__(self) -> None:
         super().__init__()
         self.main = 0
         self.guard = threading.RLock()
-        """Held during an interrupt, and by the evaluating thread at the beginning and the end of interruptible code."""
+        """Held during an interrupt, and by the evaluating thread when interruptible code starts and ends."""
         self.is_sent = False
-        """Whether an exception was sent, perhaps not raised yet."""
+        """Whether an exception was sent that may be pending."""
 
     def __enter__(self) -> None:
         if threading.get_ident() == self.main:
@@ -80,9 +80,9 @@ class ThreadShield(Shield):
 
 
 class ThreadInterrupts(Interrupts):
-    """Interrupts the evaluation on the only evaluating thread. Lives as long as its server.
+    """Interrupts the evaluation on the evaluating thread of a server.
 
-    `replace` gets an abandoned job, so that another thread evaluates from then on.
+    `replace` is called with an abandoned job, so that another thread evaluates from then on.
     """
 
     shield: ThreadShield
@@ -93,22 +93,25 @@ class ThreadInterrupts(Interrupts):
         self._replace = replace
 
     def install(self) -> None:
-        """Make this thread the evaluating one."""
+        """Make the current thread the evaluating one."""
         self.shield.main = threading.get_ident()
 
     def perform(self, job: Job, act: Callable[[], object]) -> BaseException | None:
-        """Run an act that an interrupt may end; its exception, if any. No interrupt comes after it. On that thread."""
+        """Run `act`, which may be interrupted, and return its exception. Call this on the evaluating thread.
+
+        No interrupt takes effect after this returns.
+        """
         error: BaseException | None = None
         is_started = False
         while True:
-            # Repeated after an interrupt that came during the end.
+            # Repeat the end if it was interrupted.
             try:
                 if not is_started:
                     is_started = True
                     self._begin(job)
                     act()
                 self._finish(job)
-            except BaseException as raised:  # noqa: PERF203  # it runs once
+            except BaseException as raised:  # noqa: PERF203  # it usually runs once
                 error = raised if error is None else error
             else:
                 return error
@@ -126,7 +129,10 @@ class ThreadInterrupts(Interrupts):
                 self._running, self.shield.is_sent, self.shield.is_late = None, False, False
 
     def stop(self, job: Job) -> bool:
-        """Interrupt the running job for a while, then abandon it; whether others can evaluate."""
+        """Interrupt the running job repeatedly for `INTERRUPT_S`, then abandon it.
+
+        Return whether other jobs can be evaluated.
+        """
         patience = monotonic() + INTERRUPT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
@@ -153,7 +159,7 @@ class ThreadInterrupts(Interrupts):
             if self._running is not job or shield.depth:
                 return job.over.is_set()
             job.is_abandoned = True
-            # The exception stays with the thread, which ends when its call returns.
+            # The exception stays pending in the thread, which ends when its call returns.
             self._running, shield.main, shield.is_sent = None, 0, False
         self._replace(job)
         return True
@@ -166,7 +172,7 @@ ABANDONED = (
 
 
 def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], object]) -> None:
-    """Run a job on a thread of its own. `abandon` gets a job that no interrupt ends, and the words for that."""
+    """Run a job on its own thread. `abandon` is called with a job that cannot be interrupted and the message for it."""
     name = "codriver background " + str(job.message.get("id", ""))
     interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED % name))
     job.is_concurrent, job.interrupts, job.shield = True, interrupts, interrupts.shield
@@ -180,7 +186,7 @@ def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], 
 
 
 def _wake(job: Job) -> None:
-    """End a job's waits of our own that no exception reaches: for its event loop, and for input."""
+    """End the waits of a job that an exception cannot interrupt: for its event loop, and for input."""
     loop = job.session.loop
     if loop is not None and loop.is_running():
         loop.call_soon_threadsafe(lambda: None)
@@ -190,25 +196,25 @@ def _wake(job: Job) -> None:
 LOOKUPS = frozenset(
     ("completions", "complete", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/stacks")
 )
-"""Ops that read files, or the user's objects."""
+"""Ops that read files or the user's objects."""
 SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
-"""Ops that show values without running anything."""
+"""Ops that return values without running code."""
 MOST_THREADS = 64
-"""The threads that may be busy: beyond so many, the next request waits."""
+"""Maximum number of busy threads. Further requests wait."""
 
 
 class RequestThreads:
-    """Threads that take one look-up after another, for the life of the worker. One is added when all are busy."""
+    """Threads that handle lookups. A thread is added when all are busy."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._count = 0
         self._spare = 0
-        """The number of idle threads, less the requests that wait for a thread."""
+        """The number of idle threads minus the number of waiting requests."""
 
     def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
-        """Answer a request: a look-up on one of the threads, any other here."""
+        """Handle a request, on one of the threads if it is a lookup."""
         if message["op"] in LOOKUPS:
             self._run(lambda: _answer(op, message, connection, session))
         else:
@@ -237,6 +243,6 @@ def _answer(op: Op, message: Message, connection: Connection, session: Session) 
         if message["op"] in SHOWING:
             sensitive_texts.check_briefly()
         op(message, connection, session)
-    except Exception as error:  # whatever a request does, the server goes on
+    except Exception as error:  # the server must survive any error of a request
         words = "".join(traceback.format_exception_only(type(error), error)).strip()
         connection.refuse(message, "failed", words)
