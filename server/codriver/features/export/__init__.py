@@ -1,4 +1,4 @@
-"""Export and replay: what was evaluated as tests or notebooks that are verified in fresh REPLs, and run again."""
+"""Export evaluations as tests or notebooks that are verified in fresh REPLs, and replay recordings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MODULE: Final = "codriver.features.export.commands"
 
 
 def _server() -> ServerHooks:
-    from codriver.features.export.prompt import SESSION_TO_TEST  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.export.prompt import SESSION_TO_TEST  # noqa: PLC0415  # a command only reads the declaration
     from codriver.server_hooks import ServerHooks  # noqa: PLC0415  # as above
 
     return ServerHooks(prompts=(SESSION_TO_TEST,))

@@ -1,8 +1,8 @@
-"""`codriver export`, `replay`: a part of the log as a document or a recording, and a recorded session run once more.
+"""`codriver export` and `codriver replay`: turn evaluations into documents or recordings, and run recordings again.
 
-A document is a test file, a script, a comment or a notebook. A replay runs in a fresh REPL, and its results are
-compared with the recorded ones. Exit status of `export`: 0 the file was written, 1 it was not, 2 wrong usage, 3 no
-server; of `replay`: 0 all results are the same, 1 a result differs, 2 wrong usage.
+A document is a test file, a script, a comment or a notebook. A replay runs a recorded session in a fresh REPL and
+compares the results with the recorded ones. Exit status of `export`: 0 the file was written, 1 it was not, 2 wrong
+usage, 3 no server. Exit status of `replay`: 0 all results are the same, 1 a result differs, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ SUFFIXES = {".ipynb": "notebook", ".jsonl": "recording"}
 MOST_ENTRIES = 10_000
 STDOUT = "-"
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
-"""The keys of sessions of Python's kernels, and of notebooks."""
+"""Matches the session keys of Python kernels and of notebooks."""
 MOST_BYTES = 64 * MEBIBYTE
 
 
 class ExistsError(CodriverError):
-    """A file to be written exists already."""
+    """The output file already exists."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is there already: name another file, or add --force to replace it")
 
 
 class SeveralSessionsError(CodriverError):
-    """The chosen evaluations are of several sessions, or of none with that name."""
+    """The chosen evaluations belong to several sessions, or no session has the given name."""
 
     def __init__(self, keys: Sequence[str]) -> None:
         super().__init__(f"these evaluations are of several sessions: choose one with --session: {', '.join(keys)}")
@@ -88,12 +88,12 @@ class SeveralSessionsError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The chosen evaluations, of one session."""
+    """The evaluations to export, all from one session."""
 
     key: str
     recording: Recording
     known: Sequence[Recorded] = ()
-    """All evaluations of the session, if the last ones were chosen."""
+    """All evaluations of the session, if `--last` chose the evaluations."""
 
 
 @click.command(
@@ -121,7 +121,7 @@ class Slice:
 @pictures_option
 @session_option
 @workspace_option
-def export_command(  # noqa: PLR0913  # one argument an option
+def export_command(  # noqa: PLR0913  # each option is an argument
     *,
     ids: tuple[str, ...],
     last: int | None,
@@ -152,7 +152,7 @@ def export_command(  # noqa: PLR0913  # one argument an option
     if form == "recording":
         text, told = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
-        from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # a recording is only copied
+        from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # not needed to copy a recording
 
         runs = FreshRuns(
             workspace,
@@ -192,8 +192,8 @@ def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
 
 
 def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
-    """Add the recording to the workspace's memory."""
-    from codriver.log.memory import Document, Memory  # noqa: PLC0415  # TinyDB is for this alone
+    """Add the recording to the workspace's memory, so that later runs can find it."""
+    from codriver.log.memory import Document, Memory  # noqa: PLC0415  # only this function needs TinyDB
 
     memory = Memory(
         workspace_state_directory(workspace), is_repairing=False, report=lambda problem: say(problem, err=True)
@@ -203,7 +203,7 @@ def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
 
 
 def _namespace(output: str) -> str:
-    """Return the namespace of a file of a Lisp, by its path below the source directory."""
+    """Return the namespace for a Lisp file, from its path below the source directory."""
     if output == STDOUT:
         return "exported-test"
     parts = list(Path(output).with_suffix("").parts)
@@ -214,8 +214,8 @@ def _namespace(output: str) -> str:
 
 
 def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
-    """Return the document, verified, and how far it reproduces in words."""
-    import anyio  # noqa: PLC0415  # a recording is only copied
+    """Return the verified document and a summary of how much of it reproduces."""
+    import anyio  # noqa: PLC0415  # not needed to copy a recording
 
     from codriver.features.export.documents.document_check import check_format  # noqa: PLC0415  # as above
     from codriver.features.export.fresh_runs import tell  # noqa: PLC0415  # as above
@@ -231,7 +231,7 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
 
 
 def _more(chosen: Slice, checked: Sequence[Checked]) -> str:
-    """Return words on the evaluations that would have defined the unknown names."""
+    """Return a hint that names the earlier evaluations in which unknown names were defined; empty if there are none."""
     last = len(chosen.recording.evaluations)
     names = names_unknown(one.note for one in checked)
     most = last_that_define(chosen.known, last, names)
@@ -250,11 +250,11 @@ def _chosen(
     session: str | None,
     repl: str | None,
 ) -> Slice:
-    """Return the evaluations that the options choose, of one session.
+    """Return the evaluations that the options select, all from one session.
 
     Raises:
-        CodriverError: the options choose none, or some of several sessions.
-        UsageError: the options exclude one another.
+        CodriverError: the options select nothing, or evaluations from several sessions.
+        UsageError: the options cannot be combined.
     """
     if sum(map(bool, (ids, last, since, query))) > 1:
         raise click.UsageError("choose by ids, --last, --since or --query, one of them")
@@ -285,7 +285,7 @@ def _chosen(
 
 
 def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
-    """The session, or for a Lisp its REPL, whose sessions share all definitions, perhaps one for each client."""
+    """Return the session's key, or for a Lisp the key of its REPL, because its sessions share all definitions."""
     repl = key.partition("/")[0]
     dialect = known.get(repl, {}).get("dialect") or dialect_of_key(repl)
     return key if dialect == PYTHON.dialect else repl
@@ -294,7 +294,7 @@ def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
 def _recording(
     picked: tuple[Recorded, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
 ) -> Recording:
-    from codriver.features.export.fresh_runs import words_of  # noqa: PLC0415  # it loads what REPLs are started by
+    from codriver.features.export.fresh_runs import words_of  # noqa: PLC0415  # it imports everything that starts REPLs
 
     row = known.get(key.partition("/")[0], {})
     asked = kind_of(repl or "")
@@ -311,7 +311,7 @@ def _recording(
 
 
 def _is_of_kernel(row: Mapping[str, Any], key: str) -> bool:
-    """True of a kernel's session: by its address, if the server still has the session, else by its key."""
+    """Return whether a session belongs to a kernel, by its address if the server has one, otherwise by its key."""
     if address := str(row.get("address", "")):
         return split_address(address)[0] == JUPYTER
     return _KERNEL_KEY.fullmatch(key) is not None
@@ -332,7 +332,7 @@ def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
 
 
 def _found(connection: Connection, query: str) -> Iterator[str]:
-    """Yield the texts in a query's answer: ids of evaluations."""
+    """Yield the strings in a query's answer, which are ids of evaluations."""
     answer = connection.call("repl_output_log", {"query": query, "limit": MOST_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
@@ -386,7 +386,7 @@ def replay_command(
     """
     import anyio  # noqa: PLC0415  # as below
 
-    from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # it loads what REPLs are started by
+    from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # it imports everything that starts REPLs
 
     workspace, began, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read(file)
@@ -432,7 +432,7 @@ def _read(file: Path) -> Recording:
 
 
 def _cases(recording: Recording, checked: Sequence[Checked], name: str) -> list[Case]:
-    """Return a case for each evaluation: skipped if the log replaced a part of it by the name of a secret."""
+    """Return a JUnit case for each evaluation. Those with a redacted secret in their code are marked as skipped."""
     cases = []
     for evaluation in recording.evaluations:
         steps = [one for one in checked if one.of is evaluation]

@@ -1,6 +1,7 @@
-"""A fresh REPL for one job of a command: a process of its own, which no server knows, gone when the job is done.
+"""A REPL in a new process for a single job of a command.
 
-The REPL begins as the REPLs of a server do, by the same recipes. Nobody reads its output outside of evaluations.
+No server knows the REPL, and it ends when the job is done. It is started with the same recipes that servers use. Its
+output outside of evaluations is discarded.
 """
 
 from __future__ import annotations
@@ -45,39 +46,40 @@ if TYPE_CHECKING:
     Tell = Callable[[str, str], None]
 
 ENDLESS: Final = "Endless"
-"""The type of the failure of code interrupted for taking too long."""
+"""Type of the failure of code that was interrupted because it took too long."""
 WHOLE: Final = PrintLimits()
 INTERRUPT_S: Final = 10.0
 BUILT: Final = "target"
-"""The folder in which Leiningen builds, and writes its port too."""
+"""The directory in which Leiningen builds. Leiningen also writes its port there."""
 NREPL_MAIN: Final = ("-m", "nrepl.cmdline")
 NREPL_WITHOUT_PORT_FILE: Final = (
     "-e",
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
     ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
 )
-"""The server of `NREPL_MAIN` without its `main`, which overwrites the `.nrepl-port` of a server or an editor."""
+"""Runs the server of `NREPL_MAIN` without its `main`, which would overwrite the `.nrepl-port` of a server or an editor.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The outcome of code: its values as text, its output, and its failure, if it failed."""
+    """The result of evaluated code: its values as text, its output, and its failure, if any."""
 
     values: tuple[str, ...]
     out: str
     err: str
     failure: Failure | None = None
     cell: tuple[Mapping[str, object], ...] = ()
-    """For a kernel: the outputs in the notebook's format."""
+    """The outputs of a kernel's cell, in the notebook format."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """The answers to one evaluation so far."""
+    """The answers to one evaluation that have been received so far."""
 
     values: list[str] = field(default_factory=list)
     updates: dict[str, str] = field(default_factory=dict)
-    """By name: the last state of an updated display."""
+    """The last state of each updated display, by name."""
     out: list[str] = field(default_factory=list)
     err: list[str] = field(default_factory=list)
     end: Ending | Exception | None = None
@@ -91,9 +93,9 @@ def keep_event(
     learn: Learn = lambda _texts: None,
     tell: Tell = lambda _stream, _text: None,
 ) -> None:
-    """Keep the events of a known evaluation, and `tell` its output by stream as it comes.
+    """Add an event to the evaluation it belongs to, and pass its output to `tell` as it arrives.
 
-    `learn` gets the texts that an application hides.
+    `learn` receives the strings that an application declares sensitive.
     """
     if isinstance(event, SensitiveSeen):
         learn(event.values)
@@ -110,7 +112,7 @@ def keep_event(
 
 
 class FreshRepl:
-    """One fresh REPL. Lives as long as the context of `fresh_repl`."""
+    """A fresh REPL, usable within the context of `fresh_repl`."""
 
     def __init__(self, adapter: Adapter, heard: dict[str, Heard], timeout_s: float, *, is_kernel: bool = False) -> None:
         self._adapter = adapter
@@ -130,15 +132,14 @@ class FreshRepl:
         limits: PrintLimits = WHOLE,
         is_partial: bool = False,
     ) -> Ran:
-        """Evaluate code to its end, or load it as `file`. A missing namespace is searched for on disk.
+        """Evaluate code and wait for it, or load it as `file`. A missing namespace is searched for on disk.
 
-        `is_partial`: further calls have more code of the same evaluation, at whose end its figures are shown.
-
-        Code that takes longer than `timeout_s`, or else than the limit of all evaluations, is interrupted.
+        With `is_partial`, further calls send more code of the same evaluation, and figures are displayed at its end.
+        Code that takes longer than `timeout_s`, or the limit for all evaluations, is interrupted.
 
         Raises:
-            CodriverError: the code took longer, and cannot be interrupted.
-            ReplDisconnectedError: the REPL is gone.
+            CodriverError: the code took too long and cannot be interrupted.
+            ReplDisconnectedError: the connection to the REPL was lost.
         """
         ran = await self._run(code, namespace, file, timeout_s, limits, is_partial=is_partial)
         if namespace and ran.failure is not None and ran.failure.type == NAMESPACE_MISSING:
@@ -189,7 +190,7 @@ class FreshRepl:
         return Ran(values, "".join(heard.out), "".join(heard.err), failure, run.outputs if run else ())
 
     async def _interrupt(self, heard: Heard, code: str, limit_s: float) -> None:
-        """End an evaluation that takes too long.
+        """Stop an evaluation that takes too long.
 
         Raises:
             CodriverError: the evaluation does not end.
@@ -205,11 +206,11 @@ class FreshRepl:
         )
 
     async def run_tests(self, namespace: str) -> TestRun:
-        """Run the tests of a loaded namespace. Raises like `Adapter.run_tests`."""
+        """Run the tests of a loaded namespace. Raises the same exceptions as `Adapter.run_tests`."""
         return await self._adapter.run_tests(namespace, None, timeout_s=self._timeout_s)
 
     async def end_input(self) -> None:
-        """Give reading code the end of its input."""
+        """Signal the end of input to code that is reading."""
         if "stdin" in self._adapter.profile.capabilities:
             await self._adapter.send_input("")
 
@@ -222,11 +223,12 @@ def _endless(limit_s: float) -> Failure:
 async def fresh_repl(
     recipe: Recipe, connectors: Mapping[str, Connector], workspace: Path, *, timeout_s: float, learn: Learn, tell: Tell
 ) -> AsyncIterator[FreshRepl]:
-    """A REPL started by `recipe` in `workspace`, for as long as the context lasts. An evaluation may take `timeout_s`.
+    """Start a REPL with `recipe` in `workspace` for the duration of the context; evaluations may take `timeout_s`.
 
-    `learn` gets the names and texts that the application in the REPL declares sensitive, before they can be shown;
-    `tell` gets the output of evaluations by stream, as it comes. A REPL that writes its port into its folder is started
-    in a folder of its own, so that nobody takes it for theirs; the content of the workspace is linked there.
+    `learn` receives the names and strings that the application in the REPL declares sensitive, before they can be
+    displayed. `tell` receives the output of evaluations by stream, as it arrives. A REPL that writes a port file into
+    its directory is started in a temporary directory with links to the workspace, so that others do not mistake it for
+    theirs.
 
     Raises:
         StartError: the REPL does not start.
@@ -271,7 +273,7 @@ async def fresh_repl(
 
 
 async def _connection_file(recipe: Recipe, stack: AsyncExitStack) -> Path | None:
-    """Return the connection file of a kernel, which exists until `stack` ends; None for any other REPL."""
+    """Return the connection file of a kernel, which is deleted when `stack` exits; None for other REPLs."""
     if recipe.connection_file is not None:
         kernels = StartedKernels()
         stack.callback(kernels.discard_all)
@@ -285,10 +287,10 @@ async def _connected(
     running: ReplProcess,
     recipe: Recipe,
 ) -> Adapter:
-    """Return the adapter of the REPL; a kernel does not say when it listens.
+    """Connect to the REPL. A kernel does not report when it starts listening, so connecting is retried.
 
     Raises:
-        StartError: the kernel ended first, or did not answer in time.
+        StartError: the kernel ended first or did not answer in time.
         CodriverError: another REPL cannot be connected to.
     """
     deadline = anyio.current_time() + recipe.start_timeout_s
@@ -308,13 +310,13 @@ async def _connected(
 
 
 def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -> tuple[Recipe, Path]:
-    """Return the recipe and the directory for its start, so that no port file of the workspace is written."""
+    """Return the recipe and a directory to start it in, so that it does not overwrite a port file of the workspace."""
     if recipe.port_file is None:
         return recipe, workspace
     if recipe.command[-2:] == NREPL_MAIN:
         return replace(recipe, command=(*recipe.command[:-2], *NREPL_WITHOUT_PORT_FILE), port_file=None), workspace
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
-    for entry in workspace.iterdir():  # files that the program reads at its start, as nbb.edn and the folders in it
+    for entry in workspace.iterdir():  # files that the program needs, such as nbb.edn
         if not entry.name.startswith(".") and entry.name != BUILT:
             (folder / entry.name).symlink_to(entry)
     program, *arguments = recipe.command

@@ -1,7 +1,7 @@
-"""Fresh runs of recorded evaluations and of documents made of them.
+"""Run recorded evaluations again in fresh REPLs, and check the documents made from them.
 
-Evaluations, scripts and the tests of a Lisp run in a REPL that is started for that run. The tests of a Python document
-run as all Python tests do: in a process of their own, as `python -m pytest FILE` runs them.
+Evaluations, scripts and tests of a Lisp run in a REPL that is started for that run. The tests of a Python document run
+like all Python tests: in a new process, with `python -m pytest FILE`.
 """
 
 from __future__ import annotations
@@ -51,81 +51,80 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
-"""The suffix of a document's file by dialect, if not `.clj`."""
+"""The suffix of a document's file by dialect, if it is not `.clj`."""
 WHOLE: Final = PrintLimits()
 TOLD: Final = PrintLimits(25, 7)
-"""The default limits of the settings."""
+"""The default limits in the settings, with which agents get values."""
 SHORT_S: Final = 2.0
 """How long to wait for code that had to be interrupted when it was recorded."""
 TEST_NAME: Final = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
-"""The name of each test of a Python document."""
+"""Matches the name of each test in a Python document."""
 DRIVER: Final = "codriver_exported_tests"
 """The name of the module that runs a document's tests without pytest."""
 NO_RUN_HINT: Final = "Choose --format script"
 TEST_FILE: Final = "test_exported.py"
-"""The file name of a Python document that is written to no file of Python."""
+"""The file name used for a Python document that is not written to a Python file."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of a fresh run: the evaluations that have begun, `of` so many."""
+    """The progress of a fresh run: how many of the `of` evaluations have started."""
 
     begun: int = 0
     of: int = 0
 
     def counted(self, evaluations: Iterable[Recorded]) -> Iterator[Recorded]:
-        """Yield the evaluations, each counted at its start."""
+        """Yield the evaluations and count each one when it starts."""
         for evaluation in evaluations:
             self.begun += 1
             yield evaluation
 
     def words(self, repl: str) -> str:
-        """Return the standing of the run, for the line of a terminal."""
+        """Describe the progress of the run in one line for a terminal."""
         if not self.begun:
             return f"a fresh REPL is started ({repl}), in which the code runs again"
         return f"evaluation {self.begun} of {self.of} runs again in a fresh REPL ({repl})"
 
 
 class Printed:
-    """The output of a fresh run, said on standard error as it comes, without secrets."""
+    """Prints the output of a fresh run to standard error as it arrives, without secrets."""
 
     def __init__(self, clean: Redactor) -> None:
         self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.stream)
 
     def tell(self, stream: str, text: str) -> None:
-        """Say the output of a stream, except a possible beginning of a secret."""
+        """Print the output of a stream, holding back text that may be the beginning of a secret."""
         say(self._streams[stream].feed(text), err=True, end="")
 
     def end(self) -> None:
-        """Say the rest of the output."""
+        """Print the output that was held back."""
         for stream in self._streams.values():
             say(stream.flush(), err=True, end="")
 
 
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
-    """Fresh REPLs of one kind for one workspace: `words` start one, and each evaluation gets `timeout_s`."""
+    """Starts fresh REPLs of the kind `words` for a workspace. Each evaluation may take `timeout_s`."""
 
     workspace: Path
     words: str
     timeout_s: float
     is_strict: bool = False
-    """Whether a picture reproduces only by the same bytes."""
+    """Whether an image only reproduces if its bytes are the same."""
     is_quiet: bool = False
-    """Whether the output of checked code is not said."""
+    """Whether the output of the code is not printed."""
     is_chosen: bool = True
-    """Whether somebody named the REPL; a kernel that is only in the recording, and cannot be started, has a stand-in.
-    """
+    """Whether the REPL was chosen explicitly. Otherwise a recorded kernel that cannot be started may be replaced."""
     python: str = ""
-    """The interpreter of the project's Python code; blank for that of the workspace's server, else of the settings."""
+    """The interpreter for the project's Python code; if empty, that of the workspace's server or of the settings."""
     file: Path | None = None
     """The file that the document is written to."""
     progress: Progress = field(default_factory=Progress)
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
-    """Takes out of fresh REPLs' texts the secrets of the environment, and those that their applications hide."""
+    """Replaces secrets of the environment, and those that applications declare, in the output of fresh REPLs."""
 
     def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
-        """Return a fresh REPL, for as long as the context lasts; `tell` gets its output."""
+        """Start a fresh REPL for the duration of the context; `tell` receives its output."""
         words = words or self.words
         learn = partial(self.clean.learn_sensitive, words)
         how = self._recipe(words)
@@ -140,10 +139,12 @@ class FreshRuns:
         return recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python)
 
     async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
-        """The fresh REPL, until `stack` ends; for a kernel that cannot be started, a REPL of the same language.
+        """Start a fresh REPL that lives until `stack` exits.
+
+        If it is a kernel that cannot start, use its language's REPL.
 
         Raises:
-            StartError: the REPL cannot be started, and none stands in for it.
+            StartError: the REPL cannot be started and has no replacement.
         """
         try:
             return await stack.enter_async_context(self.repl(tell))
@@ -154,7 +155,7 @@ class FreshRuns:
             return await stack.enter_async_context(self.repl(tell, PYTHON.repl))
 
     async def verify(self, recording: Recording) -> tuple[Checked, ...]:
-        """Return the evaluations of a recording checked in a fresh REPL. Their output is said as it comes."""
+        """Run the evaluations of a recording in a fresh REPL, print their output, and return the checked steps."""
         printed = Printed(self.clean)
         async with AsyncExitStack() as stack:
             tell: Tell = (lambda _stream, _text: None) if self.is_quiet else printed.tell
@@ -173,7 +174,7 @@ class FreshRuns:
                 repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling, another
             )
             if repl.dialect != "unknown":
-                await repl.run("0")  # before the run, and at its end, the application tells its present secrets
+                await repl.run("0")  # the application declares its sensitive values before the run and at its end
             printed.end()
         judged = map(strictly, checked) if self.is_strict else checked
         return tuple(without_secrets(one, self.clean) for one in judged)
@@ -181,10 +182,9 @@ class FreshRuns:
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
     ) -> SoundDocument:
-        """Return the document, after running it as often as needed to find what holds in it.
+        """Run the document as often as needed to find which parts pass, and return it.
 
-        A run changes the values of a module, so no process runs a document twice. Python tests run in reverse order,
-        too.
+        A run changes the values of a module, so each run uses a new process. Python tests also run in reverse order.
         """
         asking = check_document(checked, dialect, form, origin)
         try:
@@ -196,7 +196,7 @@ class FreshRuns:
         return await drive_check(asking, page, run)
 
     async def run_python_tests(self, page: Page) -> tuple[Failed, ...]:
-        """Run the tests of a Python document in both orders, each time in a new process, and return the failures.
+        """Run the tests of a Python document in both orders, each in a new process, and return the failures.
 
         Raises:
             CodriverError: pytest cannot run them.
@@ -206,7 +206,7 @@ class FreshRuns:
         return failed if failed or len(tests) < 2 else await self._run_tests(page, tests[::-1])
 
     async def _run_tests(self, page: Page, tests: Sequence[str]) -> tuple[Failed, ...]:
-        """Run tests in this order as if the document were in its file already."""
+        """Run tests in this order, as if the document already existed in its file."""
         file = self.file
         if file is None or file.suffix != ".py":
             file = (file.parent if file is not None else self.workspace) / TEST_FILE
@@ -216,7 +216,7 @@ class FreshRuns:
         return tuple(replace(one, error=self.clean(one.error)) for one in _failures(report, file))
 
     async def _report(self, spec: RunSpec, count: int) -> TestReport:
-        """Return the report of a run in a new process, which is ended when its time has finished."""
+        """Run the tests in a new process and return the report. The process is stopped at the time limit."""
         builder = ReportBuilder()
         async with start_plain(spec) as process, anyio.create_task_group() as tasks:
 
@@ -232,8 +232,8 @@ class FreshRuns:
 
     def _pytest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
         how = self._recipe(PYTHON.repl)
-        # Random order and the cache of failures are of no use here. The maker of a checkout that nobody has accepted
-        # made its conftest.py and its settings of pytest, too.
+        # Random order and the cache of failures are not useful here. In a checkout that the user has not accepted,
+        # conftest.py and the pytest settings are not trusted, either.
         arguments = ["-p", "no:randomly", "-p", "no:cacheprovider"]
         if not trust.environment_acceptance(self.workspace).is_given:
             arguments += ["--noconftest", "-c", os.devnull, "--rootdir", str(self.workspace)]
@@ -248,7 +248,7 @@ class FreshRuns:
         )
 
     def _unittest_spec(self, file: Path, text: str, tests: Sequence[str]) -> RunSpec:
-        """Return the run for an interpreter without pytest, by a module that exists in that run alone."""
+        """Return the run for an interpreter without pytest, with a module that exists only in that run."""
         how = self._recipe(PYTHON.repl)
         load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
         program = "\n".join([python_text("python/document_tests.py"), load_tests, ""])
@@ -263,13 +263,13 @@ class FreshRuns:
         )
 
     async def _run_in_repl(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
-        # A kernel's cells become plain Python, which has to work without a kernel.
+        # The cells of a kernel become plain Python, which has to work without a kernel.
         words = PYTHON.repl if is_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
             return await self.run(repl, form, origin, page)
 
     async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
-        """Run a document in a REPL, the tests of a Lisp too, and return the failures."""
+        """Run a document in a REPL, including its tests in a Lisp, and return the failures."""
         if repl.dialect == PYTHON.dialect:
             failed = _failure_of(await repl.run(page.text))
         else:
@@ -282,22 +282,22 @@ class FreshRuns:
 
 @cache
 def _interpreter(workspace: Path) -> str:
-    """Return the interpreter that the workspace's server was told to use, else that of the settings."""
+    """Return the interpreter that the workspace's server uses, or the one in the settings."""
     served = known_servers.health_of(workspace, "codriver-export").health or {}
     return str(served.get("python") or load(workspace, environ=os.environ, model=Settings).settings.python)
 
 
 def is_kernel(words: str) -> bool:
-    """Return true if the words after `--repl` name a kernel."""
+    """Return whether the words after `--repl` name a kernel."""
     kind = kind_of(words)
     return kind is not None and kind.protocol == JUPYTER
 
 
 def _telling(recording: Recording, repl: FreshRepl) -> Delivery:
-    """Return the kind of values that can be compared.
+    """Return which values can be compared.
 
     Raises:
-        CodriverError: a kernel is asked to run code that ran in none.
+        CodriverError: code that did not run in a kernel would have to run in one.
     """
     if not recording.is_of_kernel and repl.is_kernel:
         raise CodriverError(
@@ -328,13 +328,13 @@ async def verified(
     telling: Delivery = "each",
     start_another: Callable[[], Awaitable[FreshRepl]] | None = None,
 ) -> tuple[Checked, ...]:
-    """Return evaluations checked in this REPL, one after the other; `clean` is applied to all its texts.
+    """Run evaluations one after the other in this REPL and return the checked steps, with `clean` applied to all texts.
 
-    `told`: the limits of the values that agents were told. `start_another` starts a REPL that continues after an
-    evaluation that ended its REPL, as one did when the evaluations were recorded.
+    `told` are the print limits of the values that agents received. `start_another` starts a REPL that continues after
+    an evaluation ended the REPL, if the recorded one ended as well.
 
     Raises:
-        ReplDiedError: an evaluation ended the REPL that had ended by itself when it was recorded.
+        ReplDiedError: an evaluation ended the REPL, and it cannot be continued in another one.
     """
     progress = progress or Progress()
     asking = verifying(progress.counted(evaluations), dialect, telling)
@@ -356,7 +356,7 @@ async def verified(
 
 
 def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
-    """The checked step without secrets that became known only after its run; nothing of these is asserted."""
+    """Return the step without secrets that became known after it ran. Values that contained one are not asserted."""
     text, value = clean(one.step.text), one.value if one.value is None else clean(one.value)
     raised = one.raised and replace(one.raised, message=clean(one.raised.message))
     note, out = clean(one.note), clean(one.out)
@@ -393,7 +393,7 @@ def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
 
 
 def _cleaned(data: T, clean: Callable[[str], str]) -> T:
-    """Data of JSON with all its texts cleaned."""
+    """Return JSON data with `clean` applied to all strings."""
     if isinstance(data, str):
         return clean(data)  # type: ignore[return-value]  # a text, as was given
     if isinstance(data, Mapping):
@@ -404,7 +404,7 @@ def _cleaned(data: T, clean: Callable[[str], str]) -> T:
 async def drive_check(
     asking: DocumentCheck, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]
 ) -> SoundDocument:
-    """Return the document, run until it holds; `page` is the first page that `asking` requested."""
+    """Run a document until it passes and return it; `page` is the first page that `asking` requested."""
     try:
         while True:
             page = asking.send(await run(page))
@@ -426,7 +426,7 @@ def _failure_of(ran: Ran) -> tuple[Failed, ...]:
 
 
 def _failures(report: TestReport, file: Path) -> list[Failed]:
-    """Return the failures of a document's tests, each with the lines of the document, innermost last.
+    """Return the failures of a document's tests, each with the document's lines from the outermost to the innermost.
 
     Raises:
         CodriverError: the tests could not be run.
@@ -452,7 +452,7 @@ def _failures(report: TestReport, file: Path) -> list[Failed]:
 
 
 def _name_of(nodeid: str) -> str:
-    """Return the name of a test function by its id; empty for the document as a whole."""
+    """Return the name of the test function in a test id; empty for the whole document."""
     name = re.split(r"::|\.", nodeid)[-1]
     return name if name.startswith("test_") else ""
 
@@ -480,12 +480,12 @@ async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, f
 
 
 def words_of(dialect: str) -> str:
-    """Return the words that start a REPL of a dialect; blank for none."""
+    """Return the word for `--repl` that starts a REPL of the dialect; empty if there is none."""
     return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
 
 
 def tell(checked: Sequence[Checked]) -> None:
-    """Say on standard error which steps do not reproduce, and why."""
+    """Print to standard error which steps do not reproduce, and why."""
     for one in checked:
         if one.note and not one.is_typo:
             head = one.step.text.strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The prompt to make a test of a session."""
+"""The MCP prompt that asks an agent to turn a session into a test."""
 
 from __future__ import annotations
 

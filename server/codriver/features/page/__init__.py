@@ -1,4 +1,4 @@
-"""The page: everything that passes through the REPLs, for a person with a browser. Opened by `codriver watch --web`."""
+"""The page: a view of all REPL activity for a person with a browser, opened by `codriver watch --web`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ REQUEST = "page"
 
 
 def _server() -> ServerHooks:
-    from codriver.features.page.page import Page, open_page  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.page.page import Page, open_page  # noqa: PLC0415  # a command only reads the declaration
     from codriver.server_hooks import Part, Request, ServerHooks  # noqa: PLC0415  # as above
 
     return ServerHooks(
@@ -26,7 +26,7 @@ def _server() -> ServerHooks:
 
 FEATURE = Feature(
     "page",
-    requires=("handoff",),  # it shows the handoff
+    requires=("handoff",),  # the page displays the handoff
     options=(Options("watch", "codriver.features.page.watch_options"),),
     settings=(IS_ON,),
     durations=(("page_s", 600.0),),

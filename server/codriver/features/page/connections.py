@@ -1,4 +1,4 @@
-"""The connections that the page has open: at most so many, of which those without a request make room for new ones."""
+"""The open connections of the page. Their number is limited, and idle ones are closed to make room for new ones."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 
 class TooManyConnectionsError(Exception):
-    """All connections are being answered, so that none can make room."""
+    """The maximum number of connections is in use, and none is idle."""
 
 
 class Connection:
-    """One connection, for its life."""
+    """One open connection."""
 
     def __init__(self) -> None:
         self.has_been_used = False
-        """Whether a request was admitted: connections without any make room first."""
+        """Whether a request has been admitted. Connections without one are closed first."""
         self.waiting: anyio.CancelScope | None = None
         """The scope of the wait for a request, during which the connection may be closed."""
 
     async def wait_for(self, request: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Return what `request` returns; None if the connection has to make room in the meantime."""
+        """Await `request` and return its result, or None if the connection was closed to make room in the meantime."""
         with anyio.CancelScope() as scope:
             self.waiting = scope
             try:
@@ -43,11 +43,11 @@ class Connections:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: dict[Connection, None] = {}
-        """The oldest first."""
+        """The connections, oldest first."""
 
     @contextmanager
     def admit(self) -> Iterator[Connection]:
-        """Count a new connection for the length of the context, and close the oldest idle one if there are too many.
+        """Count a new connection while the context is open, closing the oldest idle one if there are too many.
 
         Raises:
             TooManyConnectionsError: there are too many, and none is idle.

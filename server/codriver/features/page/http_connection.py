@@ -1,4 +1,7 @@
-"""HTTP/1.1 connections of the page, by h11: requests with small bodies, answers whole or streamed. Source: RFC 9112."""
+"""HTTP/1.1 connections of the page, using h11: requests with small bodies, and complete or streamed responses.
+
+Source: RFC 9112.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ if TYPE_CHECKING:
 READ_BYTES: Final = 64 * 1024
 MOST_HEAD_BYTES: Final = 16 * 1024
 MOST_BODY_BYTES: Final = 64 * 1024
-"""The bytes of a request's body: a query that somebody types is a hundredth of it."""
+"""Maximum size of a request body. A typed query is about a hundredth of this."""
 IDLE_S: Final = 60.0
-"""How long a connection may be without a request."""
+"""How long a connection may be idle."""
 REQUEST_S: Final = 10.0
-"""How long a request may take to come whole, from its first byte on."""
+"""How long a request may take to arrive, from its first byte."""
 
 Headers = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `headers`: by name in lower case; the values of a repeated header are joined by a comma."""
+    """One request. `headers` are keyed by lower-case name; repeated headers are joined with commas."""
 
     method: str
     target: str
@@ -36,14 +39,14 @@ class Request:
 
 
 class HttpConnection:
-    """One connection, of which we are the server. Requests come one after the other."""
+    """The server side of one connection. Requests are handled one after the other."""
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
 
     async def request(self) -> Request | None:
-        """The next request; None if none comes in time, or if the request is not of a kind that we take."""
+        """Return the next request, or None if it does not arrive in time or is not supported."""
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         if self._http.our_state is not h11.IDLE:
@@ -79,14 +82,14 @@ class HttpConnection:
                 return None
 
     async def answer(self, status: int, headers: Headers, body: bytes) -> None:
-        """Answer the request."""
+        """Send a complete response."""
         await self.begin(status, {**headers, "content-length": str(len(body))})
         if body:
             await self.send(body)
         await self.end()
 
     async def begin(self, status: int, headers: Headers) -> None:
-        """Begin the answer to the request; `send` gives its body, `end` ends it."""
+        """Start a response. Send its body with `send`, and finish it with `end`."""
         await self._write(h11.Response(status_code=status, headers=[*headers.items()]))
 
     async def send(self, data: bytes) -> None:
@@ -94,11 +97,11 @@ class HttpConnection:
         await self._write(h11.Data(data=data))
 
     async def end(self) -> None:
-        """End the body."""
+        """Finish the body."""
         await self._write(h11.EndOfMessage())
 
     async def hung_up(self) -> None:
-        """Return when the peer closes its side, or sends more than the request that is being answered."""
+        """Return when the peer closes its side, or sends data after the request that is being answered."""
         try:
             await self._stream.receive(1)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):

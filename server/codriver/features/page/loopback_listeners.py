@@ -1,7 +1,7 @@
-"""Listeners on loopback that no other program can take the place of: on 127.0.0.1 and [::1], at one port.
+"""Listeners on loopback that other programs cannot replace: on 127.0.0.1 and [::1], at the same port.
 
-A browser tries both addresses of a name below `localhost`. Who holds only one leaves the other to any user of the
-machine.
+A browser tries both addresses of a name below `localhost`. If a server used only one of them, any user of the machine
+could listen on the other.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Address = tuple[socket.AddressFamily, str]
 IPV4: Final[Address] = (socket.AF_INET, "127.0.0.1")
 IPV6: Final[Address] = (socket.AF_INET6, "::1")
 MAX_TRIES: Final = 64
-"""Ports that are tried: more are taken on one of the addresses only if somebody means to keep us out."""
+"""Maximum number of ports to try. More are only taken if somebody deliberately blocks them."""
 BACKLOG: Final = 128
 TAKEN: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
-"""The errors for a port that another program has. On Windows the second, where that program bound it exclusively."""
+"""Errors for a port that is in use. Windows uses the second if another program bound the port exclusively."""
 ABSENT: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
-"""The errors for an address that this machine does not have, so that nobody else can bind it either."""
+"""Errors for an address that this machine does not have, which nobody else can bind either."""
 
 
 class NoPortError(StartError):
@@ -43,16 +43,16 @@ class NoPortError(StartError):
 
 
 async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIES)) -> tuple[list[SocketListener], int]:
-    """Listen on 127.0.0.1 and [::1] at one port, and return the listeners and the port.
+    """Listen on 127.0.0.1 and [::1] at the same port, and return the listeners and the port.
 
-    `ports`: the ports to try in turn; 0 is any free one. Without IPv6, the only listener is on 127.0.0.1.
+    `ports` are tried in turn; 0 requests any free port. Without IPv6, there is only a listener on 127.0.0.1.
 
     Raises:
-        NoPortError: each port is taken on one of the addresses.
+        NoPortError: each port is in use on one of the addresses.
         OSError: listening failed for another reason.
     """
     for number, port in enumerate(ports):
-        # The system picks a free port for the first address only: by turns, so that neither can be blocked as a whole.
+        # The system chooses a port for the first address. Alternating the addresses prevents others from blocking both.
         addresses = (IPV4, IPV6) if number % 2 == 0 else (IPV6, IPV4)
         try:
             sockets = _bind_all(addresses, port)
@@ -66,7 +66,7 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIES)) -> tup
 
 
 def _bind_all(addresses: Iterable[Address], port: int) -> list[socket.socket]:
-    """Return sockets that listen on all of the addresses that this machine has, at one port."""
+    """Bind sockets at this port to all addresses that this machine has, and return them."""
     sockets: list[socket.socket] = []
     with contextlib.ExitStack() as opened:
         for address in addresses:
@@ -89,10 +89,10 @@ def _bind(address: Address, port: int) -> socket.socket:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
         if family == socket.AF_INET6:
             raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        # Not SO_REUSEADDR: with it, a socket that another program has bound already would be no obstacle.
+        # SO_REUSEADDR would allow binding a port that another program has already bound.
         raw.bind((host, port))
         raw.listen(BACKLOG)
-        raw.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        raw.setblocking(False)  # noqa: FBT003  # the signature of the standard library
     except BaseException:
         raw.close()
         raise

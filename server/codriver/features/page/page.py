@@ -1,4 +1,4 @@
-"""The page of one server: opened on request, and a new one each time it is opened."""
+"""The page of a server. It is created on request, and again after it was closed."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ logger = logging.getLogger(__name__)
 
 
 class Page:
-    """The page of one server, for its lifetime: closed until it is requested, and again when nobody looks any more."""
+    """The page of one server. It opens when it is requested and closes when nobody has viewed it for a while."""
 
     def __init__(self, services: Services, tasks: TaskGroup) -> None:
         self._live = services.live
         self._idle_s = services.durations.others["page_s"]
-        """How long an unseen page stays open."""
+        """How long the page stays open without viewers."""
         self._redirect = redirect_file(services.workspace)
         self._tasks = tasks
         self._page: PageServer | None = None
-        """The page, while it is open."""
+        """The server of the page while it is open."""
         self._opening = anyio.Lock()
         self._scope = anyio.CancelScope()
-        """The scope of the page, while it is open."""
+        """The scope in which the page is served, while it is open."""
 
     async def open(self, server: RunningServer, host: str) -> Mapping[str, object]:
-        """Open the page unless it is open. Return a new address under a host, or the reason why there is none."""
+        """Open the page if necessary. Return a new address under this host, or the reason why there is none."""
         settings = self._live.settings
         if not settings.value_of(IS_ON):
             policy = settings.policy_of(IS_ON.name)
@@ -55,14 +55,14 @@ class Page:
             return {"problem": f"the page cannot be opened: {error}"}
 
     async def watch_settings(self) -> None:
-        """Close the page when the settings switch it off, until cancelled."""
+        """Close the page when the settings disable it. Runs until cancelled."""
         while True:
             await self._live.changed.wait()
             if not self._live.settings.value_of(IS_ON):
                 self._scope.cancel()
 
     async def stop(self) -> None:
-        """Close the page as the server stops."""
+        """Close the page because the server is stopping."""
         self._scope.cancel()
 
     async def _open(self, server: RunningServer) -> PageServer:
@@ -75,7 +75,7 @@ class Page:
         return page
 
     async def _serve(self, page: PageServer, listeners: Sequence[SocketListener]) -> None:
-        """Serve the page until it is closed. A failure ends the page alone."""
+        """Serve the page until it is closed. A failure closes only the page."""
         self._scope = anyio.CancelScope()
         with self._scope:
             try:
@@ -89,5 +89,5 @@ class Page:
 
 
 async def open_page(server: RunningServer, host: str) -> Mapping[str, object]:
-    """Open the page of a server, and return its address under a host."""
+    """Open the page of a server and return an address for it under this host."""
     return await server.services.part(Page).open(server, host)

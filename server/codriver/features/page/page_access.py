@@ -1,7 +1,7 @@
-"""Access to the page: the name in its address, its token, and the one-time codes that are exchanged for the token.
+"""Access to the page: its random host name, its token, and the one-time codes that are exchanged for the token.
 
-The name has 128 random bits and is new each time the page is opened, so no origin is ever used again: what another
-program served at the address of an earlier page (scripts, service workers, cached files) never meets this one.
+The name has 128 random bits and changes each time the page is opened, so an origin is never reused. Scripts, service
+workers and cached files that another program served at an earlier address cannot affect the page.
 
 Source: RFC 6761, section 6.3: names below `localhost` are loopback, and resolvers do not look them up. HTML, "secure
 contexts": such an origin may use WebCrypto.
@@ -21,14 +21,14 @@ LIFE_BYTES: Final = 16
 TOKEN_BYTES: Final = 32
 CODE_BYTES: Final = 24
 CODE_S: Final = 600.0
-"""How long a code can be exchanged."""
+"""How long a code is valid."""
 MAX_CODES: Final = 8
-"""Codes that can be exchanged at one time: a further one replaces the oldest."""
+"""Maximum number of valid codes. A new code replaces the oldest one."""
 MAX_SPENT: Final = 64
-"""Codes that are remembered once they no longer count, to say why."""
+"""Maximum number of invalid codes that are remembered in order to report why they are invalid."""
 NONCE: Final = re.compile(r"[0-9a-f]{64}")
 PROOF: Final = "codriver page "
-"""Text in front of the nonce, so that a proof is good for nothing else."""
+"""Prefix of the nonce, so that a proof cannot be used for anything else."""
 
 Spent = Literal["used", "expired", "replaced", "unknown"]
 
@@ -40,22 +40,22 @@ class _Code:
 
 
 class Access:
-    """The keys to one opening of the page, from then until it is closed."""
+    """The keys to the page, valid from when it is opened until it is closed."""
 
     def __init__(self) -> None:
         self.life_host = f"{secrets.token_hex(LIFE_BYTES)}.localhost"
-        """The host in the page's address."""
+        """The host name in the page's address."""
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self._codes: OrderedDict[str, _Code] = OrderedDict()
         self._spent: OrderedDict[str, Spent] = OrderedDict()
         self._serves_loopback = False
 
     def serves(self, host: str) -> bool:
-        """Return whether this is a name of the page. The bare address counts once somebody requested it."""
+        """Return whether the page is served at this host. The loopback address only counts after it was requested."""
         return host == self.life_host or (self._serves_loopback and host == LOOPBACK)
 
     def issue_code(self, host: str, now: float) -> str:
-        """Return a new code for the page under this host."""
+        """Issue a one-time code for the page under this host."""
         self._expire(now)
         self._serves_loopback |= host == LOOPBACK
         while len(self._codes) >= MAX_CODES:
@@ -65,7 +65,7 @@ class Access:
         return code
 
     def exchange(self, code: str, host: str, now: float) -> tuple[str | None, Spent | None]:
-        """Use a code up: return the token, or None and the reason why the code does not count."""
+        """Exchange a code for the token. Return the token, or None and the reason why the code is invalid."""
         self._expire(now)
         found = self._codes.get(code)
         if found is None or found.host != host:
@@ -74,7 +74,7 @@ class Access:
         return self.token, None
 
     def prove(self, nonce: str) -> str | None:
-        """Return the proof that this server knows the token; None for a malformed nonce."""
+        """Return a proof that this server knows the token, or None if the nonce is malformed."""
         if not NONCE.fullmatch(nonce):
             return None
         return hmac.new(self.token.encode(), f"{PROOF}{nonce}".encode(), "sha256").hexdigest()

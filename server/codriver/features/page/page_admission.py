@@ -1,9 +1,9 @@
-"""Admission of requests to the page, by host, origin and token, before anything is done. Pure.
+"""Decide which requests to the page are admitted, by host, origin and token. Pure.
 
-A request that another site makes a browser send fails more than one of these checks and gets no byte: another host than
-the page's random name (a rebound DNS name, the address of an earlier page), another origin, a request that the browser
-itself marks as coming from elsewhere, or the script of a service worker. The port in the host is free, as the page may
-be reached by a forwarded one; the origin has to have the same.
+A request that another site makes a browser send fails several of these checks and is not answered: its host is not the
+page's random name (a rebound DNS name, the address of an earlier page), its origin differs, the browser marks it as
+cross-site, or it requests the script of a service worker. The port in the host may differ, because the page can be
+forwarded, but the origin must have the same port.
 
 Source: Fetch Metadata, `Sec-Fetch-Site`, which no page can set; Fetch, `Origin`; RFC 9110, `Host`; Service Workers,
 `Service-Worker: script`.
@@ -21,33 +21,34 @@ if TYPE_CHECKING:
     from codriver.features.page.page_access import Access
 
 Kind = Literal["file", "frame", "enter", "prove", "call", "refuse"]
-"""`file`: a part of the bare page, which holds nothing of the log. `frame`: a table, at an address that is used once.
-`enter`: a code to be exchanged for the token. `prove`: a nonce to be answered with a proof of the token. `call`: a
-request that reads the log or acts."""
+"""The kind of a request. `file`: part of the empty page, without data from the log. `frame`: a table, at an address
+that works once. `enter`: a code to exchange for the token. `prove`: a nonce to prove knowledge of the token. `call`: a
+request that reads the log or acts.
+"""
 
-TOKEN_HEADER: Final = "codriver-token"  # noqa: S105  # its name
+TOKEN_HEADER: Final = "codriver-token"  # noqa: S105  # the name of a header, not a secret
 FRAMES: Final = "/frame/"
 CALLS: Final = "/do/"
 ENTER: Final = "/enter"
 PROVE: Final = "/prove"
 JSON: Final = "application/json"
 FORBIDDEN: Final = ("upgrade", "service-worker")
-"""Headers of requests that are refused: WebSockets, and the scripts of service workers."""
+"""Headers of requests that are refused: WebSockets and the scripts of service workers."""
 PARTS: Final = frozenset({"script", "style", "image"})
-"""The destinations for which the page loads its own files. A worker is not among them."""
+"""The destinations for which the page loads its files. Workers are not among them."""
 OPENINGS: Final = frozenset({"none", "same-origin"})
-"""From where the page may be opened under any host: an address that was typed or clicked in a program, and itself."""
+"""Values of `Sec-Fetch-Site` with which the page may be opened at any host: a typed or clicked address, or a reload."""
 HOST: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
 
 
 def host_of(request: Request) -> str:
-    """Return the name in the request's `Host` without the port; empty for none that is well-formed."""
+    """Return the host name in the `Host` header without the port, or an empty string if it is malformed."""
     found = HOST.fullmatch(request.headers.get("host", ""))
     return found[1] if found else ""
 
 
 def kind_of(request: Request, access: Access) -> Kind:
-    """Return the kind of an admitted request, `refuse` for any other: that gets no answer."""
+    """Return the kind of a request. A request of kind `refuse` gets no answer."""
     given = request.headers
     host = host_of(request)
     if not access.serves(host) or any(name in given for name in FORBIDDEN):
@@ -88,8 +89,8 @@ def _is_own_part(request: Request) -> bool:
 def _is_opened(request: Request, *, by_link: bool) -> bool:
     """Return whether a browser opens the page in a tab.
 
-    `by_link`: also from elsewhere, as by the file that redirects. No one who was not given the page's random name can
-    make a browser do that.
+    With `by_link`, links from other sites count, such as the redirect file. Only someone who knows the page's random
+    name can create such a link.
     """
     given = request.headers
     is_tab = (given.get("sec-fetch-mode"), given.get("sec-fetch-dest")) == ("navigate", "document")

@@ -1,11 +1,11 @@
-"""The calls that the page makes: a few tools, and calls for data that no tool gives, each with its answer as JSON.
+"""The calls that the page makes: a few tools, and requests for data that no tool returns. Answers are JSON.
 
-The page calls as `human`, by the tools and through the same doors as an agent, and its acts stand in the log. It
-evaluates nothing. Among its questions in Datalog are the examples that it offers, history, and runs of before.
+The page calls tools as `human`, through the same checks as an agent, and its actions are recorded in the log. It cannot
+evaluate code. Its Datalog queries are the examples it offers, the history, and earlier runs.
 
-Markdown becomes blocks of plain texts, as far as notebooks use it, and no link leads anywhere: a program wrote it. A
-block is `{"tag", "spans"}`; a list is `{"tag": "ul", "items"}`, a table `{"tag": "table", "head", "rows"}`, and code
-`{"tag": "pre", "text"}`. A span is a tag, empty for none, and a text.
+Markdown is converted to blocks of plain text, for the features that notebooks use. Links are not clickable, because a
+program wrote them. A block is `{"tag", "spans"}`; a list is `{"tag": "ul", "items"}`, a table `{"tag": "table", "head",
+"rows"}`, and code `{"tag": "pre", "text"}`. A span is a tag, which may be empty, and a text.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ HANDOFF_BYTES: Final = 16_000
 TITLE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
 MOST_FRAMES: Final = 64
 FRAME_S: Final = 60.0
-"""How long the address of a table holds, until it is used."""
+"""How long an unused address of a table is valid."""
 MOST_SHOWN_CHARACTERS: Final = 2**18
 SHOWN_S: Final = 20.0
-"""How long a REPL that is busy is waited for."""
+"""How long to wait for a busy REPL."""
 HTML: Final = "text/html"
 MARKDOWN: Final = "text/markdown"
 SHOWN: Final = MappingProxyType({HTML: "address", MARKDOWN: "markdown", "text/latex": "latex"})
-"""The kinds of values that the page shows as more than text, and the field of each."""
+"""The media types that the page displays in addition to text and images, and the field for each."""
 FRAME_HEAD: Final = (
     '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><style>'
     "body{font:13px system-ui,sans-serif;margin:8px}table{border-collapse:collapse;border:0}"
     "th,td{padding:4px 10px;border:0;border-bottom:1px solid #8884;text-align:right}"
     "th{font-weight:600}tbody tr:hover{background:#8881}</style>\n"
 )
-"""The head of a table's document, before the table's own styles: a table without any looks like the page."""
+"""The start of a table's document. The table's own styles follow, and a table without styles looks like the page."""
 
 
 class UnknownCallError(Exception):
@@ -75,20 +75,20 @@ class UnknownCallError(Exception):
 
 
 class PageCalls:
-    """The calls of all pages of one server, for the life of its listener."""
+    """The calls of all pages of one server, for as long as the page is served."""
 
     def __init__(self, services: Services, caller: Caller) -> None:
         self._services = services
         self._caller = caller
         self._frames: Recent[str, tuple[float, str]] = Recent(MOST_FRAMES)
-        """By address: the time at which it was given out, and the table to be shown there, once."""
+        """Tables by address, with the time at which the address was created. Each can be displayed once."""
 
     async def answer(self, name: str, given: Body, client: ClientSession) -> str:
-        """Return the answer to a call, as JSON.
+        """Answer a call with JSON.
 
         Raises:
             UnknownCallError: there is no such call.
-            BadBodyError: an argument is not of the expected type.
+            BadBodyError: an argument has the wrong type.
         """
         if name in LOOKS or name in ACTS:
             return await self._tool(name, dict(given.members), client)
@@ -98,7 +98,7 @@ class PageCalls:
         return self._caller.text_of(fields)
 
     async def _data(self, name: str, given: Body, client: ClientSession) -> Mapping[str, object] | None:
-        """Return the fields of an answer that no tool gives; None for an unknown call."""
+        """Return the fields of an answer that no tool provides, or None for an unknown call."""
         services = self._services
         match name:
             case "code":
@@ -128,7 +128,7 @@ class PageCalls:
         return None
 
     def frame(self, path: str) -> bytes | None:
-        """The document at the address of a table, which is used up by this; None for an unknown address."""
+        """Return the document at the address of a table and invalidate the address; None if the address is unknown."""
         given_at, text = self._frames.pop(path, (0.0, ""))
         return text.encode("utf-8", "replace") if text and time.monotonic() - given_at < FRAME_S else None
 
@@ -146,16 +146,17 @@ class PageCalls:
         return f'{{"answer":{answered.text},"images":{json.dumps(images)}}}'
 
     def _code(self, evaluation: str) -> dict[str, object]:
-        """Return the code of an evaluation, whole, and its other facts in the log."""
+        """Return the complete code of an evaluation and its other entries in the log."""
         entries = self._services.log.entries(evaluation=evaluation)
         code = [entry.text for entry in entries if entry.category == "evaluatedCode"]
         said = [entry.text for entry in entries if entry.category.startswith("other")]
         return {"code": code[0] if code else None, "said": said[:20], "lines": [entry.line for entry in entries[:1]]}
 
     async def _shown(self, evaluation: str, client: ClientSession) -> dict[str, object]:
-        """Return the value of an evaluation in the forms next to text and images.
+        """Return the value of an evaluation in its other formats than text and images.
 
-        A table comes as the address at which it can be seen once, and its number of rows; Markdown and LaTeX as texts.
+        A table is returned as an address that works once, with its number of rows. Markdown and LaTeX are returned as
+        text.
         """
         found: dict[str, object] = {}
         with anyio.move_on_after(SHOWN_S):
@@ -176,13 +177,13 @@ class PageCalls:
                 found[name] = blocks(text) if kind == MARKDOWN else text
 
     def _framed(self, html: str) -> str:
-        """Return the address at which this document can be seen, once."""
+        """Return an address at which this document can be displayed once."""
         address = f"{FRAMES}{secrets.token_urlsafe(24)}"
         self._frames[address] = time.monotonic(), FRAME_HEAD + without_connections(html)
         return address
 
     async def _handoff(self, client: ClientSession) -> dict[str, object]:
-        """The handoff: its text, its first line, and the title, if any, and the parts of each further line."""
+        """Return the handoff: its text, its first line, and the title and parts of each further line."""
         text = await handoff(
             self._services, HUMAN, client=client.id, is_for_another=False, wait_s=HANDOFF_S, most_bytes=HANDOFF_BYTES
         )
@@ -196,7 +197,7 @@ HUMAN: Final = "human"
 
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:
-    """Ignore progress: the page asks for none."""
+    """Ignore progress, because the page does not request it."""
 
 
 Block = dict[str, Any]
@@ -212,7 +213,7 @@ _RULE: Final = re.compile(r"[\s|:-]+")
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the blocks of a text."""
+    """Return the blocks of a Markdown text."""
     lines = text.splitlines()[:MOST_LINES]
     found: list[Block] = []
     at = 0
@@ -229,7 +230,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def spans(text: str) -> list[Span]:
-    """Return the spans of a line. A link becomes its words, and its address behind them in brackets."""
+    """Return the spans of a line. A link becomes its text followed by its address in brackets."""
     return list(_spans(text))
 
 
@@ -246,7 +247,7 @@ def _spans(text: str) -> Iterator[Span]:
 
 
 def _goes_on(first: str, line: str) -> bool:
-    """True for a line that belongs to the block that another begins: rows of a table, items of a list."""
+    """Return whether a line continues the block that `first` started: rows of a table, or items of a list."""
     return any(kind.fullmatch(first) and kind.fullmatch(line) for kind in (_ROW, _ITEM))
 
 
@@ -340,7 +341,7 @@ EXAMPLES: Final = (
         "",
     ),
 )
-"""Words, query and inputs as JSON, as the documentation of the log has them."""
+"""Example queries with a title and their inputs as JSON, as in the documentation of the log."""
 
 CODE_OF_HISTORY: Final = (
     "[:find ?line ?when ?who ?key ?code :in $ $history ?part :where [$history ?e :output/text ?code] "
@@ -365,7 +366,7 @@ ENTRIES_OF_RUN: Final = (
 MOST_FOUND: Final = 5000
 MOST_SHOWN: Final = 300
 MOST_CHARACTERS: Final = 4000
-"""The characters of one text in a list of texts."""
+"""Maximum number of characters of each text in a list."""
 EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 
@@ -376,32 +377,32 @@ async def _ask(services: Services, client: ClientSession, text: str, *inputs: st
 
 
 async def history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
-    """Return the code of this workspace that contains a text, the newest first: time, who, session, code."""
+    """Return the code in this workspace's history that contains a text, newest first: time, who, session, code."""
     rows = sorted(await _ask(services, client, CODE_OF_HISTORY, part), reverse=True)
     shown = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MOST_SHOWN]]
     return {"rows": shown, "count": len(rows)}
 
 
 async def rows_with(services: Services, client: ClientSession, part: str) -> list[str]:
-    """Return the ids of the rows with a text that contains this part, in upper or lower case."""
+    """Return the ids of the rows with a text that contains this part, ignoring case."""
     said = await _ask(services, client, WITH_PART, part.lower())
     events = await _ask(services, client, EVENTS_WITH_PART, part.lower())
     return sorted({evaluation or f"s{line}" for line, evaluation in said} | {f"a{line}" for line, _ in events})
 
 
 async def runs(services: Services, client: ClientSession) -> dict[str, object]:
-    """Return the runs of before, the newest first: name, begin, end, number of entries."""
+    """Return the earlier runs, newest first: name, start, end, number of entries."""
     return {"rows": sorted(await _ask(services, client, RUNS), key=lambda row: row[1], reverse=True)}
 
 
 async def run(services: Services, client: ClientSession, name: str) -> dict[str, object]:
-    """Return the entries of a run of before, in their order: time, category, who, text."""
+    """Return the entries of an earlier run in order: time, category, who, text."""
     rows = sorted(await _ask(services, client, ENTRIES_OF_RUN, name))
     return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
 
 
 def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
-    """The evaluation that a row of an answer is about: that of an id, a line or a text in it; None of no other row."""
+    """Return the evaluation that a row of a query's answer refers to by an id, a line or a text, or None."""
     values = [one for value in row for one in (value.values() if isinstance(value, dict) else [value])]
     entries = services.log.entries()
     for one in values:

@@ -1,4 +1,4 @@
-"""The files of the bare page, and the headers and policies with which they and the tables are served."""
+"""The files of the empty page, and the headers and policies with which these and the tables are served."""
 
 from __future__ import annotations
 
@@ -31,31 +31,33 @@ GUARDS: Final = MappingProxyType(
         "x-dns-prefetch-control": "off",
     }
 )
-"""Headers of every answer. Source: OWASP, HTTP headers cheat sheet."""
+"""Headers of every response. Source: OWASP, HTTP headers cheat sheet."""
 
 PAGE_POLICY: Final = (
     "default-src 'none'; script-src 'self'; worker-src 'none'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' blob:; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""No code but our files', no text that becomes markup, and nothing from or to anywhere else. Source: CSP Level 3."""
+"""Content security policy of the page: only Codriver's own scripts, and no connections to other servers. Source: CSP
+Level 3.
+"""
 
 FRAME_POLICY: Final = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; form-action 'none'"
 )
-"""The policy of a table: its own styles and pictures are allowed, and neither script nor form, nor an origin."""
+"""Content security policy of a table: its own styles and images, but no scripts, no forms and no origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file of the page, with its headers."""
+    """One file of the page with its headers."""
 
     headers: Mapping[str, str]
     body: bytes
 
 
 def page_files() -> Mapping[str, PageFile]:
-    """Return all files of the page, by the path at which each is served. Reads the disk."""
+    """Read all files of the page from disk, and return them by the path at which they are served."""
     found = {}
     for path in sorted(FOLDER.iterdir()):
         if path.suffix in KINDS:

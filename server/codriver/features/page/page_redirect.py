@@ -1,6 +1,6 @@
-"""The file that leads a browser to the page, so that no program has the address in its command line.
+"""A file that redirects a browser to the page, so that the address does not appear in the browser's command line.
 
-Every user of a machine can read the command lines of all programs. This file has mode 0600.
+All users of a machine can read the command lines of all programs. This file has mode 0600.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ TEXT: Final = """<!doctype html>
 
 
 def redirect_file(workspace: Path) -> Path:
-    """Return the file that leads a browser to the page of a workspace's server, until its code is used."""
+    """Return the path of the file that redirects to the page of a workspace's server."""
     return workspace_state_directory(workspace) / "page.html"
 
 
 def write_redirect(file: Path, address: str) -> None:
-    """Write the file that leads to an address, for this user alone. Raises OSError when that fails."""
+    """Write a file that redirects to an address and that only this user can read. Raises OSError if that fails."""
     script = json.dumps(address).replace("<", "\\u003c")
     text = TEXT.format(script=script, link=html.escape(address))
     files.replace(
@@ -40,6 +40,6 @@ def write_redirect(file: Path, address: str) -> None:
 
 
 def remove_redirect(file: Path) -> None:
-    """Remove the file, if there is one."""
+    """Remove the file if it exists."""
     with suppress(OSError), files.locate(file, files.Links.OF_USER, is_last_followed=False) as place:
         place.remove()

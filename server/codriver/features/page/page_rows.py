@@ -1,9 +1,9 @@
-"""Rows of the page, from the log's entities and the state of evaluations: what is new, and what was there before.
+"""Rows of the page, created from the log's entries and the state of evaluations.
 
-A row stands for an evaluation, or for one entry that belongs to none. An update has the new fields alone, and the
-reader merges them by `id`. What was in the log when a page opened follows backwards, the newest rows first, between the
-updates of what is new. So the reader's position is all that is held here for a reader, and a flood of output costs one
-text a row, however much was printed. A row has at most 6,000 bytes: its texts are cut to fit.
+A row represents an evaluation, or an entry that belongs to none. An update contains only the new fields, and the reader
+merges them by `id`. Entries that were in the log before the page was opened are sent newest first, between the updates.
+The server therefore only stores the position of each reader, and a flood of output costs one text per row. A row has at
+most 6,000 bytes; its texts are truncated.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ RESULT_BYTES: Final = 1600
 OUTPUT_BYTES: Final = 1400
 ERROR_BYTES: Final = 800
 SHORT_BYTES: Final = 120
-"""The bytes of `who`, `where` and other names, some of which a client chooses."""
+"""Maximum bytes of `who`, `where` and other names, some of which clients choose."""
 MOST_ROWS: Final = 500
-"""Rows of one update: the next update has the rest."""
+"""Maximum number of rows in an update. The rest is sent with the next one."""
 PICTURE: Final = "data:image/"
 TRACEBACK: Final = "Traceback (most recent call last)"
 PAST: Final = "past"
-"""The status of an evaluation that the server does not know any more."""
+"""Status of an evaluation that the server no longer knows."""
 OUTCOMES_OF_TESTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
 OUTCOMES: Final = frozenset({"evaluationResults", "evaluationErrorOutput"})
 
 
 class RowReader:
-    """The reader of rows for one page, for the life of its stream."""
+    """Reads the rows for one stream of the page."""
 
     def __init__(self, services: Services, since: int = 0, before: int = 0) -> None:
-        """`since`, `before`: where an earlier stream to the same page ended; 0 for a page that has nothing yet."""
+        """Start where an earlier stream to the same page ended (`since`, `before`), or with 0 for a new page."""
         self._services = services
         is_first = not since
         self.since = self._last_line() if is_first else since
-        """The line up to which news was sent."""
+        """The last line that has been sent."""
         self.before = self.since + 1 if is_first and self.since else before
-        """The line from which on all was sent; 0 once everything before was sent too."""
+        """The first line that has been sent; 0 once all earlier lines have been sent, too."""
         self._live: Mapping[str, str] = {}
-        """By id: the status, as last told, of the evaluations that were not over."""
+        """The last reported status of evaluations that were still running, by id."""
         self._tests: Mapping[str, Row] = {}
         self._seen: State | None = None
         self.gap = 0
-        """Entities that left the log before they could be told."""
+        """Number of entries that left the log before they could be sent."""
 
     def _last_line(self) -> int:
         return max(self._services.log.last_line or 0, self._services.app_log.last_line or 0)
 
     def older(self) -> list[Row]:
-        """Return the newest rows that were not sent yet, from before those that were; empty once all are sent."""
+        """Return the newest rows among the earlier ones that have not been sent; empty if there are none."""
         if not self.before:
             return []
         log, app, state = self._services.log, self._services.app_log, self._services.core.state
@@ -89,9 +89,9 @@ class RowReader:
             rows[f"a{_line_of(one)}"] = _of_event(one)
 
     def news(self, tests: Mapping[str, Row]) -> list[Row]:
-        """Return the changed rows, in the order of their changes; empty for none.
+        """Return the rows that changed, in the order of their changes.
 
-        `tests`: by evaluation the progress of the runs of tests under way, as `tests_under_way` gives it.
+        `tests` has the progress of running tests by evaluation, as `tests_under_way` returns it.
         """
         services, state = self._services, self._services.core.state
         log, app = services.log, services.app_log
@@ -106,7 +106,7 @@ class RowReader:
         coming: list[Entry | Mapping[str, Any]] = [*entries, *events]
         for one in sorted(coming, key=_line_of):
             if len(rows) >= MOST_ROWS:
-                self._seen = None  # to be asked again in any case
+                self._seen = None  # checked again in any case
                 break
             self.since = _line_of(one)
             self._take_one(rows, one, state)
@@ -118,7 +118,7 @@ class RowReader:
         return [*rows.values()]
 
     def _take(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
-        """Take an entity of the log into its row."""
+        """Add an entry of the log to its row."""
         if entry.evaluation is None:
             rows[f"s{entry.line}"] = self._said(entry)
             return
@@ -142,10 +142,10 @@ class RowReader:
                 _take_words(row, entry)
 
     def _error_of_past(self, evaluation: str) -> str:
-        """Return the error of an evaluation that the server does not know any more; blank for none.
+        """Return the error of an evaluation that the server no longer knows, or an empty string.
 
-        The log has no outcome of an evaluation, so this goes by what its REPL printed last: an error without any value,
-        or a traceback behind the last value. What a program printed as an error next to its value is none.
+        The log does not store outcomes, so this checks what the REPL printed last: an error without a value, or a
+        traceback after the last value. Error output next to a value does not count.
         """
         found = [one for one in self._services.log.entries(evaluation=evaluation) if one.category in OUTCOMES]
         if not found or found[-1].category != "evaluationErrorOutput":
@@ -166,7 +166,7 @@ class RowReader:
         return row
 
     def _standing(self, rows: dict[str, Row], state: State) -> None:
-        """Note the states of the evaluations that are not over, or were not over at the last note."""
+        """Update the status of evaluations that are running, or that were at the last update."""
         live = {one.id: one.status for one in state.unfinished()}
         for name in [*self._live, *live]:
             if self._live.get(name) != live.get(name):
@@ -184,9 +184,9 @@ class RowReader:
 
 
 async def tests_under_way(services: Services) -> Mapping[str, Row]:
-    """The progress of each run of tests that is under way, by evaluation: `done` of `of`, and how many are red.
+    """Return the progress of each running test run by evaluation: `done` of `of`, and the number of failures.
 
-    `of` is None for a REPL that does not tell how many tests it runs.
+    `of` is None if the REPL does not report how many tests it runs.
     """
     found: dict[str, Row] = {}
     for one in services.core.state.unfinished():
@@ -223,8 +223,8 @@ def _whose(entry: Entry) -> Row:
 
 
 def _take_result(row: Row, text: str) -> None:
-    """Take a value into its row: its images are counted, and left out."""
-    row["drawn"] = 0  # the number of its pictures, those of the last value alone
+    """Add a value to its row. Its images are counted and left out."""
+    row["drawn"] = 0  # only the images of the last value are counted
     if PICTURE in text:
         row["drawn"] = len(pictures.DATA.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
@@ -234,7 +234,7 @@ def _take_result(row: Row, text: str) -> None:
 
 
 def _take_words(row: Row, entry: Entry) -> None:
-    """Add what the server reports of an evaluation: the outcome of a test run, the loaded file, or its purpose."""
+    """Add a report of the server on an evaluation: the result of a test run, the loaded file, or its description."""
     facts = facts_of(entry)
     if entry.kind == TESTS:
         names = ", ".join(map(str, facts.get("failures", ())))
@@ -254,7 +254,7 @@ def _take_words(row: Row, entry: Entry) -> None:
 
 
 def _standing_of(evaluation: Evaluation | None) -> Row:
-    """The standing of an evaluation; the log alone tells that of one that the server does not know any more."""
+    """Return the status of an evaluation; if the server no longer knows it, only the log has more."""
     if evaluation is None:
         return {"status": PAST}
     row: Row = {"status": evaluation.status}
@@ -293,11 +293,11 @@ def _of_event(event: Mapping[str, Any]) -> Row:
 PHASES: Final = MappingProxyType(
     {"starting": "starts", "connecting": "connects", "waiting": "is tried again", "stopped": "stopped"}
 )
-"""The words for the phases of a REPL that is not connected."""
+"""Descriptions of the phases of a REPL that is not connected."""
 
 
 def header(services: Services) -> dict[str, object]:
-    """The server's standing: its REPLs, with the caller or the wait that keeps each busy, and the clients."""
+    """Return the state of the server: its clients, its REPLs, and what keeps each of them busy."""
     state = services.core.state
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]
     return {
@@ -310,7 +310,7 @@ def header(services: Services) -> dict[str, object]:
 
 
 def _repl(state: State, repl: Repl) -> Row:
-    """A REPL: its `state` in a word and in words, its start, and the evaluation that the state is about, if any."""
+    """Return a REPL's `state` as a word and as text, since when, and the evaluation it is about, if any."""
     live = [one for one in state.unfinished() if one.repl == repl.id]
     busy = [one for one in live if one.status != "queued"]
     about: Row = {"state": "idle", "words": "idle"}

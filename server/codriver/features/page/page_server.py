@@ -1,7 +1,7 @@
-"""The server of the page: listeners on loopback for whoever has its token, until nobody looks any more.
+"""The server of the page. It listens on loopback and serves clients that have its token, until nobody views the page.
 
-A connection of another user is closed unread, as at the port for clients. `page_admission` checks each request of the
-rest, and a refused request gets no byte. The files of the bare page hold nothing of any log.
+Connections of other users are closed unread, as at the port for clients. `page_admission` checks each request, and
+refused requests get no answer. The files of the empty page contain nothing from the log.
 """
 
 from __future__ import annotations
@@ -49,27 +49,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 64
-"""A browser opens six at most for one page."""
+"""Maximum number of connections. A browser opens at most six per page."""
 EVENTS: Final = f"{CALLS}events"
 ANOTHER: Final = f"{CALLS}another"
 """The call for a code that opens the page in another tab."""
 TURN_S: Final = 0.05
-"""Minimum time between two updates of a page: twenty a second at most."""
+"""Minimum time between two updates of a page, at most twenty per second."""
 REST_TIMES: Final = 20
-"""An update is followed by a rest so many times as long as it took: pages take a twentieth of the server at most."""
+"""Pause after an update, as a multiple of its duration, so that pages use at most a twentieth of the server's time."""
 MOST_REST_S: Final = 1.0
 IDLE_LOOK_S: Final = 0.5
 """Time between two checks while no code runs."""
 HEADER_S: Final = 0.25
 ALIVE_S: Final = 10.0
-"""Time between two signs of life to a page without news, so that each side knows that the other is there."""
+"""Time between two heartbeats to a page without updates, so that each side notices if the other is gone."""
 
 
 class PageServer:
-    """The page of one server, from its opening until it is closed."""
+    """The page of one server, from when it is opened until it is closed."""
 
     def __init__(self, services: Services, protocol: McpServer, clients: Clients, *, redirect: Path) -> None:
-        """`redirect`: the file that the command may leave for a browser; it is removed once its code is used."""
+        """Create the page.
+
+        `redirect` is the file that a command may write for a browser; it is removed when its code is used.
+        """
         self._services = services
         self._clients = clients
         self._caller = protocol.caller
@@ -90,7 +93,7 @@ class PageServer:
         self._users = 0
 
     async def open(self) -> Sequence[SocketListener]:
-        """Listen, and return the listeners to be served.
+        """Start listening and return the listeners.
 
         Raises:
             StartError, OSError: the server cannot listen, or the page's files cannot be read.
@@ -101,16 +104,16 @@ class PageServer:
         return listeners
 
     def new_address(self, host: str) -> str:
-        """Return an address that opens the page once, under a host, or under the page's own name for `""`."""
+        """Return an address that opens the page once. The host is loopback or the page's random name."""
         host = LOOPBACK if host == LOOPBACK else self._access.life_host
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
     def extend(self) -> None:
-        """Restart the time after which a page that no one inspects is closed."""
+        """Restart the time after which an unused page is closed."""
         self._last_looked = anyio.current_time()
 
     async def serve(self, listeners: Sequence[SocketListener], idle_s: float) -> None:
-        """Serve until no one has searched for `idle_s` seconds."""
+        """Serve the page until nobody has viewed it for `idle_s` seconds."""
         async with MultiListener(listeners) as listener, anyio.create_task_group() as tasks:
             self._close = tasks.cancel_scope.cancel
             tasks.start_soon(listener.serve, self._serve_one)
@@ -120,7 +123,7 @@ class PageServer:
             tasks.cancel_scope.cancel()
 
     async def _serve_one(self, stream: SocketStream) -> None:
-        """Serve one connection. A failure ends this connection alone."""
+        """Serve one connection. A failure closes only this connection."""
         try:
             async with stream:
                 if not await is_from_user(stream, self._threads, self._refusals):
@@ -130,7 +133,7 @@ class PageServer:
         except* TooManyConnectionsError:
             self._refusals.note(f"refused a connection to the page: {MAX_CONNECTIONS} others are being answered")
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the browser hung up
+            pass  # the browser closed the connection
         except* Exception:
             logger.exception("a connection to the page ended by a fault")
 
@@ -186,7 +189,7 @@ class PageServer:
             await http.answer(200, {**GUARDS, "content-type": JSON}, json.dumps(answer).encode())
 
     async def _enter(self, given: Body, host: str) -> dict[str, object]:
-        """Exchange a code for the token, and remove the file that holds the code."""
+        """Exchange a code for the token, and remove the file that contains the code."""
         token, reason = self._access.exchange(given.text("code"), host, anyio.current_time())
         if token is None:
             return {"refused": reason}
@@ -194,7 +197,7 @@ class PageServer:
         return {"token": token}
 
     async def _stream_events(self, http: HttpConnection, given: Body) -> None:
-        """Send the events to a page, for as long as the page listens."""
+        """Send events to a page until it disconnects."""
         reader = RowReader(self._services, given.number("since"), given.number("before"))
         await http.begin(200, {**GUARDS, "content-type": "text/event-stream"})
         with self._human() as client, self._looked_at():
@@ -249,7 +252,7 @@ class PageServer:
         await self._tell(http, "rows", {**about, "rows": rows})
 
     async def _await_growth(self) -> None:
-        """Wait until the log has grown, or until the next search for changes that no log tells."""
+        """Wait until the log has new entries, or until the next check for changes that are not in the log."""
         grown = anyio.Event()
         self._broadcast.followers.add(grown.set)
         try:
@@ -272,7 +275,7 @@ class PageServer:
 
     @contextlib.contextmanager
     def _human(self) -> Iterator[ClientSession]:
-        """The client that stands for all pages, which is there while any page is."""
+        """Register the client that represents all pages while any page is open."""
         if self._client is None:
             self._client = self._clients.add(Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
             self._client.part = self._close

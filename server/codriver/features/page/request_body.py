@@ -1,4 +1,4 @@
-"""The bodies of the page's requests: one JSON object each, whose members are read by their expected types. Pure."""
+"""The bodies of the page's requests: JSON objects whose members are checked for their expected types. Pure."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_NUMBER: Final = 2**53
-"""The page's whole numbers are JavaScript's."""
+"""Integers must be exact in JavaScript, which the page uses."""
 
 
 class BadBodyError(Exception):
-    """The body is no JSON object, or a member is not of the expected type."""
+    """The body is not a JSON object, or a member has the wrong type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The object in a body."""
+    """The JSON object in a request body."""
 
     members: Mapping[str, Any]
 
     def text(self, name: str) -> str:
-        """Return the text of a member, empty for none."""
+        """Return a string member, or an empty string if it is missing."""
         found = self.members.get(name, "")
         if not isinstance(found, str):
             raise BadBodyError(name)
         return found
 
     def number(self, name: str) -> int:
-        """Return the whole number of a member, 0 for none."""
+        """Return an integer member, or 0 if it is missing."""
         found = self.members.get(name, 0)
         if type(found) is not int or not 0 <= found < MAX_NUMBER:
             raise BadBodyError(name)
         return found
 
     def items(self, name: str) -> list[Any]:
-        """Return the list of a member, empty for none."""
+        """Return a list member, or an empty list if it is missing."""
         found = self.members.get(name, [])
         if not isinstance(found, list):
             raise BadBodyError(name)
@@ -47,14 +47,14 @@ class Body:
 
 
 def read_body(data: bytes) -> Body:
-    """Return the object in a body, which is empty for no bytes at all.
+    """Parse the JSON object in a body. An empty body is an empty object.
 
     Raises:
-        BadBodyError: there is no object, or a number or a text in it that JSON cannot hold.
+        BadBodyError: it is not a JSON object, or contains numbers or strings that JSON does not allow.
     """
     try:
         found = json.loads(data or b"{}", parse_float=_finite, parse_constant=_finite)
-        json.dumps(found, ensure_ascii=False).encode()  # fails for half of a surrogate pair
+        json.dumps(found, ensure_ascii=False).encode()  # fails for an unpaired surrogate
     except (ValueError, RecursionError) as error:
         raise BadBodyError("body") from error
     if not isinstance(found, dict):

@@ -1,4 +1,4 @@
-"""The setting of the page."""
+"""The setting that enables the page."""
 
 from __future__ import annotations
 

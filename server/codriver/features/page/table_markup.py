@@ -1,8 +1,8 @@
-"""The markup of tables that programs give, with nothing left in it that connects anywhere or runs.
+"""Sanitize the markup of tables that programs produce, so that it cannot run code or open connections.
 
-A frame's policy forbids loads, and yet a browser connects for some of them: `<link rel=preconnect>`, a frame, a
-link that it prefetches. So the markup is parsed, and only known elements and attributes are written again, without any
-other address. The frame's policy (no scripts, forms, loads or origin) holds for what is left. Pure.
+The frame's policy forbids loading, but browsers still connect for some elements, such as `<link rel=preconnect>`,
+frames and prefetched links. The markup is therefore parsed, and only known elements and attributes without external
+addresses are written. The frame's policy (no scripts, forms, loads or origin) applies to the result. Pure.
 
 Source: HTML Living Standard, "serializing HTML fragments"; Resource Hints.
 """
@@ -38,19 +38,19 @@ _ATTRIBUTES: Final = (
 )
 ELEMENTS: Final = VOID | frozenset(_ELEMENTS.split())
 HIDDEN: Final = frozenset(_HIDDEN.split())
-"""Elements that go with all that is in them."""
+"""Elements that are removed together with their content."""
 ATTRIBUTES: Final = frozenset(_ATTRIBUTES.split())
 LINKS: Final = {"href": re.compile(r"#[\w.:-]*"), "xlink:href": re.compile(r"#[\w.:-]*")}
-"""Attributes that may name a part of the same markup."""
+"""Attributes that may refer to another part of the same markup."""
 IMAGE: Final = re.compile(r"data:image/[\w.+-]+[;,].*", re.DOTALL)
 SWITCHES: Final = frozenset({"checkbox", "radio"})
-"""The kinds of inputs that tables use to fold and unfold parts of themselves."""
+"""Types of inputs that tables use to fold and unfold parts."""
 REMOTE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@import|image-set", re.IGNORECASE)
 """What may load something in a style: an address that is neither an image in place nor a part of the markup."""
 
 
 def without_connections(markup: str) -> str:
-    """Return the markup with known elements and attributes alone, and no address in it."""
+    """Return the markup with only known elements and attributes, and without external addresses."""
     writer = _Writer()
     writer.feed(markup)
     writer.close()
@@ -58,13 +58,13 @@ def without_connections(markup: str) -> str:
 
 
 class _Writer(HTMLParser):
-    """Writes what it reads again, as far as it is known."""
+    """Parser that writes the elements and attributes it knows, and drops everything else."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.written: list[str] = []
         self._hidden: list[str] = []
-        """The open elements of which nothing is written."""
+        """The open elements whose content is not written."""
         self._style: list[str] | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -105,7 +105,7 @@ def _is_allowed(tag: str, given: dict[str, str | None]) -> bool:
 
 
 def _kept(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
-    """Return the known attributes, each once."""
+    """Return the known attributes, without duplicates."""
     found: dict[str, str] = {}
     for name, value in attrs:
         text = value or ""

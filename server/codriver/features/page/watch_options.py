@@ -41,9 +41,9 @@ OPTIONS = (
 
 
 def extended(command: click.Command) -> click.Command:
-    """Return a copy of `codriver watch` with these options, which stand before `--workspace`."""
+    """Return a copy of `codriver watch` with these options, listed before `--workspace`."""
     found, callback = copy.copy(command), command.callback
-    assert callback is not None  # noqa: S101  # it is a function with decorators
+    assert callback is not None  # noqa: S101  # a decorated function always has one
     at = [one.name for one in command.params].index("workspace")
     found.params = [*command.params[:at], *OPTIONS, *command.params[at:]]
     found.callback = partial(_watch, callback)
@@ -73,7 +73,7 @@ class NoPageError(CodriverError):
 def page_address(workspace: Path, host: str = "") -> str:
     """Return an address that opens the page of the workspace's server once.
 
-    `host`: the host in the address, `""` for the page's own name.
+    `host` is the host in the address; if empty, the page's random name is used.
 
     Raises:
         NoServerError: there is no server.
@@ -95,9 +95,9 @@ def _print_address(workspace: Path, host: str, *, opens: bool) -> None:
     if host:
         say(WEAKER, err=True)
     if opens:
-        import webbrowser  # noqa: PLC0415  # only for this
+        import webbrowser  # noqa: PLC0415  # needed only for this option
 
-        # A code of its own, in a file: others can read the command line of the browser.
+        # Write the address to a file, because other users can read the browser's command line.
         file = redirect_file(workspace)
         write_redirect(file, page_address(workspace, host))
         if not webbrowser.open(file.as_uri()):

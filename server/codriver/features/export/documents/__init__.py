@@ -1,1 +1,1 @@
-"""Documents made of evaluations: scripts, tests, comments, notebooks, recordings. Pure: no REPL is here."""
+"""Documents generated from evaluations: scripts, tests, comments, notebooks and recordings. Pure: uses no REPL."""

@@ -1,7 +1,7 @@
-"""Comparison of printed values: the recorded with those of a fresh REPL, and the parts that vary by nature.
+"""Compare recorded values with those of a fresh REPL, allowing for parts that vary from run to run.
 
-The two came about independently. If both say the same, that is taken to be the value. If they differ in nothing but
-addresses, times and the like, a pattern stands for both. Any other value does not reproduce.
+Recorded and fresh values are produced independently, so equal text means an equal value. If two texts differ only in
+addresses, times and similar parts, a pattern that matches both is used. All other values do not reproduce.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 HOME: Final = r"\b(?:__main__|user\d*)\."
-"""The module of a session in the embedded Python, whose name the session's classes have before theirs."""
+"""Matches the module of a session in the embedded Python, which precedes the names of classes defined in the session.
+"""
 
 _VARYING: Final = {
     "home": HOME,
@@ -39,25 +40,24 @@ _VARYING: Final = {
     "duration": r"\b\d+(?:\.\d+)?(?:[eE]-?\d+)? ?(?:ns|µs|us|ms|msecs|secs|seconds|s)\b",
     "epoch": r"\b1[0-9]{9}(?:\.\d+|\d{3}|\d{6}|\d{9})?\b",
 }
-"""By name: the pattern of a part of a printed value that depends on the moment or the process. The first match counts.
-"""
+"""Patterns for the parts of printed values that depend on the time or the process, by name. The first match wins."""
 
 _ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING.items()))
 _TODAY: Final = frozenset({"moment", "datetime", "clock", "epoch"})
-"""The patterns that depend on the day: values of one day may be alike, and values of two days are not."""
+"""Names of patterns that depend on the day. Such values can be equal on one day and differ on another."""
 _DAY_MS: Final = 86_400_000
 _LONGEST: Final = 20_000
-"""The longest value, in characters, in which varying parts are looked for."""
+"""Length in characters above which a value is not searched for varying parts."""
 _CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
-"""The marks that printing puts in place of parts that it leaves out, for length or for depth."""
+"""Matches the marks that printers use for parts omitted because of length or depth limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The match of a fresh value with a recorded one. `pattern`: a regular expression of both; blank if they agree.
+    """The result of matching a fresh value with a recorded one.
 
-    `is_cut`: the recorded text is only the beginning of the value. `note`: names the pictures that are alike and not
-    the same.
+    `pattern` is a regular expression that matches both, or empty if they are equal. `is_cut` means that the recorded
+    text is only the beginning of the value. `note` names images that are similar but not identical.
     """
 
     pattern: str = ""
@@ -66,10 +66,11 @@ class Match:
 
 
 def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
-    """Return the match of the fresh value with the value recorded at `time_ms`; None for no match.
+    """Return how the fresh value matches the value recorded at `time_ms`, or None if it does not match.
 
-    Images are compared by the facts of their headers: images of one digest are the same; images of one kind and as many
-    pixels are alike; the text next to them is compared as any other. A kernel tells an image with no text next to it.
+    Images are compared by their headers. Images with the same digest are identical. Images of the same kind and size in
+    pixels are similar. Text next to an image is compared like any other text, unless a kernel sent the image without
+    text.
     """
     recorded, fresh = without_data(recorded), without_data(fresh)
     before, now = images_in(recorded), images_in(fresh)
@@ -82,7 +83,7 @@ def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match 
 
 
 def compare_pictures(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) -> str | None:
-    """A note on the pictures that are alike and not the same, blank if all are the same; None if some are not alike."""
+    """Return a note about images that are only similar, empty if all are identical, or None if some differ."""
     if len(recorded) != len(fresh):
         return None
     notes = []
@@ -97,10 +98,10 @@ def compare_pictures(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]
 def match_pictures(
     recorded: Sequence[ImageFacts], shown: Sequence[Sequence[ImageFacts]], *, is_again: bool = False
 ) -> list[tuple[int | None, str]]:
-    """For each recorded picture the place of the shown one that is most like it, None for no such one, and a note.
+    """Return, for each recorded image, the index of the most similar displayed image (or None) and a note.
 
-    A shown picture stands for one recorded picture, the latest of several that are equally like it; with `is_again` it
-    may stand for more, if no other does.
+    Each displayed image matches at most one recorded image, and the latest of equally similar images is used. With
+    `is_again`, an image may match several recorded ones if no better match exists.
     """
     found: dict[int, tuple[int | None, str]] = {}
     for is_free, is_same in ((True, True), (True, False), *([(False, False)] * is_again)):
@@ -128,12 +129,12 @@ def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Mat
 
 
 def opened(text: str) -> str:
-    """Return a pattern of a text that leaves open all parts that may vary."""
+    """Return a regular expression for a text in which the varying parts match any value."""
     return "".join(_VARYING[name] if name else re.escape(part) for name, part in _parts(text))
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """The parts of a text, each with the name of its varying pattern, blank for a part that does not vary."""
+    """Yield the parts of a text with the name of the pattern they match, or an empty name for fixed parts."""
     at = 0
     for found in _ANY.finditer(text):
         yield "", text[at : found.start()]
@@ -143,7 +144,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
-    """A pattern of both, if they differ in varying parts alone, or tell the time of their evaluation; else blank."""
+    """Return a pattern that matches both texts, or an empty string if more than their varying parts differs."""
     ones, others = list(_parts(recorded)), list(_parts(fresh))
     if len(ones) != len(others):
         return ""
@@ -158,24 +159,24 @@ def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
 
 
 def _is_of(text: str, time_ms: int) -> bool:
-    """Return whether a text that did not change tells the day of its recording."""
+    """Return whether the text contains the day on which it was recorded."""
     if not time_ms:
         return False
     if re.fullmatch(_VARYING["epoch"], text):
         return abs(int(text[:10]) * 1000 - time_ms) < _DAY_MS
     numbers = [int(number) for number in re.findall(r"\d+", text)]
-    if len(numbers) < 3 or not 1 <= numbers[1] <= 12 or not 1 <= numbers[2] <= 31:  # month and day
+    if len(numbers) < 3 or not 1 <= numbers[1] <= 12 or not 1 <= numbers[2] <= 31:  # months and days
         return False
     days = _days(numbers[0], numbers[1], numbers[2])
     return abs(days * _DAY_MS - time_ms) < 2 * _DAY_MS
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Return days since 1970-01-01.
+    """Return the number of days from 1970-01-01 to a date.
 
     Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", days_from_civil.
     """
-    year -= month <= 2  # the year begins in March
+    year -= month <= 2  # the algorithm's year starts in March
     era = year // 400
     of_era = year - era * 400
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1  # as above
@@ -183,7 +184,7 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 def are_equal(one: str, other: str, dialect: str) -> bool:
-    """Return whether two printed values are equal, in whatever order sets and maps are printed."""
+    """Return whether two printed values are equal, regardless of the order of sets and maps."""
     if dialect in {"python", "hy"}:
         values = python_literal(one), python_literal(other)
         return None not in values and repr(_ordered(values[0])) == repr(_ordered(values[1]))
@@ -191,19 +192,19 @@ def are_equal(one: str, other: str, dialect: str) -> bool:
 
 
 def python_literal(text: str) -> tuple[object] | None:
-    """The value of a literal, alone in a tuple; None for any other text, and for a value that is unequal to itself."""
+    """Return the value of a literal in a 1-tuple, or None for other text and for values like NaN."""
     if text in {"True", "False", "None"}:
         return (text == "True" if text != "None" else None,)
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError, TypeError):
         return None
-    is_same = value == value  # noqa: PLR0124  # not a number is not
+    is_same = value == value  # noqa: PLR0124  # NaN is not equal to itself
     return (value,) if is_same else None
 
 
 def _ordered(value: object) -> object:
-    """A literal's value with its sets in a fixed order; a dict keeps its own order, which Python promises."""
+    """Return a literal's value with sets in a fixed order. Dicts keep their order, because Python guarantees it."""
     if isinstance(value, set | frozenset):
         return ("set", sorted(repr(_ordered(item)) for item in value))
     if isinstance(value, dict):
@@ -219,7 +220,7 @@ def _canonical(text: str) -> str:
 
 
 def _shape(form: Form, text: str) -> str:
-    """Return the shape of one form."""
+    """Return the canonical text of one form."""
     children = form.children
     if not children:
         return text[form.start : form.end]

@@ -1,6 +1,7 @@
-"""Check of a document: it is run in a fresh process, and written anew without its failing parts, until all of it holds.
+"""Check a document: run it in a fresh process, and remove failing parts until everything in it passes.
 
-`check_document` asks for runs of the document and is sent the failures; the caller that drives it has the process.
+`check_document` is a generator that requests runs of the document and receives the failures. The caller owns the
+process.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.verification import Checked
 
 MOST_ROUNDS: Final = 12
-"""Each round leaves out at least one assertion, or all of a test."""
+"""Maximum number of rounds. Each round removes at least one assertion, or everything from a test."""
 
 
 class FormatUnknownError(CodriverError):
-    """The dialect has no document of this format."""
+    """The dialect does not support this document format."""
 
     def __init__(self, dialect: str, form: str) -> None:
         if dialect == "unknown":
@@ -38,7 +39,7 @@ class FormatUnknownError(CodriverError):
 
 
 class DocumentFailsError(CodriverError):
-    """A document does not run in a fresh process, however much is left out. Nothing is written."""
+    """The document fails in a fresh process no matter how much is removed. Nothing is written."""
 
     def __init__(self, error: str) -> None:
         super().__init__(
@@ -48,7 +49,7 @@ class DocumentFailsError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A test that failed, or the whole for a blank `test`. `lines`: the lines of the document at which it failed."""
+    """A test that failed, or the whole document if `test` is empty. `lines` are the lines of its traceback."""
 
     test: str
     lines: tuple[int, ...]
@@ -57,7 +58,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class SoundDocument:
-    """A document that holds, and how far each step reproduces in it."""
+    """A document that passes, and how far each step reproduces in it."""
 
     text: str
     checked: tuple[Checked, ...]
@@ -67,15 +68,15 @@ DocumentCheck = Generator["Page", tuple[Failed, ...], SoundDocument]
 
 
 def needs_run(form: Format) -> bool:
-    """Return true of a document that has more than the verified steps, so that it is to be run itself."""
+    """Return whether the document has to be run itself, because it contains more than the verified steps."""
     return form in {"test", "script"}
 
 
 def check_format(dialect: str, form: Format) -> None:
-    """Refuse a format that cannot be written, before any code runs for it.
+    """Check that the format is supported, before any code runs for it.
 
     Raises:
-        FormatUnknownError: there is no such document in the dialect.
+        FormatUnknownError: the dialect does not support the format.
     """
     has_tests = dialect == "python" or dialect in lisp_documents.FRAMEWORKS
     if dialect == "unknown" or (form == "notebook" and dialect != "python") or (form == "test" and not has_tests):
@@ -83,11 +84,11 @@ def check_format(dialect: str, form: Format) -> None:
 
 
 def check_document(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
-    """Ask for runs of the document, as often as needed, and give the document that holds.
+    """Request runs of the document until it passes, and return the result.
 
     Raises:
-        FormatUnknownError: there is no such document in the dialect.
-        DocumentFailsError: the document does not even load.
+        FormatUnknownError: the dialect does not support the format.
+        DocumentFailsError: the document cannot even be loaded.
     """
     check_format(dialect, form)
     kept, in_one = tuple(checked), False
@@ -111,7 +112,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
 
 
 def _without_magic(one: Checked) -> Checked:
-    """Return the step without magic; a step that is no Python is left out."""
+    """Return the step without IPython magic; a step that is not Python code is marked as absent."""
     is_magic = one.step.role == "magic" and one.verdict != "absent"
     return replace(one.demoted(NO_PYTHON), verdict="absent") if is_magic else one
 
@@ -127,7 +128,7 @@ def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
 
 
 def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]) -> tuple[Checked, ...]:
-    """Return the steps, with less claimed of those at which the document failed."""
+    """Return the steps, with weaker assertions for those at which the document failed."""
     whys: dict[int, str] = {}
     for failure in failed:
         for line in failure.lines[-1:] or page.steps:
@@ -137,7 +138,7 @@ def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]
 
 
 def _less(one: Checked, error: str) -> Checked:
-    """A step with less claimed of it: of an error not its class, of a value nothing, at last as one that cannot run."""
+    """Weaken the assertion of a step: first drop the error's class, then the value, and finally the step itself."""
     if one.verdict == "raises" and one.raised is not None and one.raised != Raised(""):
         return replace(one, raised=Raised(""))
     why = f"does not hold in a file of its own: {error.splitlines()[0] if error else 'it failed'}"

@@ -1,8 +1,8 @@
-"""Layout of a document: its page, whose lines remember their steps, and the order of the steps of a test file.
+"""Lay out a document: its lines, the steps they come from, and the order of the steps of a test file.
 
-Every format has a header and names of tests. In a test file imports, functions and classes that are defined once stand
-above the tests. A step that changes a value belongs with every step that could see the change, as far as names tell; if
-its tests fail so, a test file has one test of all steps.
+Each format has a header and test names. In a test file, imports and definitions that are never redefined are placed
+above the tests. A step that changes a value is grouped with all steps that could observe the change, judging by their
+names. If the tests fail with this grouping, all steps go into a single test.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.verification import Checked
 
 NOTHING = frozenset({"None", "nil"})
-"""The values of steps that are run for their effect."""
+"""Values of steps that are evaluated only for their side effects."""
 Format = Literal["test", "script", "comment", "notebook"]
 
 WIDTH: Final = 100
@@ -29,21 +29,21 @@ _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The steps above the tests, and those of each test, in the order in which they ran."""
+    """The steps above the tests and the steps of each test, in the order in which they ran."""
 
     above: tuple[Checked, ...]
     tests: tuple[tuple[Checked, ...], ...]
 
     @property
     def names(self) -> frozenset[str]:
-        """Return all names that the session gave."""
+        """Return all names that the session defined."""
         return frozenset(name for one in (*self.above, *chain(*self.tests)) for name in one.step.gives)
 
 
 def arrange(checked: Sequence[Checked], dialect: str, *, in_one: bool = False) -> Layout:
     """Return the layout of all steps that can run.
 
-    With `in_one`, all but imports and the like are in one test, in order.
+    With `in_one`, all steps except imports and similar ones go into one test, in their original order.
     """
     present = [one for one in checked if one.verdict != "absent" and not one.is_patch]
     if in_one:
@@ -66,14 +66,14 @@ def _is_import(one: Checked) -> bool:
 
 
 def _must_be_above(one: Checked, dialect: str) -> bool:
-    """Whether the step can be in no test: only a module imports all names, only compiled code has macros."""
+    """Return whether the step must be outside of a test, such as `import *` or a macro definition."""
     if dialect == "python":
         return _is_import(one) and ("import *" in one.step.text or "__future__" in one.step.text)
     return _is_import(one) or _is_macro(one, dialect)
 
 
 def _is_macro(one: Checked, dialect: str) -> bool:
-    """Whether code behind the step cannot be read without it: a test is compiled before any of its code runs."""
+    """Return whether later code cannot be read without the step. A test is compiled before any of its code runs."""
     heads = ("(defmacro", "(defrecord", "(deftype", "(defprotocol", "(definterface", "(declare")
     return dialect != "python" and one.step.text.startswith(heads)
 
@@ -86,13 +86,13 @@ def _is_above(one: Checked, rebound: frozenset[str], dialect: str) -> bool:
 
 
 def _is_constant(one: Checked, dialect: str) -> bool:
-    from codriver.features.export.documents.steps import is_constant  # noqa: PLC0415  # whoever needs the page alone reads no code
+    from codriver.features.export.documents.steps import is_constant  # noqa: PLC0415  # needed only to analyze code, not for the page
 
     return dialect == "python" and is_constant(one.step)
 
 
 def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that are bound anew, and the names whose values change; the first are among the second."""
+    """Return the names that are rebound, and all names whose values change. The first set is a subset of the second."""
     times = Counter(name for one in present for name in one.step.gives)
     known = frozenset(times)
     rebound = {name for name, count in times.items() if count > 1}
@@ -117,7 +117,7 @@ def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], fr
 
 
 def _reach(name: str, above: Iterable[Checked], changing: frozenset[str]) -> frozenset[str]:
-    """Return the changing names in the reach of `name`, also by way of the functions above the tests."""
+    """Return the changing names that `name` can reach, directly or through functions above the tests."""
     uses: dict[str, frozenset[str]] = {}
     for one in above:
         if not _is_import(one):
@@ -132,14 +132,14 @@ def _reach(name: str, above: Iterable[Checked], changing: frozenset[str]) -> fro
 
 
 class _Groups:
-    """Groups of steps with common names; a step that links two groups makes them one."""
+    """Groups of steps that share names. A step that shares names with two groups merges them."""
 
     def __init__(self) -> None:
         self._groups: list[tuple[set[str], list[tuple[int, Checked]]]] = []
         self._count = 0
 
     def add(self, one: Checked, names: set[str]) -> None:
-        """Add a step to the groups that know one of `names`; these become one group."""
+        """Add a step to the groups that use any of `names`, merging them into one."""
         links, steps = set(names), [(self._count, one)]
         others = []
         for group in self._groups:
@@ -152,56 +152,56 @@ class _Groups:
         self._count += 1
 
     def in_order(self) -> tuple[tuple[Checked, ...], ...]:
-        """Return the groups in the order of their first steps."""
+        """Return the groups, ordered by their first step."""
         ordered = sorted(self._groups, key=lambda group: group[1][0][0])
         return tuple(tuple(one for _, one in steps) for _, steps in ordered)
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a document, for its first lines: the session, its REPL in words, and the day in UTC."""
+    """Where a document comes from: the session, a description of its REPL, and the day in UTC."""
 
     session: str
     repl: str
     day: str
     name: str = "exported-test"
-    """The namespace of a Lisp's document."""
+    """The namespace of a document in a Lisp."""
 
 
 @dataclass(slots=True)
 class Page:
-    """A page that is written line by line; each line's step is remembered."""
+    """A document under construction, which records the step that each line comes from."""
 
     lines: list[str] = field(default_factory=list)
     steps: dict[int, Checked] = field(default_factory=dict)
-    """By line, counted from 1: the step that the line came from."""
+    """Maps line numbers, starting at 1, to the step that produced the line."""
 
     def write(self, text: str = "", of: Checked | None = None) -> None:
-        """Add lines."""
+        """Append lines and record the step they come from."""
         for line in text.split("\n"):
             self.lines.append(line)
             if of is not None:
                 self.steps[len(self.lines)] = of
 
     def gap(self, lines: int) -> None:
-        """Leave so many lines blank before the next line."""
+        """Make sure that exactly this many blank lines precede the next line."""
         while self.lines and not self.lines[-1]:
             self.lines.pop()
         self.lines += [""] * lines
 
     @property
     def text(self) -> str:
-        """Return the whole text, with one newline at its end."""
+        """Return the document's text, ending in exactly one newline."""
         return "\n".join(self.lines).rstrip() + "\n"
 
 
 def commented(text: str, mark: str) -> str:
-    """A text as comment, `mark` before each line, whichever character separates the lines: no part of it is code."""
+    """Return the text as a comment, with `mark` before each line. All kinds of line separators are recognized."""
     return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
 
 
 def summary(checked: Sequence[Checked]) -> str:
-    """Return the part of checked steps that reproduces, in words."""
+    """Describe how many of the steps reproduce."""
     counts = Counter(one.verdict for one in checked if not one.is_typo)
     typos = sum(one.is_typo for one in checked)
     words = [f"{counts['same'] + counts['ran']} of {len(checked) - typos} steps reproduce exactly"]
@@ -214,7 +214,7 @@ def summary(checked: Sequence[Checked]) -> str:
 
 
 def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
-    """Return the sentences at the top of every document."""
+    """Return the lines of the header that every document has."""
     ids = list(dict.fromkeys(one.of.id for one in checked))
     which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}" if ids else "none"
     return [
@@ -224,14 +224,14 @@ def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
 
 
 def left_out(one: Checked) -> str:
-    """Return the reason why a step that ran is not in a file of tests."""
+    """Return the reason why a step that ran is missing from a test file."""
     if one.is_patch:
         return f"it redefines what {one.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"
 
 
 def write_left_out(page: Page, absent: Iterable[Checked], mark: str) -> None:
-    """Write the steps that are left out, as comments that begin with `mark`."""
+    """Write the omitted steps as comments, with `mark` at the start of each line."""
     page.write(f"{mark} Left out:")
     for one in absent:
         page.write(f"{mark}\n" + commented(f"{one.of.id}: {one.note or left_out(one)}", mark))
@@ -239,7 +239,7 @@ def write_left_out(page: Page, absent: Iterable[Checked], mark: str) -> None:
 
 
 def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozenset[str]) -> list[str]:
-    """A name for each test: from its description, else from a name of the session in it, and a number."""
+    """Return a name for each test, from its description or a name that it uses, and its number."""
     return [separator.join([_about(test, known), str(number)]).lower() for number, test in enumerate(tests, 1)]
 
 

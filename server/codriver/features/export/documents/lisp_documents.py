@@ -1,4 +1,4 @@
-"""Documents in a Lisp of the Clojure family: a file of tests, a script, a rich comment."""
+"""Documents for Lisps of the Clojure family: test files, scripts and rich comments."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """The test library of a dialect. `anything`: the class of every error; `own`: the alias of other namespaces."""
+    """The test library of a dialect. `anything` is the base class of errors, `own` the alias of other namespaces."""
 
     library: str
     anything: str
     own: str = ""
-    """The text before the name of an error's class that has no package. Blank: a class without a package is not named.
-    """
+    """The prefix for error classes without a package. If empty, such classes are not written by name."""
     names_classes: bool = True
-    """Whether the qualified name of a class can be written unchanged."""
+    """Whether the qualified name of a class can be written as it is."""
 
 
 FRAMEWORKS: Final = {
@@ -39,11 +38,11 @@ FRAMEWORKS: Final = {
     "nbb": Framework("cljs.test", "js/Error", names_classes=False),
     "clojurescript": Framework("cljs.test", "js/Error", names_classes=False),
 }
-"""The test libraries by dialect. Hy has none that would understand these files."""
+"""The test libraries by dialect. Hy is missing because it has none that could run these files."""
 
 USER: Final = "user"
 LONG: Final = 2000
-"""A value printed in more characters is compared by their number: nobody would read it."""
+"""Length above which a printed value is compared by its length only, because it would be unreadable in a test."""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
 _READABLE: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
 _RECORD: Final = re.compile(r"#[\w.]+\{")
@@ -51,7 +50,7 @@ _PLAIN: Final = re.compile(r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(
 
 
 def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialect: str) -> Page:
-    """Return a file of tests for the dialect. Forms that cannot run are comments at its end, with the reason."""
+    """Return a test file for the dialect. Forms that cannot run become comments at its end, with the reason."""
     framework = FRAMEWORKS[dialect]
     page = Page()
     for line in header(origin, checked):
@@ -74,7 +73,7 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
 
 
 def uses_last(one: Checked) -> bool:
-    """Return whether a form uses a value that only a REPL has, such as its last one."""
+    """Return whether the form uses a variable that only a REPL has, such as `*1`."""
     return bool(one.step.uses & LAST_VALUES)
 
 
@@ -87,7 +86,7 @@ def _is_ns(one: Checked) -> bool:
 
 
 def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Origin, framework: Framework) -> None:
-    """Write the file's namespace: the requires of the session's own namespaces, and the names of those it was in."""
+    """Write the `ns` form of the file: required namespaces, and names from the namespaces of the session."""
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
     for one in layout.above:
         if not one.of.file and one.step.text.startswith(("(ns ", "(ns\n")):
@@ -106,12 +105,12 @@ def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Or
             required.append(f"[{name} :refer :all{exclude}]" if name in used else f"[{name}]")
     page.gap(1)
     page.write(f"(ns {origin.name}")
-    # One clause: Basilisp heeds only the last of several.
+    # One clause, because Basilisp only uses the last of several.
     page.write("\n  ".join(["  (:require " + "\n            ".join(dict.fromkeys(required)) + ")", *clauses]) + ")")
 
 
 def _clauses(text: str) -> list[tuple[str, list[str], str]]:
-    """Return the clauses of an `ns` form: for each its first word, the parts behind it, and the whole."""
+    """Return the clauses of an `ns` form as (keyword, arguments, source)."""
     found = []
     for clause in read(text).forms[0].children[2:]:
         parts = [text[part.start : part.end] for part in clause.children]
@@ -166,7 +165,7 @@ def _asserted(one: Checked, framework: Framework) -> str:
 
 
 def _class(name: str, framework: Framework) -> str:
-    """Return the class of an error as the file can name it, else the class of every error."""
+    """Return the class of an error if the file can name it, otherwise the base class of errors."""
     if "." in name and framework.names_classes:
         return name
     return framework.own + name if framework.own and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
@@ -185,7 +184,7 @@ def _string(text: str) -> str:
 
 
 def _indented(code: str) -> str:
-    """Code moved to the right, except the lines on which a string continues."""
+    """Return the code indented, except for lines that continue a string."""
     inside: set[int] = set()
     waiting = list(read(code).forms)
     while waiting:
@@ -199,7 +198,7 @@ def _indented(code: str) -> str:
 
 
 def script(checked: Sequence[Checked], origin: Origin) -> Page:
-    """Return a script that runs the same forms in their order; values and errors are comments."""
+    """Return a script that runs the same forms in order; values and errors become comments."""
     page = Page()
     for line in header(origin, checked):
         page.write(f";; {line}")
@@ -223,7 +222,7 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
 
 
 def comment(checked: Sequence[Checked], origin: Origin) -> Page:
-    """Return a rich comment: the forms and their values, to be pasted below the code that they are about."""
+    """Return a rich comment with the forms and their values, for pasting below the code they exercise."""
     page = Page()
     page.write("(comment")
     for line in header(origin, checked):

@@ -1,4 +1,4 @@
-"""Documents in Python: a pytest file, a script, a rich comment, a notebook.
+"""Documents in Python: pytest files, scripts, comments and notebooks.
 
 Source: nbformat 4.5, "The Notebook file format".
 """
@@ -29,9 +29,9 @@ _SIMPLE: Final = (
     *(ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.JoinedStr, ast.BinOp),
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
-"""Expressions that may stand before an operator without brackets."""
+"""Expressions that need no parentheses before an operator."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
-"""Characters that no literal shows unescaped: some end the line, and some the file."""
+"""Matches characters that must be escaped in a literal, because some of them end a line or the file."""
 _FOR_EFFECT: Final = re.compile(
     r"print\(|(?:.*\.)?(?:append|add|update|extend|sort|insert|remove|clear|seed|reverse|discard|write|close|put)\("
 )
@@ -39,13 +39,13 @@ _DYNAMIC: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\
 _LAST_VALUES: Final = frozenset({"_", "__", "___"})
 _INDENT: Final = "    "
 OF_IPYTHON: Final = {"display": "IPython.display", "get_ipython": "IPython"}
-"""Names that a kernel's cells have without an import, and their modules."""
+"""Names that kernels provide without an import, and the modules to import them from."""
 LONG: Final = 2000
-"""A value that is printed in more characters is compared by its digest: nobody would read it."""
+"""Length above which a printed value is compared by its digest, because it would be unreadable in a test."""
 
 
 def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> Page:
-    """Return a file for pytest. Steps that cannot run are comments at its end, with the reason."""
+    """Return a pytest file. Steps that cannot run become comments at its end, with the reason."""
     page = Page()
     tests = [[one for one in test if not _uses_last(one)] for test in layout.tests]
     body, given = Page(), frozenset(name for one in checked for name in one.step.gives)
@@ -76,7 +76,7 @@ def _write_header(page: Page, checked: Sequence[Checked], origin: Origin) -> Non
 
 
 def _write_above(page: Page, layout: Layout, wanted: Sequence[str]) -> None:
-    """Write the part above the tests: imports, and then functions, classes and constants."""
+    """Write the part above the tests: imports, then functions, classes and constants."""
     imports = [one for one in layout.above if one.step.role == "import"]
     of_lines = {**dict.fromkeys(wanted), **{one.step.text: one for one in imports}}
     page.gap(1)
@@ -96,7 +96,7 @@ def _uses_last(one: Checked) -> bool:
 
 
 def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]:
-    """Return the imports that the tests need and no one evaluated."""
+    """Return the imports that the tests need in addition to those that were evaluated."""
     lines = []
     wanted = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
               "hashlib": "hashlib.sha256("}  # fmt: skip
@@ -112,7 +112,7 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
 
 
 def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
-    """Return imports of the names that code used in another module."""
+    """Return imports for names that code used while it ran in another module."""
     lines = list[str]()
     shown = {name for one in checked if one.verdict != "absent" for name in one.step.uses & OF_IPYTHON.keys() - given}
     lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(shown)]
@@ -127,7 +127,7 @@ def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
 
 
 def _named(one: Checked, given: frozenset[str]) -> Checked:
-    """The step, without the module's name before the session's own names: in a file of its own that name differs."""
+    """Return the step without the session's module prefix in its value. The file has a different module name."""
     if one.raised is not None and one.raised.name in given:
         return replace(one, raised=replace(one.raised, type=one.raised.name))
     value = one.value or ""
@@ -141,13 +141,13 @@ def _named(one: Checked, given: frozenset[str]) -> Checked:
 
 
 def _module(one: Checked) -> str:
-    """Return the module of the error's class, if an import is needed."""
+    """Return the module to import for the error's class; empty if no import is needed."""
     module = one.raised.type.rpartition(".")[0] if one.raised else ""
     return "" if module in DEFAULT_NAMESPACES | {one.of.namespace} else module
 
 
 def _global_names(layout: Layout, test: Sequence[Checked]) -> list[str]:
-    """Return the names that a test must bind in its module, as its code did: other code reads them there."""
+    """Return the names that a test must declare `global`, because other code reads them from the module."""
     given = {name for one in test for name in one.step.gives}
     steps = [one.step for one in (*layout.above, *test)]
     if any(_DYNAMIC.search(step.text) for step in steps):
@@ -183,7 +183,7 @@ def _write_note(page: Page, one: Checked, indent: str) -> None:
 
 
 def _write_step(page: Page, one: Checked, indent: str) -> None:
-    """One step of a test, with its assertion."""
+    """Write one step of a test with its assertion."""
     if one.out:
         page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", one)
         page.write(_indented(_asserted(one), indent + _INDENT), one)
@@ -193,9 +193,9 @@ def _write_step(page: Page, one: Checked, indent: str) -> None:
 
 
 def _asserted(one: Checked) -> str:
-    """The code of a step with its assertion, and a line for each picture: nothing is asserted of pictures.
+    """Return the code of a step with its assertion.
 
-    Another version of a library draws other pictures.
+    Images are only mentioned in a comment, because other versions of a library draw them differently.
     """
     pictures = images_in(without_data("\n".join((*one.shown, one.drawn))))
     told = [f"# shows a picture, which is left out: {picture.description}" for picture in pictures]
@@ -227,14 +227,14 @@ def _asserted_value(one: Checked) -> str:
 
 
 def _split_comments(code: str) -> list[str]:
-    """Return the comments above a step, one by one, and then its code."""
+    """Return the comments above a step, one by one, followed by its code."""
     lines = code.split("\n")
     count = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return [*lines[:count], "\n".join(lines[count:])]
 
 
 def _operand(expression: str) -> str:
-    """Return an expression as it may stand before an operator."""
+    """Return the expression in a form that can precede an operator."""
     node = ast.parse(f"async def steps():\n ({expression}\n)").body[0]
     value = (
         node.body[0].value if isinstance(node, ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr) else None
@@ -244,17 +244,17 @@ def _operand(expression: str) -> str:
 
 
 def _argument(expression: str) -> str:
-    """Return an expression as it may be the one argument of a call."""
+    """Return the expression in a form that can be the only argument of a call."""
     try:
         call = ast.parse(f"f({expression}\n)", mode="eval").body
-    except SyntaxError:  # such as `yield`, which needs brackets of its own
+    except SyntaxError:  # such as `yield`, which needs its own parentheses
         return f"({expression})"
     is_one = isinstance(call, ast.Call) and len(call.args) == 1 and not call.keywords
     return expression if is_one else f"({expression})"
 
 
 def _regex(pattern: str) -> str:
-    """Return a pattern as a literal, escaped at most it must be."""
+    """Return a pattern as a string literal, with as few escapes as possible."""
     pattern = pattern.replace(r"\b", "")
     plain = re.sub(r"\\([ \-#&~<>=:;,'\"/@!%`])", r"\1", pattern)
     is_raw = not _CONTROL.search(plain) and not plain.endswith("\\")
@@ -264,7 +264,7 @@ def _regex(pattern: str) -> str:
 
 
 def _indented(code: str, indent: str) -> str:
-    """Code moved to the right, except the lines on which a text continues."""
+    """Return the code indented, except for lines that continue a string."""
     moved = "\n".join(_INDENT + line for line in code.split("\n"))
     inside: set[int] = set()
     for node in ast.walk(ast.parse(f"async def steps():\n{moved}\n")):
@@ -275,7 +275,7 @@ def _indented(code: str, indent: str) -> str:
 
 
 def script(checked: Sequence[Checked], origin: Origin) -> Page:
-    """Return a script that runs the same steps in their order; values and errors are comments."""
+    """Return a script that runs the same steps in order; values and errors become comments."""
     page = Page()
     _write_header(page, checked, origin)
     page.gap(1)
@@ -287,7 +287,7 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
             page.write(_scripted(one), one)
         return page
     above = [one for one in checked if one.step.role == "import" and "import *" in one.step.text]
-    for one in above:  # only a module imports all names
+    for one in above:  # `import *` is only allowed at module level
         page.write(_scripted(one), one)
     page.write("import asyncio\n\n\nasync def main():")
     names = sorted({name for one in checked if one.verdict not in {"absent", "raises"} for name in one.step.gives})
@@ -311,7 +311,7 @@ def _scripted(one: Checked) -> str:
 
 
 def comment(checked: Sequence[Checked], origin: Origin) -> Page:
-    """A comment that shows the session as Python's prompt would, to be pasted beside the code it is about."""
+    """Return a comment that shows the session like a Python prompt, for pasting next to the code it exercises."""
     page = Page()
     for line in header(origin, checked):
         page.write(f"# {line}")
@@ -334,7 +334,7 @@ _KERNEL: Final = {"display_name": "Python 3", "language": "python", "name": "pyt
 
 
 def notebook(checked: Sequence[Checked], origin: Origin) -> str:
-    """A notebook: a cell for each evaluation, with the outputs of the fresh REPL; descriptions and notes above them."""
+    """Return a notebook with a cell for each evaluation, the outputs of the fresh REPL, descriptions and notes."""
     cells = [_markdown("\n\n".join(header(origin, checked)), "header")]
     count = 0
     by_evaluation: dict[str, list[Checked]] = {}
@@ -360,7 +360,7 @@ def _markdown(text: str, name: str) -> dict[str, Any]:
 def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
     cell = next((one.cell for one in steps if one.cell is not None), None)
     outputs = _outputs(steps, count) if cell is None else [_numbered(one, count) for one in cell]
-    # A kernel's cell unchanged: a semicolon at its end keeps its value back.
+    # Keep a kernel's cell unchanged: a semicolon at its end suppresses its value.
     source = "\n".join(one.step.text for one in steps) if cell is None else steps[0].of.code
     return {
         "cell_type": "code", "id": _id(name), "metadata": {}, "execution_count": count, "source": _lines(source),
@@ -369,7 +369,7 @@ def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
 
 
 def _numbered(output: Mapping[str, object], count: int) -> dict[str, Any]:
-    """Return an output of a kernel, as an output of the cell of this number."""
+    """Return a kernel's output as the output of the cell with this execution count."""
     return {name: count if name == "execution_count" else one for name, one in output.items()}
 
 
@@ -395,13 +395,13 @@ def _display(bundle: dict[str, Any]) -> dict[str, Any]:
 
 
 def _bundles(text: str) -> list[dict[str, Any]]:
-    """Return a value by media type, once for each of its images: the last has the text next to the images."""
+    """Return a value as bundles by media type, one for each image; the last one also has the text."""
     *before, last = [{found[1]: found[2]} for found in DATA.finditer(text)] or [{}]
     return [*before, {**last, "text/plain": _lines(without_data(text, lambda _one: "").strip() if last else text)}]
 
 
 def _id(name: str) -> str:
-    """Return an id that a cell keeps from one export to the next."""
+    """Return a cell id that stays the same from one export to the next."""
     return hashlib.sha256(name.encode()).hexdigest()[:12]
 
 

@@ -1,4 +1,4 @@
-"""Recordings: evaluations read from the log's entries, selected, and stored as lines of JSON."""
+"""Recordings: evaluations that are read from the log's entries, selected, and stored as JSON lines."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 FORMAT: Final = "codriver-recording"
 VERSION: Final = 1
 LOADED: Final = "load "
-"""The first words of the log entry that holds a file's text; the file's absolute path follows."""
+"""Prefix of a log entry that holds the text of a loaded file, followed by the file's absolute path."""
 
 
 class RecordingError(CodriverError):
-    """A file is no recording that this version can read."""
+    """The file is not a recording, or has a version that is not supported."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"this is no recording: {why}; `codriver export --format recording` writes one")
 
 
 class NothingChosenError(CodriverError):
-    """The log has none of the evaluations asked for."""
+    """The log contains none of the requested evaluations."""
 
     def __init__(self, asked: str) -> None:
         super().__init__(f"no evaluation in the log {asked}: `codriver log` shows those there are")
@@ -35,10 +35,10 @@ class NothingChosenError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One evaluation: its code, its place, and its outcome. `time` is epoch milliseconds.
+    """One evaluation: its code, where it ran, and its results. `time` is in milliseconds since the epoch.
 
-    `values` are those of its forms or expressions in order. `file` is given where the code is that file's text.
-    `ending` says how an evaluation ended that did not end by itself, such as by an interrupt.
+    `values` are the values of its forms or expressions, in order. `file` is set if the code is the text of that file.
+    `ending` describes how an evaluation was ended from outside, such as by an interrupt.
     """
 
     id: str
@@ -56,19 +56,20 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Evaluations of one session in order, and their REPL: its dialect, and the words that start one."""
+    """The evaluations of one session in order, its dialect, and the name of the REPL that `--repl` accepts."""
 
     dialect: str
     repl: str
     evaluations: tuple[Recorded, ...]
     is_of_kernel: bool = False
-    """Whether the evaluations are cells: a kernel tells all that each displays, and the value of its last form alone.
+    """Whether the evaluations are notebook cells. Kernels report all displayed outputs, but only the last value of a
+    cell.
     """
 
 
 T = TypeVar("T")
 UNKNOWN_NAME: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolve symbol:? '?([^\s']+)")
-"""The messages by which REPLs say that a name is unknown."""
+"""Matches the messages with which REPLs report an unknown name."""
 NAME: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
 TEXTS: Final = {
@@ -77,13 +78,13 @@ TEXTS: Final = {
     "evaluationErrorOutput": "err",
     "otherErrorOutput": "ending",
 }
-"""By category of an entry: the field that its text is added to."""
+"""Maps the category of a log entry to the field that its text is added to."""
 
 
 def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
-    """Return the evaluations that entries of the log tell of, in the order of their begin.
+    """Return the evaluations that the log's entries describe, in the order in which they started.
 
-    An evaluation whose code is not among the entries is left out: the log has dropped the code.
+    Evaluations whose code is no longer in the log are left out.
     """
     found: dict[str, Recorded] = {}
     said: dict[str, str] = {}
@@ -120,7 +121,7 @@ def _with(before: Recorded, field: str, text: str) -> Recorded:
 
 
 def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Recorded, ...]:
-    """Return the evaluations from the newest checkpoint of this name on, the checkpoint's own among them.
+    """Return the evaluations from the newest checkpoint with this name on, including the one that set it.
 
     Raises:
         NothingChosenError: there is no such checkpoint.
@@ -133,14 +134,14 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
 
 
 def names_unknown(notes: Iterable[str]) -> frozenset[str]:
-    """Return the names that a fresh REPL does not know, according to these notes on steps."""
+    """Return the names that were unknown in the fresh REPL, according to the notes on steps."""
     return frozenset(found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME.finditer(note))
 
 
 def last_that_define(evaluations: Sequence[Recorded], last: int, names: Iterable[str]) -> int:
-    """The number of evaluations, counted back from the last, that also define these names and the names these need.
+    """Return how many evaluations, counted from the end, also include the definitions of `names` and what these need.
 
-    The number is `last` if no earlier evaluation defines them. A definition is recognised by the shape of the code.
+    The result is `last` if no earlier evaluation defines them. Definitions are recognized by the shape of the code.
     """
     needed, most = set(names), last
     for number in range(last + 1, len(evaluations) + 1):
@@ -162,7 +163,7 @@ def _defines(code: str, name: str) -> bool:
 
 
 def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorded, ...]:
-    """Return the evaluations of these ids, in the order in which they ran.
+    """Return the evaluations with these ids, in the order in which they ran.
 
     Raises:
         NothingChosenError: an id is not in the log.
@@ -174,9 +175,9 @@ def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorde
 
 
 def as_lines(recording: Recording) -> str:
-    """A recording as a file: a line of JSON on the whole, and one for each evaluation; a line feed alone ends one.
+    """Return the recording as JSON lines: one for the recording, and one for each evaluation.
 
-    Half of a surrogate pair, which UTF-8 cannot hold, is written as a JSON escape.
+    Lines are separated by line feeds only. Unpaired surrogates, which UTF-8 cannot encode, are written as JSON escapes.
     """
     head = {"format": FORMAT, "version": VERSION, "dialect": recording.dialect, "repl": recording.repl}
     head |= {"cells": True} if recording.is_of_kernel else {}
@@ -186,15 +187,15 @@ def as_lines(recording: Recording) -> str:
 
 
 def _row(one: Recorded) -> dict[str, Any]:
-    """The fields of an evaluation that are not empty; its id and code always, which a reader asks for."""
+    """Return the fields of an evaluation that are not empty. The id and the code are always included."""
     return {name: value for name, value in asdict(one).items() if value or name in {"id", "code"}}
 
 
 def from_lines(text: str) -> Recording:
-    """Return the recording in a file.
+    """Parse the text of a recording.
 
     Raises:
-        RecordingError: the file holds no recording, or one of a newer version.
+        RecordingError: the text is not a recording, or has a newer version.
     """
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
@@ -205,10 +206,10 @@ def from_lines(text: str) -> Recording:
 
 
 def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T:
-    """Return one line of a recording, read.
+    """Parse one line of a recording with `read`.
 
     Raises:
-        RecordingError: the line cannot be read; the error names it.
+        RecordingError: the line is invalid; the message has its number.
     """
     try:
         row = json.loads(line)
@@ -222,7 +223,7 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
 
 
 def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
-    """Return the dialect and the REPL in the first line, and whether the REPL was a kernel."""
+    """Return the dialect and the REPL from the first line, and whether the REPL was a kernel."""
     if row["format"] != FORMAT or row["version"] != VERSION:
         raise RecordingError(f"it is of the format {row['format']!r}, version {row['version']!r}")
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True

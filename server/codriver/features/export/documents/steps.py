@@ -1,6 +1,7 @@
-"""Steps: the top-level forms or statements of evaluated code, with the names that each gives and uses.
+"""Split evaluated code into steps: top-level forms or statements, with the names that each defines and uses.
 
-Lisp is read by its forms and symbols, whose meaning is unknown here; Python is read by its syntax tree.
+Lisp code is analyzed by its forms and symbols only, because their meaning is not known. Python code is analyzed by its
+syntax tree.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
 
 
 Role = Literal["import", "definition", "assignment", "statement", "expression", "magic"]
-"""`definition`: of a function, class, macro or the like, which does nothing else. `assignment`: of a value. `magic`: a
-line that is no Python, and that IPython alone reads."""
+"""The role of a step. A `definition` only defines a function, class, macro or similar. An `assignment` binds a value.
+`magic` is a line that only IPython understands.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One top-level form or statement.
 
-    `gives`: names that it binds. `uses`: names that it mentions, in the bodies of its functions too. `needs`: the used
-    names that must exist when the step itself runs.
+    `gives` are the names that it binds. `uses` are the names that it mentions, including those in bodies of functions.
+    `needs` are the names that must exist when the step runs.
     """
 
     text: str
@@ -39,7 +41,7 @@ class Step:
     uses: frozenset[str] = frozenset()
     needs: frozenset[str] = frozenset()
     awaits: bool = False
-    """Whether the step awaits outside any function, as only a REPL may."""
+    """Whether the step uses `await` outside of a function, which only a REPL allows."""
 
 
 _IMPORTS: Final = frozenset({"ns", "require", "use", "import", "in-ns", "require-macros", "refer"})
@@ -49,11 +51,11 @@ _DEFINITIONS: Final = frozenset(
 _METHODS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
 _ASSIGNMENTS: Final = frozenset({"def", "defonce", "setv", "declare"})
 LAST_VALUES: Final = frozenset({"*1", "*2", "*3", "*e"})
-"""The names that a REPL alone has: its last values, and its last error."""
+"""Names that only a REPL has: its last values and its last error."""
 
 
 def lisp_steps(code: str) -> tuple[Step, ...]:
-    """Return the top-level forms of `code`; none for unbalanced brackets."""
+    """Return the top-level forms of `code`, or an empty tuple if its brackets are unbalanced."""
     reading = read(code)
     if reading.imbalance is not None:
         return ()
@@ -64,7 +66,7 @@ def _step(form: Form, code: str) -> Step:
     text = code[form.start : form.end]
     symbols = frozenset(_symbols(form, code))
     role, given = _role(form, code)
-    # A function mentions more than it needs, and a macro may need a name when expanded: running them tells.
+    # A function may mention names that it does not need yet, and a macro may need names when it is expanded.
     needs = frozenset[str]() if role == "definition" else symbols
     return Step(text, role, gives=frozenset(given), uses=symbols - set(given), needs=needs)
 
@@ -88,7 +90,7 @@ def _role(form: Form, code: str) -> tuple[Role, tuple[str, ...]]:
 
 
 def _name(form: Form, code: str) -> str:
-    """Return the symbol that a definition names, without its metadata."""
+    """Return the symbol that a definition defines, without metadata."""
     while form.kind == "prefixed" and form.children:
         form = form.children[-1]
     return code[form.start : form.end]
@@ -103,7 +105,7 @@ def _symbols(form: Form, code: str) -> Iterator[str]:
 
 
 def namespace_of(code: str) -> str:
-    """Return the namespace that the first `ns` form of a file's text makes; blank for a file without one."""
+    """Return the namespace of the first `ns` form in a file's text, or an empty string."""
     for form in read(code).forms:
         children = form.children
         if form.kind == "list" and len(children) > 1 and code[children[0].start : children[0].end] == "ns":
@@ -116,8 +118,8 @@ _CONSTANTS = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
 def python_steps(code: str) -> tuple[Step, ...] | None:
-    """The statements of `code`, comments before each among them; None for code that our Python cannot parse."""
-    # As Python reads lines: only these of all characters that separate lines elsewhere end one.
+    """Return the statements of `code` with the comments above each, or None if this Python cannot parse it."""
+    # Split only at the characters that end a line for Python.
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     try:
         with warnings.catch_warnings():
@@ -133,14 +135,14 @@ _MAGIC: Final = re.compile(r"^[%!].*$", re.MULTILINE)
 
 
 def cell_steps(code: str) -> tuple[Step, ...]:
-    """The statements of a kernel's cell, with IPython's magic lines; one step for a cell that cannot be parsed."""
+    """Return the statements of a kernel's cell, including magic lines; one step if the cell cannot be parsed."""
     if (steps := python_steps(code)) is not None:
         return steps
     whole = (Step(code.strip(), "magic"),) if code.strip() else ()
     found, at = list[Step](), 0
     for magic in (*_MAGIC.finditer(code), None):
         part = python_steps(code[at : magic.start() if magic else len(code)])
-        if part is None or code.startswith("%%"):  # such a magic takes all lines of the cell, in whatever language
+        if part is None or code.startswith("%%"):  # a cell magic takes the whole cell, in any language
             return whole
         found += [*part, *([Step(magic[0], "magic")] if magic else ())]
         at = magic.end() if magic else at
@@ -148,7 +150,7 @@ def cell_steps(code: str) -> tuple[Step, ...]:
 
 
 def _text(node: ast.stmt, lines: list[str]) -> str:
-    """Return the source of a statement, its decorators among it, and the comments right above it."""
+    """Return the source of a statement with its decorators and the comments right above it."""
     decorators = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
     first = min([node.lineno, *decorators])
     begin = 0 if decorators else node.col_offset
@@ -192,7 +194,7 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 
 def is_constant(step: Step) -> bool:
-    """Return whether an assignment gives a name a number or text, which no code can change in place."""
+    """Return whether an assignment binds a name to an immutable constant, such as a number or a string."""
     node = ast.parse(step.text).body[0]
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return False
@@ -221,7 +223,7 @@ def _given(node: ast.AST) -> Iterator[str]:
 
 
 def _used(node: ast.stmt, text: str) -> Iterator[str]:
-    """The names of its module that a statement mentions, in functions too; more than those, if nobody can tell."""
+    """Yield the global names that a statement mentions, including in functions. Falls back to all its names."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -241,7 +243,7 @@ def _globals(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _needed(node: ast.AST) -> Iterator[str]:
-    """The names that are read when the statement runs, and not only when one of its functions is called."""
+    """Yield the names that are read when the statement runs, without those only read when a function is called."""
     if isinstance(node, ast.Name):
         yield node.id
     if isinstance(node, _FUNCTIONS):

@@ -1,6 +1,6 @@
-"""Verification: the outcome of recorded evaluations in a fresh REPL, step by step, and which of them reproduce.
+"""Verify recorded evaluations step by step in a fresh REPL, and find out which of them reproduce.
 
-`verifying` asks for runs of steps and is sent each outcome; the caller that drives it has the REPL.
+`verifying` is a generator that requests runs of steps and receives the results. The caller owns the REPL.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 
 
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
-"""`ran`: there is no value to compare. `differs`: the step ran with another outcome. `absent`: the step cannot run."""
+"""The result of a step. `ran` means there is no value to compare. `differs` means that the step ran with a different
+result. `absent` means that the step cannot run.
+"""
 
 Delivery = Literal["each", "last", "whole"]
-"""The values that are compared: the value of `each` step; of a kernel's cell, if the fresh REPL is no kernel, the value
-of the `last` step and the pictures, else all that the `whole` cell shows."""
+"""Which values are compared: those of `each` step, the value of the `last` step of a kernel's cell and its images if
+the fresh REPL is not a kernel, or all outputs of a `whole` cell.
+"""
 
 HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.")
-"""The marks that the log holds in place of a secret, or of the middle of a text that was too long."""
+"""Matches the marks that the log stores in place of a secret or of the middle of a long text."""
 SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
-"""The mark that the log holds in place of a secret. Beside a text with one, the other text is never shown."""
+"""Matches the mark that the log stores in place of a secret. A text compared with it must not be displayed."""
 
 _TYPOS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}
@@ -42,46 +45,47 @@ _TYPO_PHASES: Final = frozenset(
 )
 _TYPO_WORDS: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
 _EDIT_LOADED: Final = re.compile(r"edit_files loads ")
-"""The words of the log on an edit that loaded definitions of a file; the definitions follow."""
+"""Matches the log entry for an edit that loaded definitions of a file; the definitions follow."""
 _NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
-"""The messages by which a REPL says that it evaluated nothing."""
+"""Matches the messages with which a REPL reports that it evaluated nothing."""
 _ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
 ENDLESS: Final = "Endless"
-"""The class that stands for an interrupt of code that took too long."""
+"""Class name that represents an interrupt of code that took too long."""
 REPL_DIED: Final = "ReplDied"
-"""The class that stands for the end of the REPL while code ran, such as by a segmentation fault."""
+"""Class name that represents the end of the REPL while code was running, for example because of a segmentation fault.
+"""
 _MOVES: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 _FAR: Final = 400
 REPORT: Final = "Traceback (most recent call last):"
-"""The first words of a kernel's report of a failure."""
+"""First line of a kernel's report of an exception."""
 INLINE: Final = "%matplotlib"
-"""The magic that sets how figures are shown; a REPL of ours shows figures in one way."""
+"""The magic that sets how figures are displayed. It is skipped because Codriver's REPLs only have one way."""
 NO_PYTHON: Final = "IPython alone can read this"
 _PRETTY: Final = re.compile(r"<([\w.]+) at 0x")
 CLOSE_FIGURES: Final = (
     "import sys; 'matplotlib.pyplot' in sys.modules and sys.modules['matplotlib.pyplot'].close('all')"
 )
-"""Closes all figures at the end of a cell, as a kernel does: the next cell begins with none."""
+"""Closes all figures at the end of a cell, as a kernel does, so that the next cell starts without figures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Code to run in the fresh REPL, in the way in which it ran when it was recorded."""
+    """Code to run in the fresh REPL, in the same way as when it was recorded."""
 
     code: str
     namespace: str | None = None
     file: str | None = None
     is_short: bool = False
-    """Whether to wait only a moment for the end of code that did not end by itself."""
+    """Whether to wait only briefly, because the code did not end by itself when it was recorded."""
     is_told: bool = False
-    """Whether its value is printed as for agents: objects without a `repr` of their own by their `str`."""
+    """Whether to print the value as for agents, with `str` for objects without their own `repr`."""
     is_partial: bool = False
-    """Whether more code of the same evaluation follows, at whose end its figures are shown."""
+    """Whether more code of the same evaluation follows. Figures are displayed at the end of the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """An error: its class, qualified unless built in, its message, and its phase."""
+    """An exception: its class, qualified unless built in, its message, and its phase."""
 
     type: str
     message: str = ""
@@ -89,35 +93,35 @@ class Raised:
 
     @property
     def name(self) -> str:
-        """Return the class without its package."""
+        """Return the name of the class without its package."""
         return self.type.rpartition(".")[2]
 
     def __str__(self) -> str:
-        """Return the error in the words of a REPL."""
+        """Return the error as a REPL prints it."""
         return f"{self.name}: {self.message}" if self.message else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The outcome of a step in the fresh REPL. `told`: the outputs beside its value, uncut like `value`."""
+    """The result of a step in the fresh REPL. `told` are the displayed outputs, complete like `value`."""
 
     value: str | None = None
     out: str = ""
     raised: Raised | None = None
     told: tuple[str, ...] = ()
     cell: tuple[Mapping[str, object], ...] = ()
-    """The outputs of a kernel's cell, as a notebook has them."""
+    """The outputs of a kernel's cell, in the notebook format."""
     err: str = ""
     line: int = 0
-    """The line of the code at which it failed, from 1; 0 for an unknown line."""
+    """The line of the code that failed, starting at 1; 0 if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One step, and how far it reproduces. `value` is the fresh one; `pattern` matches it and the recorded one.
+    """One step and how far it reproduces.
 
-    `note` has the recorded and the fresh outcome in one line, if the step does not reproduce. `out` is the printed
-    output.
+    `value` is the fresh value, and `pattern` matches both it and the recorded one. `note` describes the recorded and
+    the fresh result in one line if they differ. `out` is the printed output.
     """
 
     step: Step
@@ -129,28 +133,28 @@ class Checked:
     out: str = ""
     note: str = ""
     recorded: str | None = None
-    """The recorded value, for a step with another value."""
+    """The recorded value, if it differs."""
     shown: tuple[str, ...] = ()
-    """The pictures shown beside the step's value, with their data."""
+    """The images displayed in addition to the step's value, with their data."""
     drawn: str = ""
-    """The value with the data of the pictures in it; blank for a value without any."""
+    """The value with the data of its images; empty if it has none."""
     cell: tuple[Mapping[str, object], ...] | None = None
-    """The outputs of a kernel's cell, as a notebook has them, at the last step of it that ran; else None."""
+    """The outputs of a kernel's cell in the notebook format, for the last step of the cell that ran; otherwise None."""
     is_alike: bool = False
-    """Whether a picture of the step is like the recorded one, and not the same."""
+    """Whether an image of the step is similar but not identical to the recorded one."""
     is_typo: bool = False
     is_hidden: bool = False
-    """Whether the log holds less of the step's code than was evaluated."""
+    """Whether the log contains only part of the evaluated code."""
     is_patch: bool = False
-    """Whether the step redefines a name of another module or namespace, which a file of tests cannot do."""
+    """Whether the step redefines a name of another module or namespace, which a test file cannot do."""
 
     @property
     def reproduces(self) -> bool:
-        """Return whether the step neither differs nor is absent, or was a typo."""
+        """Return whether the step reproduces. A step that was a typo counts as reproduced."""
         return self.verdict not in {"differs", "absent"} or self.is_typo
 
     def demoted(self, why: str) -> Checked:
-        """The checked step without its assertion, which does not hold in a file of its own; `why` becomes its note."""
+        """Return the step without its assertion, which fails outside of the session. `why` becomes its note."""
         return replace(self, verdict="differs", pattern="", out="", raised=None, note=why)
 
 
@@ -160,7 +164,7 @@ DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
 def steps_of(code: str, dialect: str, telling: Delivery = "each") -> tuple[Step, ...]:
-    """Return the steps of code; one step for code that cannot be split, none for comments alone."""
+    """Split code into steps. Code that cannot be split is one step, and comments alone are none."""
     if telling != "each":
         return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
     steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
@@ -170,7 +174,7 @@ def steps_of(code: str, dialect: str, telling: Delivery = "each") -> tuple[Step,
 
 
 def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Delivery = "each") -> Verifying:
-    """Ask for every step of the evaluations in order, or `whole` cells, and give the outcome of each."""
+    """Request a run for every step of the evaluations, or for `whole` cells, and return the checked steps."""
     checked: list[Checked] = []
     own: set[tuple[str, str]] = set()
     for evaluation in evaluations:
@@ -192,7 +196,7 @@ def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Delivery =
 
 
 def _never_ran(evaluation: Recorded) -> str:
-    """Return the reason why there is nothing to run again; blank for none."""
+    """Return the reason why an evaluation cannot be run again, or an empty string."""
     if hidden := HIDDEN.search(evaluation.code):
         return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
     if not evaluation.values and _NO_NAMESPACE.search(evaluation.err):
@@ -203,16 +207,16 @@ def _never_ran(evaluation: Recorded) -> str:
 def _verify(
     evaluation: Recorded, steps: Sequence[Step], dialect: str, own: set[tuple[str, str]]
 ) -> Generator[Question, Observed, list[Checked]]:
-    """Verify one evaluation; the names that the session gave itself, each with its namespace, are added to `own`."""
+    """Verify one evaluation, and add the (namespace, name) pairs that it defines to `own`."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
-    # Sessions may take turns in a recording, and each may have moved to another namespace.
+    # Sessions may alternate in a recording, and each may have switched to another namespace.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
     values, aside = list(evaluation.values), list[str]()
     checked: list[Checked] = []
     is_told = _tells_values(evaluation, steps, dialect)
     for step in steps:
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
-            yield Question(f"(require '{entered[1]})")  # it may have been loaded before it was entered
+            yield Question(f"(require '{entered[1]})")  # the namespace may have been loaded before it was entered
         is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
         is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, own))
         own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
@@ -231,7 +235,7 @@ def _verify(
         checked.append(replace(came, is_patch=is_patch, shown=tuple(filter(_pictures, observed.told))))
         if dialect != "python" and (moved := _MOVES.match(step.text)):
             namespace = moved[1]
-            evaluation = replace(evaluation, namespace=namespace)  # the rest of the code is there
+            evaluation = replace(evaluation, namespace=namespace)  # the log has the rest of the code
     else:
         checked = _with_told(checked, [*aside, *values])
     return _with_output(evaluation, checked, dialect)
@@ -240,7 +244,7 @@ def _verify(
 def _verify_cell(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
 ) -> Generator[Question, Observed, list[Checked]]:
-    """Run a cell whole in a kernel, and compare all that it shows: figures are drawn, and closed, as a cell ends."""
+    """Run a whole cell in a kernel and compare all its outputs. Figures are drawn and closed at the end of the cell."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     namespace = None if is_at_home else evaluation.namespace
     observed = yield Question(evaluation.code, namespace, is_short=bool(evaluation.ending))
@@ -250,7 +254,7 @@ def _verify_cell(
     at = results.index(True) if True in results and len(results) == len(shown) else len(shown)
     value = shown[at] if at < len(shown) else None
     note, patterns, is_alike = _compare_shown(evaluation, shown, dialect)
-    pattern = "".join(patterns[at : at + 1]).replace(r"\ at\ 0x", r"(?:\ object)?\ at\ 0x")  # `repr` has the word
+    pattern = "".join(patterns[at : at + 1]).replace(r"\ at\ 0x", r"(?:\ object)?\ at\ 0x")  # `repr` includes the word
     if observed.raised is not None:
         ended = _failed(steps[last], evaluation, observed.raised, ())
     elif REPORT in evaluation.err and REPORT not in observed.err:
@@ -271,11 +275,11 @@ def _verify_cell(
         )
     checked = [*(Checked(step, evaluation, "ran") for step in steps[:last]), ended]
     checked = _with_output(evaluation, checked, dialect)
-    return checked if last == 0 else [replace(one, out="") for one in checked]  # whose output it is, nobody can tell
+    return checked if last == 0 else [replace(one, out="") for one in checked]  # whose output it is is unknown
 
 
 def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
-    """Return the step of the cell that has this line; the last step for a line of none."""
+    """Return the index of the step that contains this line of the cell, or of the last step if none does."""
     at = 0
     for place, step in enumerate(steps):
         at = code.find(step.text, at) + len(step.text)
@@ -285,9 +289,9 @@ def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
 
 
 def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> tuple[str, list[str], bool]:
-    """A note on the differences in a cell's outputs, a pattern of each shown text, and whether pictures alone vary.
+    """Compare the outputs of a cell. Return a note on differences, a pattern for each, and whether only images vary.
 
-    A pattern is blank for a text that came again unchanged.
+    A pattern is empty if the text is unchanged.
     """
     notes, patterns, is_alike = list[str](), list[str](), True
     for recorded, fresh in zip_longest(map(without_data, evaluation.values), map(without_data, shown)):
@@ -303,8 +307,8 @@ def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> 
 def _verify_last(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
 ) -> Generator[Question, Observed, list[Checked]]:
-    """Run a kernel's cell step by step in a REPL that is no kernel; its last value and its pictures can be compared."""
-    # As `repr` prints it: IPython leaves a word out.
+    """Run a kernel's cell step by step in another kind of REPL, and compare its last value and its images."""
+    # As `repr` prints it: IPython leaves out a word.
     told = [_PRETTY.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _pictures(value)]
     checked, texts = list[Checked](), told[-1:]
     is_quiet = evaluation.code.rstrip().endswith(";")
@@ -333,7 +337,7 @@ def _verify_last(
 def _is_patch(
     step: Step, namespace: str | None, dialect: str, own: set[tuple[str, str]]
 ) -> Generator[Question, Observed, bool]:
-    """Whether the step defines a name that the namespace has already and that is not the session's own."""
+    """Return whether the step redefines a name that exists in the namespace but was not defined by the session."""
     for name in step.gives:
         if (namespace, name) in own:
             continue
@@ -345,7 +349,7 @@ def _is_patch(
 
 
 def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]:
-    """Load the file's recorded text, or its present text after an edit that loaded parts; documents name that text."""
+    """Load the recorded text of a file, or its current text if an edit loaded parts of it."""
     step = Step(_loading(evaluation), "import")
     observed = yield Question(evaluation.code, file=evaluation.file) if evaluation.file else Question(step.text)
     if observed.raised is None:
@@ -353,13 +357,13 @@ def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]
     if str(observed.raised.message) in evaluation.err and evaluation.err:
         note = f"the file did not load: {_short(str(observed.raised))}"
         return Checked(step, evaluation, "absent", is_typo=True, note=note)
-    # A message may hold a text that the log hides.
+    # The message may quote text that the log hides.
     why = observed.raised.name if SECRET_MARK.search(evaluation.err) else _short(str(observed.raised))
     return Checked(step, evaluation, "absent", note=f"the file does not load: {why}")
 
 
 def _loading(evaluation: Recorded) -> str:
-    """Return the code that loads the same file, if the name of a module or namespace leads to the file."""
+    """Return code that loads the same file by its module or namespace, or by its path for a Lisp."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
     namespace = namespace_of(evaluation.code) or ("" if evaluation.file else evaluation.namespace)
@@ -367,18 +371,18 @@ def _loading(evaluation: Recorded) -> str:
 
 
 def _is_expression(step: Step, dialect: str) -> bool:
-    """Return true for a step that has a value; every step of a Lisp has one."""
+    """Return whether the step has a value. Every step of a Lisp has one."""
     return dialect != "python" or step.role == "expression"
 
 
 def _tells_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bool:
-    """True if values of the steps were told: Python's REPL tells none for code that ends in a statement."""
+    """Return whether the recording has values. Python's REPL reports none for code that ends in a statement."""
     has_told = bool(evaluation.values or evaluation.err or evaluation.ending)
     return has_told or all(_is_expression(step, dialect) for step in steps[-1:])
 
 
 def _own(observed: Observed, step: Step, dialect: str) -> Observed:
-    """The observation of a step, with a value that was only shown moved to `told`: only expressions have a value."""
+    """Return the observation with a displayed value moved to `told`, because only expressions have a value."""
     if _is_expression(step, dialect) or observed.value is None:
         return observed
     return replace(observed, value=None, told=(*observed.told, observed.value))
@@ -387,7 +391,7 @@ def _own(observed: Observed, step: Step, dialect: str) -> Observed:
 def _came(
     step: Step, evaluation: Recorded, observed: Observed, values: list[str], aside: list[str], dialect: str
 ) -> Checked:
-    """The verdict on a step that did not fail; its recorded value leaves `values`, pictures before it go `aside`."""
+    """Check a step that did not fail. Remove its recorded value from `values`, and images before it to `aside`."""
     if observed.value is None:
         return Checked(step, evaluation, "ran", out=observed.out)
     fresh = without_data(observed.value)
@@ -406,9 +410,9 @@ def _came(
 
 
 def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
-    """The verdict on a step whose value is another, and may be the same when printed as for agents.
+    """Check whether a value that differs matches when it is printed as for agents.
 
-    A document compares by `repr`, which says less of such a value, and another address each time.
+    Documents compare by `repr`, which contains less of such a value and a different address each time.
     """
     if told is None or came.recorded is None or not came.value:
         return came
@@ -419,9 +423,9 @@ def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
 
 
 def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
-    """Put the recorded images aside that stand before the recorded value to be compared.
+    """Move the recorded images that precede the recorded value to `aside`.
 
-    Figures are shown when they were drawn on, so that any number of them may stand between the values of statements.
+    Figures are displayed when they are drawn, so any number of them may be between the values of statements.
     """
     count = next((place for place, value in enumerate(values) if not _pictures(value)), len(values))
     if pictures := images_in(fresh):
@@ -435,10 +439,10 @@ def _pictures(value: str) -> tuple[ImageFacts, ...]:
 
 
 def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: bool = False) -> list[Checked]:
-    """The steps with their shown pictures matched to the recorded; the last step notes a picture that came otherwise.
+    """Match the displayed images of the steps with the recorded ones, and note an image that differs at the last step.
 
-    Statements that run one by one show their drawings more often than one evaluation does: only the picture most like a
-    recorded one is kept. With `is_again`, a picture may have been recorded twice.
+    Statements that run one by one display figures more often than one evaluation. Only the image that is most similar
+    to a recorded one is kept. With `is_again`, an image may have been recorded twice.
     """
     shown = [(place, at) for place, one in enumerate(checked) for at in range(len(one.shown))]
     pictures = [one for value in recorded for one in _pictures(value)]
@@ -458,12 +462,12 @@ def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: boo
 
 
 def strictly(one: Checked) -> Checked:
-    """Return the checked step, where an image that is only alike counts as not reproduced."""
+    """Return the step, treating an image that is only similar as not reproduced."""
     return one.demoted(one.note) if one.is_alike else one
 
 
 def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
-    """Return the verdict on a step that failed, which is the end of its evaluation."""
+    """Check a step that raised an exception, which ends its evaluation."""
     if evaluation.ending and raised.type == ENDLESS:
         return Checked(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
     if raised.type == REPL_DIED:
@@ -480,7 +484,7 @@ def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[s
 
 
 def is_typo(raised: Raised) -> bool:
-    """Return whether an error tells of code that was never meant, such as a name that exists nowhere."""
+    """Return whether an error looks like a typing mistake, such as a name that does not exist."""
     return (
         raised.name in _TYPOS or raised.phase in _TYPO_PHASES or raised.message.startswith(_TYPO_WORDS)
         or raised.type == "namespace-not-found"
@@ -488,7 +492,7 @@ def is_typo(raised: Raised) -> bool:
 
 
 def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
-    """Return the steps with their output, if all of it equals the recorded output; else with a note."""
+    """Return the steps with their output if it equals the recorded output, otherwise with a note."""
     printed = "".join(one.out for one in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
     if printed == evaluation.out and not is_secret:
@@ -512,7 +516,7 @@ def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: s
 
 
 def _difference(recorded: str, fresh: str) -> str:
-    """Both texts; if the recorded one lacks its secrets, the fresh one, which may hold them, is left out."""
+    """Describe both texts. If the recorded one has a redacted secret, omit the fresh one, which may contain it."""
     if mark := SECRET_MARK.search(recorded):
         return f"the log holds {mark[0]} in the place of a secret, so that nothing is compared with it"
     return f"recorded: {_short(recorded)}; in a fresh REPL: {_short(fresh)}"
