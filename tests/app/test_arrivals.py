@@ -1,4 +1,4 @@
-"""Who comes to a server and goes, as its terminal is told."""
+"""Clients and REPLs that connect and disconnect, as printed in the server's terminal."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ def client(identity, name):
     return {"id": identity, "name": name}
 
 
-def test_each_that_comes_or_goes_is_one_line_and_our_own_commands_none():
+def test_each_arrival_and_departure_is_one_line_except_own_commands():
     arrivals = Arrivals()
     assert list(arrivals.lines([repl("py", "starting")], [client("c1", "")])) == []
     both = [client("c1", "claude-code"), client("c2", "codriver-cli")]

@@ -1,4 +1,4 @@
-"""The server on uvloop, where it is installed: the same promises on the other event loop."""
+"""The server on uvloop, if it is installed: the same guarantees on another event loop."""
 
 import sys
 from pathlib import Path
@@ -23,7 +23,7 @@ def live(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_it_serves_clients_and_relays_on_uvloop_and_stops_cleanly(live):
+def test_a_server_on_uvloop_serves_clients_and_relays_and_stops_cleanly(live):
     assert "uvloop" in Path(f"/proc/{live.process.pid}/maps").read_text()
     direct, relayed = live.client(), live.relay()
     assert direct.call("evaluate_code", code="print('hé'); 6 * 7")["result"] == "42"
@@ -44,13 +44,13 @@ def test_it_serves_clients_and_relays_on_uvloop_and_stops_cleanly(live):
     assert not live.port_file.exists()
 
 
-def test_uvloop_is_taken_where_it_is_installed_unless_the_settings_say_otherwise(monkeypatch):
+def test_uvloop_is_used_if_installed_unless_disabled_by_a_setting(monkeypatch):
     monkeypatch.setattr(serve, "find_spec", lambda _name: object())
     assert serve._takes_uvloop(Settings())
     assert not serve._takes_uvloop(Settings(event_loop="asyncio"))
 
 
-def test_without_uvloop_only_a_setting_that_demands_it_is_an_error(monkeypatch):
+def test_without_uvloop_only_a_setting_that_requires_it_is_an_error(monkeypatch):
     monkeypatch.setattr(serve, "find_spec", lambda _name: None)
     assert not serve._takes_uvloop(Settings())
     with pytest.raises(serve.UvloopMissingError, match=r"uv tool install '\.\[fast\]'"):

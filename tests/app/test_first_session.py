@@ -1,4 +1,4 @@
-"""`codriver init` keeps for relays what a client is told first, so that its first session has its tools at once."""
+"""`codriver init` prepares the tool list for relays, so that a client's first session has its tools immediately."""
 
 import os
 from typing import Any
@@ -38,20 +38,20 @@ def told(workspace, name):
 
 
 @pytest.mark.parametrize("name", GREETS)
-def test_the_relay_answers_the_first_lines_of_a_real_client_with_the_tools_of_a_repl_on_its_way(workspace, name):
+def test_the_relay_answers_a_clients_first_lines_with_tools_of_a_starting_repl(workspace, name):
     first_session.keep(workspace, GREETS.values())
     instructions, tools = told(workspace, name)
     assert "py (python, starting)" in instructions
     assert "evaluate_code" in tools
 
 
-def test_a_client_that_asks_for_the_list_once_is_told_what_comes_with_the_repl(workspace):
+def test_a_client_that_lists_once_gets_the_tools_of_the_repl_in_advance(workspace):
     first_session.keep(workspace, GREETS.values())
     assert "symbol_info" in told(workspace, "codex")[1]
     assert "symbol_info" not in told(workspace, "gemini")[1]
 
 
-def test_a_project_whose_repl_waits_for_its_user_is_told_so_and_its_tools_are_refused_by_the_same_words(workspace):
+def test_an_untrusted_project_is_explained_and_its_tools_refuse_alike(workspace):
     (workspace / "app.py").unlink()
     (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
     program = workspace / "node_modules" / ".bin" / "nbb"
@@ -67,7 +67,7 @@ def test_a_project_whose_repl_waits_for_its_user_is_told_so_and_its_tools_are_re
     assert not (workspace / "ran").exists()
 
 
-def test_the_list_that_a_server_kept_of_a_client_stays(workspace):
+def test_the_list_cached_by_a_server_is_kept(workspace):
     name, protocol = GREETS["codex"]
     mine = {"name": name, "protocol": protocol, "greeting": {"protocolVersion": protocol, "instructions": "mine"}}
     kept_lists.write(workspace, {**mine, "tools": {"tools": []}})
@@ -76,13 +76,13 @@ def test_the_list_that_a_server_kept_of_a_client_stays(workspace):
     assert "evaluate_code" in told(workspace, "opencode")[1]
 
 
-def test_settings_that_change_later_make_the_kept_list_void(workspace):
+def test_a_later_settings_change_invalidates_the_cached_list(workspace):
     first_session.keep(workspace, GREETS.values())
     (workspace / "codriver.toml").write_text('toolset = "full"\n')
     assert told(workspace, "codex") is None
 
 
-def test_a_file_that_is_forgotten_is_gone_and_is_forgotten_twice_without_a_word(workspace):
+def test_forgetting_the_cached_list_twice_is_harmless(workspace):
     first_session.keep(workspace, GREETS.values())
     kept_lists.forget(workspace)
     kept_lists.forget(workspace)

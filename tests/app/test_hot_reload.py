@@ -1,4 +1,4 @@
-"""With `watch = true`, what is saved is loaded where it belongs, and what is wrong with it is told."""
+"""With `watch = true`, saved files are loaded where they belong, and errors are reported."""
 
 import os
 from pathlib import Path
@@ -53,24 +53,24 @@ def repl(key, dialect, *, root=None, phase="connected", origin=ELSEWHERE):
         ),
     ],
 )
-def test_a_file_is_served_by_the_nearest_session_that_speaks_its_language(file, repls, key):
+def test_a_file_is_served_by_the_nearest_session_of_its_language(file, repls, key):
     found = server_of(W / file, repls, W)
     assert (found and found.key) == key
 
 
-def test_between_two_sessions_alike_none_is_picked():
+def test_between_two_equal_sessions_none_is_chosen():
     found = server_of(W / "a.clj", [repl("x", "clojure"), repl("y", "clojure")], W)
     assert found == "x and y could all serve it: select one with replSessionKey"
 
 
-def test_sources_are_found_and_those_of_others_are_not(tmp_path):
+def test_only_source_files_of_the_workspace_are_watched(tmp_path):
     for name in ("a.clj", "src/b.py", ".hidden/c.clj", "node_modules/d.cljs", "venv/e.py", "f.txt", "g.clj/h.lpy"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     assert {file.relative_to(tmp_path).as_posix() for file in stamps(tmp_path)} == {"a.clj", "src/b.py", "g.clj/h.lpy"}
 
 
-def test_a_save_that_keeps_time_and_length_is_seen_by_its_file(tmp_path):
+def test_a_replaced_file_with_equal_time_and_size_is_noticed(tmp_path):
     file = tmp_path / "a.py"
     file.write_text("x = 1")
     before = stamps(tmp_path)
@@ -82,13 +82,13 @@ def test_a_save_that_keeps_time_and_length_is_seen_by_its_file(tmp_path):
     assert stamps(tmp_path) != before
 
 
-def test_a_folder_that_cannot_be_read_is_passed_over(tmp_path):
+def test_an_unreadable_directory_is_skipped(tmp_path):
     assert stamps(tmp_path / "none") == {}
     (tmp_path / "broken.py").symlink_to(tmp_path / "nowhere")
     assert stamps(tmp_path) == {}
 
 
-def test_every_kind_of_source_has_somebody_to_serve_it():
+def test_every_source_suffix_has_a_dialect():
     assert all(dialects_by_suffix().values())
 
 
@@ -153,14 +153,14 @@ def test_a_saved_file_is_loaded_into_the_session_that_serves_it(live, client):
         ("lpy", "marked_lisp.lpy", "(ns marked-lisp)\n(def amount 7)\n", "marked-lisp/amount"),
     ],
 )
-def test_a_byte_order_mark_is_no_code_of_the_file_that_begins_with_it(live, client, key, file, text, code):
+def test_a_byte_order_mark_is_not_part_of_the_code(live, client, key, file, text, code):
     (live.workspace / "src" / file).write_text("\ufeff" + text, encoding="utf-8")
     answer = client.call("load_file", filePath=f"src/{file}", replSessionKey=key)
     assert answer["ok"], answer
     assert client.call("evaluate_code", code=code, replSessionKey=key)["result"] == "7"
 
 
-def test_a_file_that_does_not_balance_is_not_loaded_and_that_is_told(live, client):
+def test_an_unbalanced_file_is_reported_and_not_loaded(live, client):
     (live.workspace / "src" / "broken.lpy").write_text("(ns broken)\n(defn f [x] (inc x)\n")
     until(
         lambda: any(
@@ -172,13 +172,13 @@ def test_a_file_that_does_not_balance_is_not_loaded_and_that_is_told(live, clien
     assert not any("broken" in entry["text"] for entry in log(client, by="codriver-watch"))
 
 
-def test_a_file_that_fails_is_told_with_its_line(live, client):
+def test_a_failing_file_is_reported_with_its_line(live, client):
     (live.workspace / "src" / "failing.py").write_text("x = 1\nraise ValueError('no such shop')\n")
     until(lambda: any("src/failing.py" in text and "no such shop" in text for text in errors(client)), "the failure")
     assert any("line 2" in text for text in errors(client) if "no such shop" in text)
 
 
-def test_a_file_that_nobody_serves_is_told_once(live, client):
+def test_a_file_without_a_session_is_reported_once(live, client):
     for name in ("a.hy", "b.hy"):
         (live.workspace / name).write_text("(print 1)\n")
     (live.workspace / "src" / "after.py").write_text("after = 1\n")
@@ -187,11 +187,11 @@ def test_a_file_that_nobody_serves_is_told_once(live, client):
     assert texts == ["a.hy was saved and not loaded: no connected REPL speaks it"]
 
 
-def test_what_was_there_before_is_not_loaded(client):
+def test_files_saved_before_the_start_are_not_loaded(client):
     assert not any("early" in entry["text"] for entry in log(client))
 
 
-def test_a_checkout_is_told_and_not_loaded(live, client, tmp_path):
+def test_a_git_checkout_is_reported_and_not_loaded(live, client, tmp_path):
     (tmp_path / "many").mkdir()
     for number in range(60):
         (tmp_path / "many" / f"many{number}.py").write_text("many = 1\n")

@@ -1,4 +1,4 @@
-"""Modules that are needed later, or never, are not imported before a server listens: each costs memory and time."""
+"""Modules needed later or never are not imported before the server listens, as each costs memory and time."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ LATER = (
 )
 
 
-def test_a_server_that_listens_has_not_imported_what_it_needs_later(tmp_path):
+def test_a_listening_server_has_not_imported_what_it_needs_later(tmp_path):
     (tmp_path / "workspace").mkdir()
     command = [sys.executable, "-X", "importtime", "-m", "codriver", "serve", "--repl", "none", "--port", "0"]
     with (

@@ -1,4 +1,4 @@
-"""A server leaves no session in the user's REPL, however it ends, and none of the user's is ever closed."""
+"""A server leaves no session in the user's REPL, however it ends, and never closes the user's own."""
 
 import signal
 import socket
@@ -50,7 +50,7 @@ def work(live, has_begun=lambda: True):
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "stop"])
-def test_a_server_that_is_stopped_closes_its_sessions(tmp_path, user, end):
+def test_a_stopped_server_closes_its_sessions(tmp_path, user, end):
     endpoint, theirs = user
     before = sessions(endpoint)
     for _ in range(ROUNDS):
@@ -63,7 +63,7 @@ def test_a_server_that_is_stopped_closes_its_sessions(tmp_path, user, end):
     assert theirs in before
 
 
-def test_a_server_that_is_killed_leaves_no_more_than_the_next_start_closes(tmp_path, user):
+def test_sessions_of_a_killed_server_are_closed_by_the_next_start(tmp_path, user):
     endpoint, theirs = user
     before = sessions(endpoint)
     left = set()

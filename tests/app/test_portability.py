@@ -1,4 +1,4 @@
-"""A server, its REPL and a relay where what only POSIX systems have is missing, as far as one of them can show it."""
+"""A server, its REPL and a relay without POSIX-only modules, as far as a POSIX system can show it."""
 
 import shutil
 import subprocess
@@ -53,7 +53,7 @@ def ask(live, code, **arguments):
         return client.call("evaluate_code", code=code, timeoutMs=60_000, **arguments)
 
 
-def test_code_is_evaluated_over_a_relay_and_what_is_printed_comes_back(live):
+def test_code_is_evaluated_over_a_relay_with_its_output(live):
     answer = ask(
         live, "import os, sys\nos.system('echo below')\nprint('out')\nsys.without_posix, hasattr(os, 'killpg')"
     )
@@ -61,7 +61,7 @@ def test_code_is_evaluated_over_a_relay_and_what_is_printed_comes_back(live):
     assert sorted(answer["stdout"].split()) == ["below", "out"]
 
 
-def test_an_endless_loop_is_interrupted_and_a_repl_is_restarted(live):
+def test_an_endless_loop_is_interrupted_and_a_repl_restarted(live):
     with live.client() as client:
         running = client.call("evaluate_code", code="while True: pass", timeoutMs=1000)
         assert client.call("interrupt_evaluation", evaluationId=running["evaluationId"])["ok"]
@@ -73,7 +73,7 @@ def test_an_endless_loop_is_interrupted_and_a_repl_is_restarted(live):
     assert before["result"] != after["result"]
 
 
-def test_a_repl_that_ends_by_itself_is_told_and_started_again(live):
+def test_a_repl_that_exits_is_reported_and_restarted(live):
     with live.client() as client:
         gone = client.call("evaluate_code", code="import os; os._exit(3)", timeoutMs=60_000)
         assert gone["reason"] == "repl-disconnected"

@@ -1,4 +1,4 @@
-"""The whole of it: a real server, its own REPL, and clients, as a user has them."""
+"""End to end: a real server, its own REPL, and clients, as users have them."""
 
 import contextlib
 import json
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.served(settings="goneClientGraceMs = 500\n")
 # Evaluating
 
 
-def test_a_value_its_output_and_its_place_in_the_log_come_back(client):
+def test_an_evaluation_returns_value_output_and_log_lines(client):
     answer = client.call("evaluate_code", code="print('hé 😀')\n6 * 7", who="me", description="the answer")
     assert (answer["status"], answer["result"], answer["stdout"]) == ("done", "42", "hé 😀\n")
     lines = answer["outputLines"]
@@ -43,20 +43,20 @@ def test_a_value_its_output_and_its_place_in_the_log_come_back(client):
     ]
 
 
-def test_a_failure_says_what_where_and_why(client):
+def test_a_failure_has_its_class_line_and_traceback(client):
     answer = client.call("evaluate_code", code="x = 1\n1 / 0")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
     assert (answer["error"]["class"], answer["error"]["line"]) == ("ZeroDivisionError", 2)
     assert "1 / 0" in answer["stderr"]
 
 
-def test_python_that_does_not_parse_runs_nothing(client):
+def test_unparsable_python_runs_nothing(client):
     answer = client.call("evaluate_code", code="side_effect = 1\n(")
     assert answer["error"]["phase"] == "read"
     assert client.call("evaluate_code", code="side_effect")["error"]["class"] == "NameError"
 
 
-def test_a_big_value_and_a_big_output_are_cut_with_a_word_and_can_be_read_in_parts(client):
+def test_large_values_and_output_are_cut_with_a_note_and_read_in_parts(client):
     answer = client.call("evaluate_code", code="print('o' * 10_000_000)\n'v' * 10_000_000")
     assert len(answer["result"]) + len(answer["stdout"]) <= 6000
     assert answer["result"].startswith("'vvv")
@@ -66,7 +66,7 @@ def test_a_big_value_and_a_big_output_are_cut_with_a_word_and_can_be_read_in_par
     assert part == "v" * 11 + "'"
 
 
-def test_a_timeout_bounds_the_wait_and_the_result_is_fetched_later(live, client, other):
+def test_a_timeout_limits_the_wait_and_the_result_is_fetched_later(live, client, other):
     gate = live.workspace / "gate"
     code = f"import os, time\nwhile not os.path.exists({str(gate)!r}): time.sleep(0.01)\n'late'"
     answer = client.call("evaluate_code", code=code, timeoutMs=1000)
@@ -82,7 +82,7 @@ def test_a_timeout_bounds_the_wait_and_the_result_is_fetched_later(live, client,
     gate.unlink()
 
 
-def test_an_endless_loop_is_interrupted_and_the_session_goes_on(client):
+def test_an_endless_loop_is_interrupted_and_the_session_continues(client):
     answer = client.call("evaluate_code", code="while True: pass", timeoutMs=1000, onTimeout="interrupt")
     assert (answer["ok"], answer["reason"], answer["status"]) == (False, "timed-out", "interrupted")
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
@@ -95,7 +95,7 @@ def test_another_client_can_interrupt(live, client):
         assert (ended["ok"], ended["status"]) == (True, "interrupted")
 
 
-def test_what_no_signal_ends_is_ended_by_a_restart_where_allowed_and_the_loss_is_said(client):
+def test_uninterruptible_code_is_ended_by_a_restart_if_allowed(client):
     client.call("evaluate_code", code="kept = 1")
     answer = client.call(
         "evaluate_code", code="sum(range(10**12))", timeoutMs=100, onTimeout="interrupt", allowRestart=True
@@ -107,21 +107,21 @@ def test_what_no_signal_ends_is_ended_by_a_restart_where_allowed_and_the_loss_is
     assert after["generation"] == answer["generation"] + 1
 
 
-def test_code_that_kills_its_repl_is_told_and_the_repl_comes_back(client):
+def test_code_that_kills_its_repl_is_reported_and_the_repl_restarts(client):
     answer = client.call("evaluate_code", code="import os\nos._exit(3)")
     assert (answer["ok"], answer["reason"]) == (False, "repl-disconnected")
     assert "may have run" in answer["error"]["message"]
     assert client.call("evaluate_code", code="'back'", timeoutMs=30_000)["result"] == "'back'"
 
 
-def test_code_that_reads_is_given_a_line(client):
+def test_code_that_reads_input_gets_a_line(client):
     asked = client.call("evaluate_code", code="input('name? ')")
     assert (asked["status"], asked["stdout"]) == ("needs-input", "name? ")
     given = client.call("send_input", evaluationId=asked["evaluationId"], text="Ada")
     assert (given["status"], given["result"]) == ("done", "'Ada'")
 
 
-def test_code_that_reads_holds_the_session_only_as_long_as_its_client_is_there(live, client):
+def test_code_waiting_for_input_holds_the_session_only_while_its_client_is_connected(live, client):
     with live.client(name="asker") as asker:
         asked = asker.call("evaluate_code", code="input('name? ')")
         waiting = client.call("evaluate_code", code="1 + 1", timeoutMs=1000)
@@ -135,7 +135,7 @@ def test_code_that_reads_holds_the_session_only_as_long_as_its_client_is_there(l
     assert (served["status"], served["result"]) == ("done", "2")
 
 
-def test_a_one_shot_command_leaves_no_question_behind(live, client):
+def test_a_command_leaves_no_pending_input_request(live, client):
     given = live.run("eval", "input('name? ')", "--timeout", "30")
     assert given.returncode == 4
     assert "standard input" in given.stderr
@@ -149,7 +149,7 @@ def test_an_image_in_a_result_becomes_content(client):
     assert answer["content"][1] == {"type": "image", "data": "AAAA", "mimeType": "image/png"}
 
 
-def test_an_image_beyond_those_asked_for_leaves_a_word_instead_of_its_text(client):
+def test_an_image_beyond_the_limit_is_replaced_by_a_note(client):
     code = "'data:image/png;base64,' + 'A' * 16_000 + ' and data:image/gif;base64,BBBB tail'"
     answer = client.call("evaluate_code", code=code, maxImages=0)
     first, second = ("get_evaluation with part image-1 gives it", "get_evaluation with part image-2 gives it")
@@ -169,7 +169,7 @@ def test_an_image_beyond_those_asked_for_leaves_a_word_instead_of_its_text(clien
     assert several["values"][0].startswith("'<<image-3 left out")
 
 
-def test_any_part_of_what_an_evaluation_said_can_be_asked_for(client):
+def test_any_part_of_an_evaluation_can_be_requested(client):
     first = client.call("evaluate_code", code="for n in range(5): print('line', n)\n'one'")["evaluationId"]
     second = client.call("evaluate_code", code="for n in range(6): print('line', n)\n'one'")["evaluationId"]
     part = client.call("get_evaluation", evaluationId=first, part="stdout", **{"from": 7, "length": 6})
@@ -182,13 +182,13 @@ def test_any_part_of_what_an_evaluation_said_can_be_asked_for(client):
     assert client.call("get_evaluation", evaluationId=first, diffWith=first)["same"] is True
 
 
-def test_who_else_evaluated_since_is_said(live, client):
+def test_other_callers_since_the_last_call_are_named(live, client):
     client.call("evaluate_code", code="1", who="first")
     client.call("evaluate_code", code="1", who="second")
     assert "second" in client.call("evaluate_code", code="1", who="first")["otherWhosSinceLast"]
 
 
-def test_the_log_is_filtered_by_a_caller_and_who_is_whose_question_it_is(client):
+def test_the_log_can_be_filtered_by_caller(client):
     for who in ("pine", "oak"):
         client.call("evaluate_code", code="'tree'", who=who)
     rows = client.call("repl_output_log", by="pine", who="oak", limit=10_000)["result"]
@@ -197,7 +197,7 @@ def test_the_log_is_filtered_by_a_caller_and_who_is_whose_question_it_is(client)
     assert {row.get("who") for row in rows} >= {"pine", "oak"}
 
 
-def test_an_evaluation_is_told_to_the_caller_who_asks_for_it(client):
+def test_the_caller_is_named_only_if_another_reads_the_evaluation(client):
     identity = client.call("evaluate_code", code="1 + 1", who="pine")["evaluationId"]
     told = {
         who: client.call("get_evaluation", evaluationId=identity, detail=False, **({"who": who} if who else {}))
@@ -206,7 +206,7 @@ def test_an_evaluation_is_told_to_the_caller_who_asks_for_it(client):
     assert (told["oak"]["who"], "who" in told["pine"], "who" in told[None]) == ("pine", False, False)
 
 
-def test_a_clients_first_answer_names_only_who_evaluated_since_it_connected(live, client):
+def test_a_clients_first_answer_names_no_callers_from_before_it_connected(live, client):
     client.call("evaluate_code", code="1", who="long-ago")
     with live.client(name="newcomer") as newcomer:
         client.call("evaluate_code", code="1", who="meanwhile")
@@ -221,7 +221,7 @@ def test_an_isolated_session_keeps_its_names_to_itself(client):
     assert client.call("evaluate_code", code="mine")["error"]["class"] == "NameError"
 
 
-def test_a_file_is_loaded_as_the_module_that_it_is(live, client):
+def test_a_file_is_loaded_as_its_module(live, client):
     (live.workspace / "shop.py").write_text("def price():\n    return 10\n")
     assert client.call("load_file", filePath="shop.py")["ok"]
     assert client.call("evaluate_code", code="import shop\nshop.price()")["result"] == "10"
@@ -250,13 +250,13 @@ NULL_IN_NAME = {"type": "append", "filePath": "a\0.py", "code": "x = 1"}
         ("repl_output_log", {"query": "[:find"}, "bad-query"),
     ],
 )
-def test_a_refusal_has_a_reason_of_the_closed_list_and_a_hint(client, tool, arguments, reason):
+def test_a_refusal_has_a_known_reason_and_a_hint(client, tool, arguments, reason):
     answer = client.call(tool, **arguments)
     assert (answer["ok"], answer["reason"]) == (False, reason)
     assert answer["hint"]
 
 
-def test_each_reason_of_the_table_is_one_that_something_is_refused_for():
+def test_every_reason_in_the_table_is_used():
     """Mypy checks the other way: each reason that is raised by name, or is that of a class, is of the table."""
     texts = [path.read_text("utf-8") for path in Path(errors.__file__).parent.rglob("*.py") if path.name != "errors.py"]
     texts.append(Path(contract_errors.__file__).read_text("utf-8"))
@@ -294,7 +294,7 @@ def test_all_descriptions_together_are_short(client):
 # The wire
 
 
-def test_a_message_may_come_byte_by_byte_and_a_character_split(live):
+def test_a_message_can_arrive_byte_by_byte(live):
     with live.client(handshake=False) as bare:
         data = json.dumps({"jsonrpc": "2.0", "id": "é", "method": "ping"}, ensure_ascii=False).encode() + b"\r\n"
         bare.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -303,7 +303,7 @@ def test_a_message_may_come_byte_by_byte_and_a_character_split(live):
         assert bare.answer("é")["result"] == {}
 
 
-def test_two_messages_in_one_packet_and_blank_lines_are_both_read(live):
+def test_two_messages_in_one_packet_and_blank_lines_are_handled(live):
     with live.client(handshake=False) as bare:
         bare.write(b'\n{"jsonrpc":"2.0","id":0,"method":"ping"}\n\r\n{"jsonrpc":"2.0","id":"0","method":"ping"}\n')
         assert {json.dumps(bare.receive()["id"]), json.dumps(bare.receive()["id"])} == {"0", '"0"'}
@@ -329,7 +329,7 @@ def test_two_messages_in_one_packet_and_blank_lines_are_both_read(live):
         (b"[" * 100_000 + b"]" * 100_000, -32600, None),
     ],
 )
-def test_what_is_no_request_is_answered_and_the_connection_goes_on(client, line, code, identity):
+def test_an_invalid_request_is_answered_and_the_connection_survives(client, line, code, identity):
     client.write(line + b"\n")
     answer = client.answer(identity)
     assert (answer["error"]["code"], answer.get("id")) == (code, identity)
@@ -351,12 +351,12 @@ def test_what_is_no_request_is_answered_and_the_connection_goes_on(client, line,
         ),
     ],
 )
-def test_a_refused_request_is_told_what_is_wrong_with_it(client, line, words):
+def test_an_error_response_says_what_is_wrong(client, line, words):
     client.write(line + b"\n")
     assert words in client.answer(json.loads(line)["id"] if line.startswith(b"{") else None)["error"]["message"]
 
 
-def test_what_comes_before_the_handshake_is_told_to_begin_with_it(live):
+def test_requests_before_the_handshake_are_told_to_start_with_it(live):
     with live.client(handshake=False) as bare:
         for method in ("tools/list", "tools/call"):
             error = bare.request(method)["error"]
@@ -367,7 +367,7 @@ def test_what_comes_before_the_handshake_is_told_to_begin_with_it(live):
         assert "params.capabilities is missing" in incomplete["error"]["message"]
 
 
-def test_a_client_subscribes_to_what_there_is(client):
+def test_a_client_can_subscribe_to_existing_resources(client):
     for uri in ("codriver://log", "skill://live-repl/SKILL.md", "codriver://symbol/lpy/user/map"):
         assert client.request("resources/subscribe", {"uri": uri})["result"] == {}
         assert client.request("resources/unsubscribe", {"uri": uri})["result"] == {}
@@ -405,7 +405,7 @@ def test_a_cancelled_call_interrupts_its_evaluation(client):
     assert ended["status"] == "interrupted"
 
 
-def test_twenty_clients_are_served_at_once(live):
+def test_twenty_clients_are_served_concurrently(live):
     clients = [live.client(name=f"client-{n}") for n in range(20)]
     calls = [c.begin_call("evaluate_code", code=f"{n} * 2") for n, c in enumerate(clients)]
     answers = [c.answer(i)["result"]["structuredContent"] for c, i in zip(clients, calls, strict=True)]
@@ -418,7 +418,7 @@ def test_twenty_clients_are_served_at_once(live):
 @pytest.mark.parametrize(
     "first", [b"POST / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x16\x03\x01\x02\x00\x01", b"PRI * HTTP/2.0\r\n"]
 )
-def test_what_speaks_another_protocol_is_hung_up_on_unanswered(live, first):
+def test_another_protocol_is_disconnected_without_an_answer(live, first):
     body = (
         b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"evaluate_code","arguments":{"code":"1"}}}\n'
     )
@@ -431,7 +431,7 @@ def test_what_speaks_another_protocol_is_hung_up_on_unanswered(live, first):
 # REPLs that come and go
 
 
-def test_a_repl_started_later_is_found_its_tools_come_and_every_client_hears(tmp_path):
+def test_a_repl_started_later_is_found_and_every_client_is_notified(tmp_path):
     endpoint = repl("jvm").endpoint
     name = "opencode"  # is known to list again
     with serving(tmp_path, "--repl", "none") as live, live.client(name=name) as one, live.client(name=name) as two:
@@ -447,7 +447,7 @@ def test_a_repl_started_later_is_found_its_tools_come_and_every_client_hears(tmp
         assert one.call("evaluate_code", code="(+ 1")["reason"] == "unbalanced"
 
 
-def test_the_hint_where_no_repl_is_started_starts_one(tmp_path):
+def test_the_hint_for_a_missing_repl_works(tmp_path):
     """As a client's user does who writes it into the file that it names, while the server runs."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
@@ -462,7 +462,7 @@ def test_the_hint_where_no_repl_is_started_starts_one(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["jvm", "basilisp", "nbb"])
-def test_real_servers_give_values_output_errors_and_several_forms(tmp_path, name):
+def test_real_servers_return_values_output_errors_and_several_forms(tmp_path, name):
     with serving(tmp_path, "--nrepl", str(repl(name).endpoint.port)) as live, live.client() as client:
         until(lambda: "load_file" in client.tools(), "the REPL")
         answer = client.call("evaluate_code", code='(def x 20)\n(println "hé")\n(+ x 22)', timeoutMs=60_000)
@@ -473,7 +473,7 @@ def test_real_servers_give_values_output_errors_and_several_forms(tmp_path, name
             assert client.call("evaluate_code", code='(apply str (repeat 3 "😀"))')["result"] == '"😀😀😀"'
 
 
-def test_lisp_needs_its_key_where_python_runs_too(tmp_path):
+def test_lisp_needs_its_session_key_if_python_runs_too(tmp_path):
     with serving(tmp_path, "--repl", "python", "--repl", "lisp") as live, live.client() as client:
         assert client.call("evaluate_code", code="1")["reason"] == "ambiguous-session"
         lisp = client.call("evaluate_code", code="(map inc [1 2])", replSessionKey="lpy", timeoutMs=120_000)
@@ -487,11 +487,11 @@ def test_lisp_needs_its_key_where_python_runs_too(tmp_path):
 # The server's life
 
 
-def test_serve_says_in_one_line_where_it_listens(live):
+def test_serve_prints_its_address_in_one_line(live):
     assert live.greeting.startswith(f"codriver listens on 127.0.0.1:{live.port}; port file {live.port_file}; REPLs: py")
 
 
-def test_a_repl_that_cannot_be_started_is_told_on_the_terminal_and_to_clients(tmp_path):
+def test_a_repl_that_cannot_be_started_is_reported_in_terminal_and_to_clients(tmp_path):
     own_settings(tmp_path).write_text('repl = ["nosuchrepl-xyz"]\n')
     with serving(tmp_path) as live:
         said = live.process.stdout.readline()
@@ -503,13 +503,13 @@ def test_a_repl_that_cannot_be_started_is_told_on_the_terminal_and_to_clients(tm
             assert named <= set(client.tools())
 
 
-def test_a_second_server_is_refused_and_the_first_is_named(live):
+def test_a_second_server_is_refused_and_names_the_first(live):
     second = live.run("serve")
     assert second.returncode == 1
     assert f"pid {live.process.pid} on port {live.port}" in second.stderr
 
 
-def test_a_taken_port_leads_to_another_and_a_note(tmp_path):
+def test_another_port_is_used_with_a_note_if_the_port_is_taken(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         asked = taken.getsockname()[1]
         with serving(tmp_path, "--repl", "none", "--port", str(asked)) as live, live.client() as client:
@@ -518,7 +518,7 @@ def test_a_taken_port_leads_to_another_and_a_note(tmp_path):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_stops_it_cleanly_also_while_code_runs(tmp_path, number):
+def test_a_signal_stops_the_server_cleanly_even_while_code_runs(tmp_path, number):
     live = Live(tmp_path, "--repl", "python")
     with live.client() as client:
         identity = client.begin_call(
@@ -533,7 +533,7 @@ def test_a_signal_stops_it_cleanly_also_while_code_runs(tmp_path, number):
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
 
 
-def test_a_signal_answers_also_the_call_whose_code_nothing_can_interrupt(tmp_path):
+def test_a_signal_also_answers_a_call_that_cannot_be_interrupted(tmp_path):
     live = Live(tmp_path, "--repl", "python")
     stubborn = """import os, time
 print(os.getpid(), flush=True)
@@ -583,7 +583,7 @@ def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path)
         assert "getpid" in client.call("repl_output_log", query=code)["result"]
 
 
-def test_a_history_that_cannot_be_read_is_said_and_remembered_as_an_error(tmp_path, monkeypatch):
+def test_an_unreadable_history_is_reported_and_remembered_as_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "workspace").mkdir()
     file = history_file(tmp_path / "workspace")
@@ -599,7 +599,7 @@ def test_a_history_that_cannot_be_read_is_said_and_remembered_as_an_error(tmp_pa
 # The command line
 
 
-def test_commands_tell_their_outcome_by_their_exit_status(live):
+def test_commands_report_their_outcome_by_exit_status(live):
     assert live.run("eval", "6*7").stdout == "42\n"
     assert live.run("eval", "1/0").returncode == 1
     gate = live.workspace / "gate of the command"
@@ -622,7 +622,7 @@ def test_without_a_server_commands_say_what_to_run(tmp_path):
     assert "codriver serve" in done.stderr
 
 
-def test_stop_ends_it_and_is_harmless_again(tmp_path):
+def test_stop_ends_the_server_and_is_harmless_when_repeated(tmp_path):
     live = Live(tmp_path, "--repl", "none")
     assert "stopped" in live.run("stop").stdout
     live.process.wait(30)
@@ -633,12 +633,12 @@ def test_stop_ends_it_and_is_harmless_again(tmp_path):
 # The relay
 
 
-def test_a_client_behind_the_relay_evaluates(live):
+def test_a_client_behind_the_relay_can_evaluate(live):
     with live.relay() as client:
         assert client.call("evaluate_code", code="2 + 2")["result"] == "4"
 
 
-def test_a_server_that_restarts_under_a_call_is_reported_and_found_again(tmp_path):
+def test_a_server_restart_during_a_call_is_reported_and_recovered_from(tmp_path):
     live = Live(tmp_path, "--repl", "python")
     with live.relay() as client:
         assert client.call("evaluate_code", code="1", timeoutMs=30_000)["ok"]

@@ -1,4 +1,6 @@
-"""The shutdown of a server: every step is guarded, in the reverse order of the start, and twice is harmless."""
+"""The shutdown of a server: steps run in reverse order of the start, each is guarded, and a second shutdown is
+harmless.
+"""
 
 import functools
 import logging
@@ -62,7 +64,7 @@ async def broken_later():
 
 @pytest.mark.parametrize("failing", ["first", "second", "third"])
 @pytest.mark.parametrize("step", [broken, broken_later])
-async def test_a_step_that_fails_is_logged_by_its_name_and_fails_no_other(failing, step, caplog):
+async def test_a_failing_step_is_logged_by_name_and_affects_no_other(failing, step, caplog):
     done, down = [], Shutdown()
     for name in ("first", "second", "third"):
         down.add(name, step if name == failing else functools.partial(done.append, name))
@@ -73,7 +75,7 @@ async def test_a_step_that_fails_is_logged_by_its_name_and_fails_no_other(failin
     assert "broken on purpose" in str(record.exc_info[1])
 
 
-async def test_a_step_that_hangs_is_given_up_and_the_rest_goes_on(monkeypatch, caplog):
+async def test_a_hanging_step_is_abandoned_and_the_rest_continues(monkeypatch, caplog):
     monkeypatch.setattr(shutdown, "STEP_S", 0.01)
     done, down = [], Shutdown()
     down.add("first", lambda: done.append("first"))
@@ -83,7 +85,7 @@ async def test_a_step_that_hangs_is_given_up_and_the_rest_goes_on(monkeypatch, c
     assert [record.getMessage() for record in caplog.records] == ["shutdown: could not second; the rest goes on"]
 
 
-async def test_whoever_shuts_down_a_second_time_waits_for_the_first_and_repeats_nothing():
+async def test_a_second_shutdown_waits_for_the_first_and_repeats_nothing():
     done, down = [], Shutdown()
     begun, may_end = anyio.Event(), anyio.Event()
 
@@ -157,20 +159,20 @@ async def served_and_stopped(workspace, failing=None, *, before=lambda _server: 
     return done
 
 
-async def test_a_server_goes_down_in_the_reverse_order_of_its_start(workspace):
+async def test_a_server_shuts_down_in_reverse_order_of_its_start(workspace):
     done = await served_and_stopped(workspace)
     assert done == list(reversed(STEPS))
 
 
 @pytest.mark.parametrize("failing", STEPS)
-async def test_no_step_of_a_servers_shutdown_fails_the_rest(workspace, failing, caplog):
+async def test_no_failing_step_stops_the_shutdown_of_a_server(workspace, failing, caplog):
     done = await served_and_stopped(workspace, failing)
     assert done == [name for name in reversed(STEPS) if name != failing]
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert said == [f"shutdown: could not {failing}; the rest goes on"]
 
 
-async def test_what_came_last_into_the_log_is_kept_also_where_no_run_is_remembered(workspace, tmp_path, monkeypatch):
+async def test_the_last_log_entries_are_saved_even_if_no_runs_are_kept(workspace, tmp_path, monkeypatch):
     monkeypatch.setattr(logbook, "NOTIFY_S", 60.0)  # nothing else adds it
 
     def evaluate(server):
@@ -181,7 +183,7 @@ async def test_what_came_last_into_the_log_is_kept_also_where_no_run_is_remember
     assert [entry.text for entry in history.read_history(file)] == ["(last)"]
 
 
-async def test_clients_are_parted_with_before_the_repls_end_and_the_workspace_is_free(workspace):
+async def test_clients_are_disconnected_before_repls_end_and_the_workspace_is_released(workspace):
     parted = threading.Event()
 
     def visit(port):

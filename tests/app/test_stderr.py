@@ -1,4 +1,4 @@
-"""What a server complains of reaches who reads it, and holds up nothing where nobody does."""
+"""Messages of the server on stderr reach a reader, and block nothing if nobody reads them."""
 
 import contextlib
 import signal
@@ -28,7 +28,7 @@ def knock(live):
             pass
 
 
-def test_a_server_whose_complaints_nobody_reads_goes_on_and_stops_when_told(live):
+def test_a_server_with_unread_stderr_continues_and_stops_on_request(live):
     with live.client() as client:
         for _ in range(REFUSED):
             knock(live)
@@ -37,7 +37,7 @@ def test_a_server_whose_complaints_nobody_reads_goes_on_and_stops_when_told(live
     assert live.process.wait(20) == 0
 
 
-def test_a_complaint_reaches_who_reads_it_also_when_the_server_ends_at_once(live):
+def test_a_message_reaches_stderr_even_if_the_server_ends_immediately(live):
     with live.client():
         knock(live)
     live.process.send_signal(signal.SIGTERM)

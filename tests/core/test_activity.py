@@ -1,4 +1,4 @@
-"""What a caller is told of others: each beginning and each end once, its own never."""
+"""What a caller is notified of: each start and each end of others' evaluations once, and never its own."""
 
 from dataclasses import replace
 
@@ -44,20 +44,20 @@ def told_if_need_be(state, client, who):
     return state
 
 
-def test_a_caller_that_was_told_nothing_yet_hears_nothing():
+def test_a_caller_without_earlier_answers_is_notified_of_nothing():
     state = begun(state_of("c1", "c2"), "c2", "bob")
     assert since(state, "c1", "ann") == []
     assert since(state, "gone", "ann") == []
 
 
-def test_what_others_began_since_is_told_once_and_what_one_did_oneself_never():
+def test_evaluations_of_others_are_reported_once_and_own_ones_never():
     state = told(state_of("c1", "c2"), "c1", "ann")
     state = begun(begun(begun(state, "c2", "bob"), "c1", "ann"), "c2", "ann")
     assert since(state, "c1", "ann") == ["e1", "e3"]
     assert since(told(state, "c1", "ann"), "c1", "ann") == []
 
 
-def test_the_end_of_what_ran_is_told_too():
+def test_the_end_of_a_running_evaluation_is_reported_too():
     state = told(begun(begun(state_of("c1", "c2"), "c2", "bob"), "c2", "bob"), "c1", "ann")
     state = ended(state, "e2")
     assert since(state, "c1", "ann") == ["e2"]
@@ -66,7 +66,7 @@ def test_the_end_of_what_ran_is_told_too():
     assert since(ended(state, "e1"), "c1", "ann") == ["e1"]
 
 
-def test_callers_that_share_a_connection_are_told_apart():
+def test_callers_sharing_a_connection_are_kept_apart():
     state = told(told(state_of("c1"), "c1", "ann"), "c1", "bob")
     state = begun(state, "c1", "ann")
     assert since(state, "c1", "bob") == ["e1"]
@@ -82,7 +82,7 @@ def test_only_the_newest_callers_of_a_connection_are_remembered():
     assert "who-0" not in kept
 
 
-def test_a_client_that_is_gone_is_told_nothing():
+def test_a_disconnected_client_is_not_updated():
     state = state_of("c1")
     assert told(state, "c2", "ann") is state
 
@@ -91,7 +91,7 @@ STEPS = st.lists(st.one_of(st.just("begin"), st.just("tell"), st.integers(1, 12)
 
 
 @given(STEPS)
-def test_every_beginning_and_every_end_is_told_exactly_once(steps):
+def test_every_start_and_end_is_reported_exactly_once(steps):
     state = told(state_of("c1", "c2"), "c1", "ann")
     expected = set()
     for step in [*steps, "tell"]:
@@ -111,7 +111,7 @@ OWN_STEPS = st.lists(st.sampled_from(["own", "own", "other's", "tell", "end"]), 
 
 
 @given(OWN_STEPS)
-def test_a_caller_whose_own_evaluations_are_not_noted_hears_the_same(steps):
+def test_skipping_own_evaluations_changes_no_report(steps):
     noted = state = told(state_of("c1", "c2"), "c1", "ann")
     for step in steps:
         if step == "tell":
@@ -130,6 +130,6 @@ def test_a_caller_whose_own_evaluations_are_not_noted_hears_the_same(steps):
             noted, state = begun(noted, *caller), begun(state, *caller)
 
 
-def test_one_own_evaluation_more_is_not_noted():
+def test_one_more_own_evaluation_needs_no_update():
     state = begun(told(state_of("c1"), "c1", "ann"), "c1", "ann")
     assert told_if_need_be(state, "c1", "ann") is state

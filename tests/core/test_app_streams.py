@@ -1,4 +1,4 @@
-"""Streams of applications' events: renewed while both ends are there, ended with their client."""
+"""Streams of application events: renewed while both ends exist, and ended with their client."""
 
 import pytest
 
@@ -60,21 +60,21 @@ def server():
     return made
 
 
-def test_a_stream_is_renewed_again_and_again_while_the_application_has_it(server):
+def test_a_stream_is_renewed_as_long_as_the_application_has_it(server):
     for _ in range(3):
         server.renewed(is_there=True)
         assert server.of(dispatch.RenewAppStream) == [FIRST]
     assert server.core.state.app_streams == (FIRST,)
 
 
-def test_of_one_that_the_application_ended_whoever_waits_is_told(server):
+def test_waiting_callers_are_notified_when_the_application_ended_a_stream(server):
     server.renewed(is_there=False)
     assert server.core.state.app_streams == ()
     [told] = server.effects
     assert (told.stream, told.why) == (FIRST, "the application ended it")
 
 
-def test_one_whose_connection_is_over_is_over_and_is_not_there_again_with_the_next(server):
+def test_a_stream_ends_with_its_connection_and_does_not_return_with_the_next(server):
     begun = list(server.effects)
     server.do(ReplLost("r1", "gone"))
     [told] = [effect for effect in server.effects if isinstance(effect, dispatch.ReportAppStreamEnd)]
@@ -86,7 +86,7 @@ def test_one_whose_connection_is_over_is_over_and_is_not_there_again_with_the_ne
     assert server.effects == []
 
 
-def test_a_restart_ends_the_streams_of_a_repl_that_is_ours_to_restart_alone(server):
+def test_a_restart_ends_only_streams_of_a_restartable_repl(server):
     server.do(RestartRepl("r1", "for a test"))
     assert server.core.state.app_streams == (FIRST,)
     server.do(ReplFound("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
@@ -97,21 +97,21 @@ def test_a_restart_ends_the_streams_of_a_repl_that_is_ours_to_restart_alone(serv
     assert server.core.state.app_streams == (FIRST,)
 
 
-def test_a_client_that_leaves_ends_its_own_streams_alone(server):
+def test_a_disconnected_client_ends_only_its_own_streams(server):
     server.do(AppStreamStarted(SECOND))
     server.do(ClientGone("c1"))
     assert server.of(dispatch.EndAppStream) == [FIRST]
     assert app_streams.active_app_streams(server.core.state) == [SECOND]
 
 
-def test_a_stream_that_begins_when_its_client_has_left_is_ended(server):
+def test_a_stream_that_starts_after_its_client_left_is_ended(server):
     server.do(ClientGone("c2"))
     server.do(AppStreamStarted(SECOND))
     assert server.of(dispatch.EndAppStream) == [SECOND]
     assert server.core.state.app_streams == (FIRST,)
 
 
-def test_a_stream_that_was_ended_is_not_renewed(server):
+def test_a_stopped_stream_is_not_renewed(server):
     begun = list(server.effects)
     server.do(AppStreamStopped(FIRST))
     server.effects[:] = begun

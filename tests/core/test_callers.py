@@ -1,4 +1,4 @@
-"""Callers of a connection: the name that was given last holds, and what came under none is the caller's own."""
+"""Callers of a connection: the name given last applies, and what was done without a name is the caller's own."""
 
 import pytest
 
@@ -20,20 +20,20 @@ def named(state, who, *, formerly="agent", client="c1", conversation=""):
     return caller_names.name_caller(state, CallerNamed(conversation, formerly, client, who)).state
 
 
-def test_a_name_holds_until_another_is_given_and_for_its_conversation_alone(state):
+def test_a_name_applies_until_another_is_given_and_only_to_its_conversation(state):
     assert caller_names.name_of(state, "c1", "") is None
     state = named(named(state, "ann"), "bob", formerly="ann")
     assert [caller_names.name_of(state, *of) for of in (("c1", ""), ("c1", "other"), ("c2", ""))] == ["bob", None, None]
 
 
-def test_what_came_under_no_name_is_own_and_what_came_under_anothers_is_not(state):
+def test_unnamed_evaluations_belong_to_the_caller_and_others_do_not(state):
     state = named(named(state, "ann"), "bob", formerly="ann")
     own = {who: caller_names.is_by_caller(state, "c1", "bob", ("c1", who)) for who in ("agent", "ann", "bob")}
     assert own == {"agent": True, "ann": False, "bob": True}
     assert not caller_names.is_by_caller(state, "c1", "bob", ("c2", "agent"))
 
 
-def test_a_caller_that_names_itself_is_not_told_of_itself(state):
+def test_a_caller_that_gives_its_name_is_not_notified_of_itself(state):
     state = reported_evaluations.report_all(state, EvaluationsReported("c1", "agent")).state
     evaluation = Evaluation("e1", 1, "r1", "main", "agent", "c1", None, "1", "running")
     state = with_evaluation(state, evaluation)
@@ -42,20 +42,20 @@ def test_a_caller_that_names_itself_is_not_told_of_itself(state):
     assert reported_evaluations.unreported_evaluations(state, known, "c1", "ann") == []
 
 
-def test_a_lane_is_its_callers_also_after_it_has_given_a_name(state):
+def test_a_lane_belongs_to_its_caller_after_it_gave_a_name(state):
     lane = Session("agent", "agent", "c1", lane=Lane("claude", "agent"))
     state = with_repl(state, Repl("r1", "clj", Origin("address", "x:1"), sessions={"agent": lane}))
     (renamed,) = named(state, "ann").repls["r1"].sessions.values()
     assert (renamed.name, renamed.lane) == ("agent", Lane("claude", "ann"))
 
 
-def test_the_repls_that_a_caller_has_used_are_known_under_its_name_too(state):
+def test_the_repls_a_caller_used_are_known_under_its_name_too(state):
     state = recent_repls.with_recent_repl(state, "c1", "agent", "r1")
     assert recent_repls.recent_repls_of(named(state, "ann"), "c1", "ann") == ("r1",)
     assert recent_repls.recent_repls_of(state, "c2", "agent") == ()
 
 
-def test_of_very_many_callers_the_newest_are_remembered(state):
+def test_only_the_newest_of_many_callers_are_remembered(state):
     for number in range(newest_entries.MAX_ENTRIES + 1):
         state = named(state, f"w{number}", conversation=str(number))
     assert [caller_names.name_of(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]

@@ -1,4 +1,4 @@
-"""The order of a dispatch, and who handles which class, on the core with a few actions and effects of its own."""
+"""The order of a dispatch and which handler gets which class, on a core with a few actions and effects."""
 
 from dataclasses import dataclass, replace
 
@@ -73,7 +73,7 @@ def core(told):
     return made
 
 
-def test_each_handler_sees_the_state_the_one_before_left(core):
+def test_each_handler_sees_the_state_left_by_the_previous_one(core):
     core.report(AddPort(10), AddPort(100))
     assert core.state.lifecycle.port == 111
 
@@ -83,34 +83,34 @@ def test_follow_ups_are_dispatched_after_the_state_is_set_and_before_effects(cor
     assert told == [("inner", 111), ("outer", 111)]
 
 
-def test_a_follow_up_that_fails_takes_no_effect_from_what_stands(core, told):
+def test_a_failing_follow_up_does_not_prevent_earlier_effects(core, told):
     with pytest.raises(UnhandledError):
         core.report(AddPort(10, follow_up=Lost(), effect=Note(value="outer")))
     assert (core.state.lifecycle.port, told) == (11, [("outer", 11)])
 
 
-def test_effects_of_one_dispatch_are_performed_in_order_after_all_handlers(core, told):
+def test_effects_are_performed_in_order_after_all_handlers(core, told):
     core.report(AddPort(1, effect=Note(value="first")), AddPort(1, effect=Note(value="second")))
     assert told == [("first", 3), ("second", 3)]
 
 
-def test_a_part_of_the_state_named_in_an_action_is_that_before_it(core):
+def test_a_state_reference_in_an_action_is_resolved_before_it(core):
     core.report(AddPort(10), SetPort(from_state("lifecycle.port")), AddPort(from_state("lifecycle.port")))
     assert core.state.lifecycle.port == 22
 
 
-def test_a_part_of_the_state_named_in_an_effect_is_that_after_its_own_action(core, told):
+def test_a_state_reference_in_an_effect_is_resolved_after_its_action(core, told):
     core.report(AddPort(10, effect=Note(value=from_state("lifecycle.port"))), AddPort(100))
     assert told == [(11, 111)]
 
 
-def test_the_time_the_context_and_the_settings_are_filled_in(core):
+def test_time_context_and_settings_are_resolved(core):
     core.dispatch({"more": 100}, [SetPort(from_settings("port")), AddPort(from_context("now"))])
     core.dispatch({"more": 100}, [AddPort(from_context("more"))])
     assert core.state.lifecycle.port == 1771
 
 
-def test_the_time_is_the_same_in_all_that_one_dispatch_leads_to(told):
+def test_the_time_is_the_same_throughout_one_dispatch(told):
     ticks = iter(range(100))
     core = Core(
         state=State(),
@@ -132,7 +132,7 @@ def test_a_continuation_gets_the_whole_result_or_a_part_counted_from_one(core):
     assert core.state.lifecycle.port == 8
 
 
-def test_a_continuation_sees_state_and_context_as_they_were_at_the_effect(told):
+def test_a_continuation_sees_state_and_context_as_of_its_effect(told):
     core = core_with(told.append)
     then = (SetPort(from_context("more")), AddPort(from_state("lifecycle.port")), AddPort(from_result()))
     core.dispatch({"more": 4}, [AddPort(1, effect=Note(value=0, then=then))])
@@ -152,7 +152,7 @@ def test_a_continuation_sees_state_and_context_as_they_were_at_the_effect(told):
         Later("x", "y"),
     ],
 )
-def test_a_value_that_cannot_be_filled_in_is_an_error_and_changes_nothing(core, port):
+def test_an_unresolvable_reference_is_an_error_and_changes_nothing(core, port):
     with pytest.raises(UnresolvedError, match="nothing of that name"):
         core.report(AddPort(5), SetPort(port))
     assert core.state.lifecycle.port == 1
@@ -163,7 +163,7 @@ def test_a_part_beyond_the_result_is_an_error(core):
         core.resume(Note(then=(SetPort(from_result(3)),)), (1, 2))
 
 
-def test_what_looks_like_a_named_value_inside_client_data_is_left_alone(told):
+def test_references_inside_client_data_are_left_alone(told):
     core = core_with(told.append)
     data = {"$": "state", "nested": [from_state("lifecycle.port")]}
     core.report(AddPort(1, effect=Note(value=data, data=from_state("lifecycle.port"))))
@@ -172,31 +172,31 @@ def test_what_looks_like_a_named_value_inside_client_data_is_left_alone(told):
     assert told[1].value == (from_context("now"),)
 
 
-def test_an_action_that_nobody_handles_is_an_error_and_changes_nothing(core):
+def test_an_unhandled_action_is_an_error_and_changes_nothing(core):
     with pytest.raises(UnhandledError, match="Lost"):
         core.report(AddPort(5), Lost())
     assert core.state.lifecycle.port == 1
 
 
-def test_an_effect_that_nobody_performs_is_an_error_before_anything_is_done(core, told):
+def test_an_effect_without_a_performer_is_an_error_before_anything_is_done(core, told):
     with pytest.raises(UnhandledError, match="LostEffect"):
         core.report(AddPort(5, effect=Note(value=1)), AddPort(5, effect=LostEffect()))
     assert (core.state.lifecycle.port, told) == (1, [])
 
 
 @pytest.mark.parametrize("action", ACTIONS)
-def test_a_core_without_a_handler_for_one_of_its_actions_is_not_built(action):
+def test_a_core_without_a_handler_for_an_action_cannot_be_built(action):
     with pytest.raises(UnhandledError, match=action.__name__):
         core_with(print, handlers={kind: handle for kind, handle in HANDLERS.items() if kind is not action})
 
 
 @pytest.mark.parametrize("effect", EFFECTS)
-def test_a_core_without_a_performer_for_one_of_its_effects_is_not_built(effect):
+def test_a_core_without_a_performer_for_an_effect_cannot_be_built(effect):
     with pytest.raises(UnhandledError, match=effect.__name__):
         core_with(print, effects=[kind for kind in EFFECTS if kind is not effect])
 
 
-def test_an_effect_may_dispatch_while_it_is_performed(told):
+def test_an_effect_can_dispatch_while_it_is_performed(told):
     def perform(effect):
         told.append(effect.value)
         if effect.value == "again":

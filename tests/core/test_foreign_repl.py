@@ -1,4 +1,4 @@
-"""A REPL of another project: told of where a port file led to it, and to each caller once."""
+"""A REPL of another project, to which a port file led: reported to each caller once."""
 
 from dataclasses import replace
 from types import MappingProxyType
@@ -17,25 +17,25 @@ def found(root, kind="port-file"):
 
 
 @pytest.mark.parametrize("root", ["/home/me/shop", "/home/me/shop/api", "/home/me", "/", None, ""])
-def test_a_repl_in_the_workspace_above_it_or_of_an_unknown_place_is_at_home(root):
+def test_a_repl_in_or_above_the_workspace_is_not_foreign(root):
     assert stray(WORKSPACE, found(root)) is None
 
 
 @pytest.mark.parametrize("root", ["/home/me/shop2", "/home/you", "/tmp/x"])
-def test_a_repl_elsewhere_is_told_of_with_both_places(root):
+def test_a_foreign_repl_is_reported_with_both_directories(root):
     words = stray(WORKSPACE, found(root))
     assert root in words
     assert "/home/me/shop/.nrepl-port" in words
 
 
-def test_a_repl_that_is_named_or_started_by_us_or_not_connected_is_never_suspected():
+def test_a_named_started_or_disconnected_repl_is_never_foreign():
     assert stray(WORKSPACE, found("/tmp/x", kind="address")) is None
     assert stray(WORKSPACE, found("/tmp/x", kind="process")) is None
     assert stray(WORKSPACE, replace(found("/tmp/x"), profile=None)) is None
     assert stray(State(), found("/tmp/x")) is None
 
 
-def test_only_the_first_evaluation_of_a_caller_in_a_connection_is_the_first():
+def test_only_a_callers_first_evaluation_in_a_connection_counts_as_first():
     def evaluation(number, who="ann", generation=1):
         return Evaluation(f"e{number}", number, "r1", "main", who, "c1", None, "(code)", "done", generation=generation)
 

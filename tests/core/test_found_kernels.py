@@ -1,4 +1,4 @@
-"""Kernels that nobody named: tried a few times, told of once, never waited for, never in the way of other REPLs."""
+"""Discovered kernels: tried a few times, reported once, never waited for, and never in the way of other REPLs."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -62,13 +62,13 @@ OTHERS = [*NAMED, Origin("port-file", "/w/.nrepl-port")]
 
 
 @pytest.mark.parametrize("other", OTHERS, ids=lambda origin: origin.kind)
-def test_a_call_that_names_no_session_means_the_repl_that_is_not_merely_found(other):
+def test_a_call_without_a_session_prefers_a_repl_over_discovered_kernels(other):
     state = state_of(repl("a-ipynb"), repl("py", other), repl("b-ipynb"))
     assert resolve(state, None).key == "py"
     assert resolve(state, "a-ipynb").key == "a-ipynb"
 
 
-def test_a_found_kernel_is_never_chosen_for_a_call_that_names_none():
+def test_a_discovered_kernel_is_never_chosen_without_its_key():
     for kernels in ([repl("a-ipynb")], [repl("a-ipynb"), repl("b-ipynb")]):
         for used in ((), ("kernel:a-ipynb",)):
             with refused_as("no-repl") as refused:
@@ -77,27 +77,27 @@ def test_a_found_kernel_is_never_chosen_for_a_call_that_names_none():
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda origin: origin.kind)
-def test_a_found_kernel_stands_in_for_no_repl_that_was_given_up(named):
+def test_a_discovered_kernel_does_not_replace_an_abandoned_repl(named):
     with refused_as("no-repl") as refused:
         resolve(state_of(repl("a-ipynb"), repl("py", named, phase="stopped")), None)
     assert refused.value.hint.endswith("pass replSessionKey a-ipynb.")
     assert "a-ipynb" not in refused.value.message
 
 
-def test_a_found_kernel_serves_no_files(tmp_path):
+def test_a_discovered_kernel_serves_no_files(tmp_path):
     own = repl("py", Origin("process", "python"))
     assert server_of(tmp_path / "a.py", [repl("a-ipynb"), own], tmp_path) is own
     assert server_of(tmp_path / "a.py", [repl("a-ipynb")], tmp_path) is None
 
 
-def test_code_for_no_session_is_read_in_the_language_of_the_repl_that_it_is_for():
+def test_code_without_a_session_is_parsed_in_the_language_of_its_repl():
     lisp = replace(repl("clj", Origin("port-file", "/w/.nrepl-port")), profile=Profile(dialect="clojure"))
     state = state_of(repl("a-ipynb"), lisp)
     assert speaks_lisp(possible_repls(state, None))
     assert not speaks_lisp(possible_repls(state, "a-ipynb"))
 
 
-def test_nobody_waits_for_a_found_kernel():
+def test_nothing_waits_for_a_discovered_kernel():
     server = Server()
     server.do(KERNEL)
     found = server.state.repls[KERNEL.id]
@@ -106,7 +106,7 @@ def test_nobody_waits_for_a_found_kernel():
     assert "evaluate" not in server.state.capabilities()
 
 
-def test_a_dead_one_is_told_of_once_tried_a_few_times_and_given_up_without_an_alarm():
+def test_a_dead_kernel_is_reported_once_and_abandoned_after_a_few_attempts():
     server = Server()
     server.do(KERNEL)
     said = []
@@ -122,7 +122,7 @@ def test_a_dead_one_is_told_of_once_tried_a_few_times_and_given_up_without_an_al
     assert not server.state.latches
 
 
-def test_one_that_was_connected_is_told_of_when_it_is_lost_and_tried_again():
+def test_a_lost_kernel_is_reported_and_retried():
     server = Server()
     server.do(KERNEL)
     server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
@@ -131,7 +131,7 @@ def test_one_that_was_connected_is_told_of_when_it_is_lost_and_tried_again():
     assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(dispatch.Append))
 
 
-def test_it_is_tried_anew_when_its_file_is_written_again():
+def test_a_kernel_is_retried_when_its_file_is_rewritten():
     server = Server()
     server.do(KERNEL)
     server.do(ReplLost(KERNEL.id, "nothing listens there", final=True))
@@ -139,7 +139,7 @@ def test_it_is_tried_anew_when_its_file_is_written_again():
     assert server.state.repls[KERNEL.id].phase == "connecting"
 
 
-def test_one_whose_notebook_was_renamed_is_known_by_the_new_name():
+def test_a_kernel_with_a_renamed_notebook_is_known_by_the_new_name():
     server = Server()
     server.do(KERNEL)
     server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
@@ -152,7 +152,7 @@ def test_one_whose_notebook_was_renamed_is_known_by_the_new_name():
     assert server.state.repls[KERNEL.id].notebook == "/w/b.ipynb"
 
 
-def test_one_that_cannot_be_used_is_listed_and_not_tried():
+def test_an_unusable_kernel_is_listed_and_not_tried():
     server = Server()
     server.do(replace(KERNEL, error="run pip install 'codriver[jupyter]'"))
     assert not server.of(dispatch.ConnectRepl)
@@ -160,13 +160,13 @@ def test_one_that_cannot_be_used_is_listed_and_not_tried():
     assert (known.phase, known.note) == ("stopped", "run pip install 'codriver[jupyter]'")
 
 
-def test_it_is_never_restarted_as_a_process_of_ours():
+def test_a_discovered_kernel_is_never_restarted_as_a_process():
     server = Server()
     server.do(KERNEL)
     assert not server.do(RestartRepl(KERNEL.id, "ann asked for it"))
 
 
-def test_what_was_said_of_others_is_the_same():
+def test_failures_of_other_repls_are_not_reported_as_kernels():
     server = Server()
     server.do(ReplFound("address:x", "nrepl", Origin("address", "x"), "x"))
     server.do(ReplLost("address:x", "refused"))
@@ -174,7 +174,7 @@ def test_what_was_said_of_others_is_the_same():
     assert server.of(dispatch.RetryRepl)
 
 
-def test_it_is_listed_with_its_notebook_as_a_reader_in_the_workspace_says_it():
+def test_a_kernel_is_listed_with_its_notebook_path_relative_to_the_workspace():
     state = replace(state_of(), lifecycle=Lifecycle(workspace="/w"))
     for path, shown in (("/w/sub/a.ipynb", "sub/a.ipynb"), ("/elsewhere/a.ipynb", "/elsewhere/a.ipynb")):
         kernel = repl("a-ipynb", notebook=path)

@@ -1,4 +1,4 @@
-"""Jobs: test runs with a process of their own, one at a time, beside the evaluations of REPLs."""
+"""Jobs: test runs in their own processes, one at a time, independent of evaluations in REPLs."""
 
 import pytest
 
@@ -87,7 +87,7 @@ def test_jobs_and_evaluations_do_not_wait_for_each_other(server):
     assert (server.status(job), server.status(evaluation)) == ("running", "running")
 
 
-def test_a_job_needs_no_repl_and_survives_the_end_of_every_repl(server):
+def test_a_job_needs_no_repl(server):
     job = server.run_tests("ann", "a")
     assert server.core.state.key_of(server.core.state.evaluations[job]) == TEST_JOBS
     assert TEST_JOBS not in server.core.state.repls
@@ -100,14 +100,14 @@ def test_a_cancelled_job_never_starts(server):
     assert (server.started, server.status(second)) == (["a"], "interrupted")
 
 
-def test_the_log_has_one_line_about_each_job(server):
+def test_each_job_has_one_log_line(server):
     job = server.run_tests("ann", "pytest")
     assert server.logged == []
     server.end(job, "failed", summary="pytest: 1 failed")
     assert server.logged == [("otherErrorOutput", "ann ran pytest: 1 failed", "ann", TEST_JOBS)]
 
 
-def test_a_job_whose_client_left_ends_when_another_client_waits_for_it(server):
+def test_a_job_of_a_disconnected_client_ends_if_another_client_waits(server):
     job = server.run_tests("ann", "a")
     server.do(ClientGone("ann"))
     server.do(GraceOver("ann"))

@@ -1,4 +1,4 @@
-"""Lanes: who gets which session of a REPL without naming one, and how long it is there."""
+"""Lanes: who gets which session of a REPL without naming one, and how long it exists."""
 
 import pytest
 
@@ -95,33 +95,33 @@ def server():
     return made
 
 
-def test_each_connection_has_a_lane_of_its_own_and_always_the_same(server):
+def test_each_connection_always_gets_its_own_lane(server):
     assert [server.lane("c1"), server.lane("c2"), server.lane("c1")] == ["agent", "agent-2", "agent"]
 
 
-def test_callers_of_one_connection_and_its_conversations_have_a_lane_each(server):
+def test_each_caller_and_conversation_of_a_connection_has_a_lane(server):
     named = [server.lane("c1"), server.lane("c1", who="tester"), server.lane("c1", conversation="b")]
     assert named == ["agent", "tester", "agent-2"]
 
 
 @pytest.mark.parametrize("why", WITHOUT)
-def test_a_repl_that_runs_no_sessions_side_by_side_gives_no_lanes(why):
+def test_a_repl_without_concurrent_sessions_has_no_lanes(why):
     assert not Server(WITHOUT[why]).repl.gives_lanes
 
 
-def test_of_64_lanes_no_more_are_made(server):
+def test_at_most_64_lanes_are_created(server):
     made = [server.lane("c1", who=f"w{number}") for number in range(lanes.MAX_LANES + 1)]
     assert (None in made[:-1], made[-1], len(server.names)) == (False, None, 1 + lanes.MAX_LANES)
 
 
-def test_one_lane_waits_for_no_other(server):
+def test_lanes_do_not_wait_for_each_other(server):
     mine, yours = server.lane("c1"), server.lane("c2")
     started = [server.one(one).status for one in (server.evaluate("c1", mine), server.evaluate("c2", yours))]
     assert started == ["running", "running"]
     assert server.one(server.evaluate("c1", mine)).status == "queued"
 
 
-def test_a_reconnect_finds_its_lane_again_with_what_runs_in_it(server):
+def test_a_reconnected_client_finds_its_lane_with_its_evaluations(server):
     lane = server.lane("c1")
     endless = server.evaluate("c1", lane)
     server.do(ClientGone("c1"))
@@ -131,13 +131,13 @@ def test_a_reconnect_finds_its_lane_again_with_what_runs_in_it(server):
     assert (server.one(endless).client, server.one(endless).is_orphan, server.closed) == ("c3", False, [])
 
 
-def test_a_client_of_another_name_does_not_take_a_lane_over(server):
+def test_a_client_with_another_name_does_not_take_over_a_lane(server):
     server.lane("c1")
     server.do(ClientGone("c1"))
     assert server.lane("c2", name="other") == "agent-2"
 
 
-def test_a_lane_in_which_nothing_runs_is_closed_after_the_grace(server):
+def test_an_idle_lane_is_closed_after_the_grace_period(server):
     lane = server.lane("c1")
     server.do(ClientGone("c1"))
     assert (server.closed, [type(effect).__name__ for effect in server.effects]) == ([], ["AwaitGrace"])
@@ -147,7 +147,7 @@ def test_a_lane_in_which_nothing_runs_is_closed_after_the_grace(server):
     assert server.names == ["main"]
 
 
-def test_a_lane_in_which_something_runs_is_closed_when_that_is_over(server):
+def test_a_busy_lane_is_closed_when_its_evaluation_ends(server):
     lane = server.lane("c1")
     running = server.evaluate("c1", lane)
     server.do(ClientGone("c1"))
@@ -161,14 +161,14 @@ def test_a_lane_in_which_something_runs_is_closed_when_that_is_over(server):
     assert server.closed == [lane]
 
 
-def test_a_lane_that_is_being_closed_is_given_to_nobody(server):
+def test_a_closing_lane_is_given_to_nobody(server):
     lane = server.lane("c1")
     server.do(ClientGone("c1"))
     server.do(GraceOver("c1"))
     assert server.lane("c2") == f"{lane}-2"
 
 
-def test_who_else_evaluated_is_known_across_lanes(server):
+def test_evaluations_of_others_are_known_across_lanes(server):
     mine, yours = server.lane("c1", who="a"), server.lane("c2", who="b")
     server.evaluate("c1", mine, "a")
     server.evaluate("c2", yours, "b")
@@ -176,7 +176,7 @@ def test_who_else_evaluated_is_known_across_lanes(server):
     assert server.one(server.evaluate("c1", mine, "a")).previous == 1
 
 
-def test_what_waits_for_a_repl_runs_in_the_lanes_of_its_callers():
+def test_evaluations_waiting_for_a_repl_run_in_the_lanes_of_their_callers():
     server = Server(profile=None)
     server.here("c1", "c2")
     waiting = [server.evaluate(client, lane=Lane("agent", "agent")) for client in ("c1", "c1", "c2")]
@@ -186,7 +186,7 @@ def test_what_waits_for_a_repl_runs_in_the_lanes_of_its_callers():
     assert [server.one(one).request.session for one in waiting] == ["agent", "agent", "agent-2"]
 
 
-def test_what_waits_for_a_repl_without_lanes_runs_in_the_shared_session():
+def test_evaluations_waiting_for_a_repl_without_lanes_run_in_the_shared_session():
     server = Server(profile=None)
     server.here("c1")
     waiting = server.evaluate("c1", lane=Lane("agent", "agent"))
@@ -194,7 +194,7 @@ def test_what_waits_for_a_repl_without_lanes_runs_in_the_shared_session():
     assert (server.one(waiting).session, server.names) == ("main", ["main"])
 
 
-def test_a_lost_repl_has_lost_its_lanes(server):
+def test_a_lost_repl_loses_its_lanes(server):
     server.lane("c1")
     server.do(ReplLost("r1", "gone"))
     server.connect()

@@ -1,4 +1,4 @@
-"""The server's life cycle: exclusive states, and what is asked of the shell at each step."""
+"""The server's life cycle: exclusive states, and the effects of each transition."""
 
 from codriver.core.actions import LatchError, Listening, Start, Stop, Stopped, WithdrawError
 from codriver.core.dispatch import Announce, Listen, WindDown
@@ -22,14 +22,14 @@ def listening(asked):
     return Listening("127.0.0.1", 5000, asked)
 
 
-def test_a_start_asks_to_listen_and_a_listener_that_is_open_is_announced():
+def test_a_start_listens_and_announces_the_open_listener():
     state, effects = run(START, listening(5000))
     assert state.lifecycle.phase == "started"
     assert [type(effect) for effect in effects] == [Listen, Announce]
     assert state.lifecycle.port_note is None
 
 
-def test_another_port_than_the_one_asked_for_is_noted_with_both():
+def test_a_different_port_than_requested_is_noted_with_both():
     state, _ = run(START, listening(1664))
     assert "1664" in state.lifecycle.port_note
     assert "5000" in state.lifecycle.port_note
@@ -44,27 +44,27 @@ def test_a_second_start_changes_nothing():
     assert run(START, state=once) == (once, [])
 
 
-def test_a_stop_winds_down_once_and_ends_stopped():
+def test_stopping_winds_down_once_and_ends_stopped():
     state, effects = run(START, listening(0), Stop("asked"), Stop("again"), Stopped())
     assert state.lifecycle.phase == "stopped"
     assert [effect for effect in effects if isinstance(effect, WindDown)] == [WindDown(reason="asked")]
 
 
-def test_a_stop_while_stopped_changes_nothing():
+def test_stopping_while_stopped_changes_nothing():
     assert run(Stop("asked")) == (State(), [])
 
 
-def test_a_stop_while_starting_winds_down_and_a_late_listener_is_not_announced():
+def test_stopping_while_starting_does_not_announce_a_late_listener():
     _, effects = run(START, Stop("asked"), listening(0))
     assert [type(effect) for effect in effects] == [Listen, WindDown]
 
 
-def test_the_state_can_be_printed_at_any_time():
+def test_the_state_can_always_be_printed():
     state, _ = run(START, listening(0))
     assert "s-1" in repr(state)
 
 
-def test_an_error_is_known_until_it_is_over():
+def test_an_error_is_remembered_until_it_is_withdrawn():
     full, other = LatchError("full", "no room", now=1), LatchError("other", "another", now=2)
     state, _ = run(full, other, full)
     assert {latch.code: latch.count for latch in state.latches.values()} == {"full": 2, "other": 1}

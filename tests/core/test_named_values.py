@@ -1,4 +1,4 @@
-"""Values that are named and filled in: only where a class says so, and only what can be found."""
+"""References that are resolved later: only in fields declared for them, and only to values that exist."""
 
 from dataclasses import dataclass
 
@@ -15,19 +15,19 @@ class Asked:
     now: Later[int] = from_context("now")
 
 
-def test_only_fields_that_default_to_a_named_value_are_looked_at():
+def test_only_fields_that_default_to_a_reference_are_resolved():
     assert later_fields(Asked) == ("now",)
     assert later_fields(actions.AddServerLine) == ()
     asked = Asked(from_context("now"), 5)
     assert fill(asked, {}) is asked
 
 
-def test_a_field_that_was_given_a_value_keeps_it():
+def test_a_field_with_a_value_keeps_it():
     assert fill(Asked("x"), {"context": {"now": 3}}) == Asked("x", 3)
     assert fill(Asked("x", 4), {"context": {"now": 3}}) == Asked("x", 4)
 
 
-def test_what_takes_a_result_that_is_not_there_yet_is_left_as_it_is():
+def test_a_reference_to_a_missing_result_stays():
     asked = Asked("x", from_result())
     assert fill(asked, {"result": NOT_YET}) is asked
     assert fill(asked, {"result": None}) == Asked("x", None)
@@ -38,7 +38,7 @@ class Settings:
     mcp_socket_server_port = 1664
 
 
-def test_a_start_is_filled_in_from_settings_state_time_and_the_listeners_result():
+def test_a_start_resolves_settings_state_time_and_the_listeners_result():
     performed = []
     core = Core(
         state=State(),

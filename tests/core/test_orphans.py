@@ -1,4 +1,4 @@
-"""What a client leaves running: it holds nobody up, and otherwise it goes on."""
+"""Evaluations left running by a client: they block nobody, and otherwise continue."""
 
 import pytest
 
@@ -72,13 +72,13 @@ def server():
     return Server()
 
 
-def test_the_grace_is_what_the_settings_say(server):
+def test_the_grace_period_comes_from_the_settings(server):
     server.evaluate("gone")
     server.do(ClientGone("gone"))
     assert [grace.grace_ms for grace in server.of(dispatch.AwaitGrace)] == [7000]
 
 
-def test_a_client_that_left_nothing_needs_no_grace(server):
+def test_a_client_that_left_nothing_needs_no_grace_period(server):
     left, other = server.evaluate("gone"), server.evaluate("here")
     server.do(EvaluationFinished(left, "done"))
     server.do(ClientGone("gone"))
@@ -86,7 +86,7 @@ def test_a_client_that_left_nothing_needs_no_grace(server):
     assert server.one(other).status == "running"
 
 
-def test_what_a_client_left_goes_on_where_nobody_waits(server):
+def test_a_left_evaluation_continues_if_nobody_waits(server):
     running, queued = server.evaluate("gone"), server.evaluate("gone")
     server.leave()
     assert (server.ended, server.one(queued).status) == ([], "queued")
@@ -94,7 +94,7 @@ def test_what_a_client_left_goes_on_where_nobody_waits(server):
     assert (server.one(running).status, server.one(queued).status) == ("done", "running")
 
 
-def test_it_is_ended_after_the_grace_for_a_caller_that_waits_already(server):
+def test_after_the_grace_period_it_is_ended_for_a_waiting_caller(server):
     running, waiting = server.evaluate("gone"), server.evaluate("here", who="ann")
     server.do(ClientGone("gone"))
     assert server.ended == []
@@ -107,14 +107,14 @@ def test_it_is_ended_after_the_grace_for_a_caller_that_waits_already(server):
     assert any("ann waits" in note for note in server.one(running).notes)
 
 
-def test_it_is_ended_for_a_caller_that_comes_after_the_grace(server):
+def test_it_is_ended_for_a_caller_that_arrives_after_the_grace_period(server):
     running = server.evaluate("gone")
     server.leave()
     server.evaluate("here")
     assert server.ended == [running]
 
 
-def test_a_caller_that_comes_within_the_grace_waits_for_the_end_of_it(server):
+def test_a_caller_that_arrives_early_waits_for_the_grace_period(server):
     running = server.evaluate("gone")
     server.do(ClientGone("gone"))
     server.evaluate("here")
@@ -123,7 +123,7 @@ def test_a_caller_that_comes_within_the_grace_waits_for_the_end_of_it(server):
     assert server.ended == [running]
 
 
-def test_its_end_is_asked_for_once_for_each_that_waits(server):
+def test_a_caller_does_not_end_the_evaluation_by_waiting_twice(server):
     running = server.evaluate("gone")
     server.leave()
     server.evaluate("here", who="ann")
@@ -132,7 +132,7 @@ def test_its_end_is_asked_for_once_for_each_that_waits(server):
     assert server.one(running).status == "running"
 
 
-def test_what_still_waits_in_front_of_others_never_runs(server):
+def test_queued_evaluations_of_the_client_never_run(server):
     running, queued = server.evaluate("gone"), server.evaluate("gone")
     waiting = server.evaluate("here")
     server.leave()
@@ -142,7 +142,7 @@ def test_what_still_waits_in_front_of_others_never_runs(server):
     assert server.one(waiting).status == "running"
 
 
-def test_one_that_is_gone_too_is_nobody_that_waits(server):
+def test_a_waiting_client_that_disconnected_does_not_count(server):
     server.evaluate("gone")
     server.evaluate("here")
     server.do(ClientGone("here"))
@@ -150,7 +150,7 @@ def test_one_that_is_gone_too_is_nobody_that_waits(server):
     assert server.ended == []
 
 
-def test_one_that_waits_for_another_session_is_not_held_up(server):
+def test_a_caller_waiting_for_another_session_is_not_blocked(server):
     server.do(SessionOpened("r1", "ann", "ann", "here"))
     server.evaluate("gone")
     server.leave()
@@ -159,7 +159,7 @@ def test_one_that_waits_for_another_session_is_not_held_up(server):
     assert server.ended == []
 
 
-def test_one_that_waits_for_a_session_in_name_alone_is_held_up():
+def test_a_caller_waiting_for_a_nominally_separate_session_is_blocked():
     server = Server(APART_IN_NAME_ALONE)
     server.do(SessionOpened("r1", "ann", "ann", "here"))
     running = server.evaluate("gone")
@@ -168,7 +168,7 @@ def test_one_that_waits_for_a_session_in_name_alone_is_held_up():
     assert server.ended == [running]
 
 
-def test_code_that_waits_for_input_is_ended_after_the_grace_in_any_case(server):
+def test_code_waiting_for_input_is_ended_after_the_grace_period(server):
     reading = server.evaluate("gone")
     server.do(InputRequested(reading))
     server.do(ClientGone("here"))
@@ -180,7 +180,7 @@ def test_code_that_waits_for_input_is_ended_after_the_grace_in_any_case(server):
     assert "waits for input" in server.one(reading).stop_requested
 
 
-def test_code_that_asks_for_input_after_the_grace_is_ended_at_once(server):
+def test_code_that_requests_input_after_the_grace_period_is_ended_immediately(server):
     running = server.evaluate("gone")
     server.leave()
     assert server.ended == []
@@ -189,7 +189,7 @@ def test_code_that_asks_for_input_after_the_grace_is_ended_at_once(server):
     assert [effect.evaluation for effect in server.of(dispatch.WakeWaiters)] == [running]
 
 
-def test_code_that_asks_for_input_within_the_grace_can_still_be_given_it(server):
+def test_code_that_requests_input_within_the_grace_period_can_still_get_it(server):
     running = server.evaluate("gone")
     server.do(ClientGone("gone"), InputRequested(running))
     assert server.ended == []

@@ -1,4 +1,4 @@
-"""What somebody evaluates in a REPL past the server: an evaluation that holds the queue, and is no client's."""
+"""Evaluations by others in a REPL, bypassing the server: they occupy the queue, and belong to no client."""
 
 import pytest
 
@@ -22,13 +22,13 @@ def seen(state):
     return note_others(state, OthersEvaluation("r1", "abcd-1", "price = 7", 5))
 
 
-def test_its_code_enters_the_log_with_the_notebook(state):
+def test_its_code_is_logged_with_the_notebook(state):
     (code,) = seen(state).effects
     assert isinstance(code, Append)
     assert (code.text, code.who, code.notebook, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
 
 
-def test_it_runs_already_and_ours_waits_for_it(state):
+def test_it_is_already_running_and_our_evaluations_wait(state):
     state = seen(state).state
     assert state.evaluations["abcd-1"].status == "running"
     outcome = accept(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
@@ -39,7 +39,7 @@ def test_it_runs_already_and_ours_waits_for_it(state):
     assert [effect.request.id for effect in ended.effects if isinstance(effect, RunEvaluation)] == ["abcd-2"]
 
 
-def test_with_the_connection_it_is_lost_and_nobody_calls_its_code_sent(state):
+def test_it_is_lost_with_the_connection_without_claiming_to_have_been_sent(state):
     state = seen(state).state
     outcome = lost(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
     (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationFinished)]
@@ -49,6 +49,6 @@ def test_with_the_connection_it_is_lost_and_nobody_calls_its_code_sent(state):
     )
 
 
-def test_of_a_repl_that_is_forgotten_nothing_is_noted(state):
+def test_evaluations_in_an_unknown_repl_are_ignored(state):
     outcome = note_others(state, OthersEvaluation("r2", "abcd-1", "x", 5))
     assert (outcome.state, outcome.effects) == (state, ())

@@ -1,4 +1,4 @@
-"""Pictures in texts: told by their headers, left out with marks that can be read again."""
+"""Images in texts: described by their headers, and replaced by marks that can be parsed again."""
 
 import base64
 
@@ -40,19 +40,19 @@ HEADERS = [
 
 
 @pytest.mark.parametrize(("content", "size"), HEADERS, ids=range(len(HEADERS)))
-def test_the_size_of_a_picture_is_what_its_header_says(content, size):
+def test_the_size_of_an_image_is_read_from_its_header(content, size):
     assert pixels(content) == size
 
 
 @given(
     st.binary(max_size=60), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF1234WEBPVP8X"])
 )
-def test_no_header_is_too_broken_to_be_read(rest, start):
+def test_any_broken_header_can_be_parsed(rest, start):
     size = pixels(start + rest)
     assert size is None or min(size) >= 0
 
 
-def test_a_mark_stands_for_each_picture_and_can_be_read_again():
+def test_each_image_is_replaced_by_a_mark_that_can_be_parsed():
     text = f"<Figure> {address(PNG)} and {address(b'<svg/>', 'image/svg+xml')}"
     shown = without_data(text)
     png, svg = images_in(shown)
@@ -74,12 +74,12 @@ def test_a_mark_stands_for_each_picture_and_can_be_read_again():
         st.just("") | st.text("0123456789abcdef", min_size=16, max_size=16),
     )
 )
-def test_every_mark_is_read_as_it_was_written(one):
+def test_every_mark_is_parsed_as_it_was_written(one):
     assert images_in(f"a {one.mark} b") == (one,)
     assert MARK.fullmatch(one.mark)
 
 
-def test_a_picture_that_the_memory_cut_is_one_mark_without_a_digest():
+def test_a_truncated_image_is_one_mark_without_a_digest():
     kept = cut(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
     (one,) = images_in(shown := without_data(kept.text))
     assert (one.size, one.digest) == ((640, 480), "")
@@ -87,5 +87,5 @@ def test_a_picture_that_the_memory_cut_is_one_mark_without_a_digest():
 
 
 @pytest.mark.parametrize(("data", "content"), [("YWI=", b"ab"), ("YWI", b"ab"), ("YWJjZ", b"abc"), ("", b"")])
-def test_base64_is_decoded_as_far_as_it_is_whole(data, content):
+def test_base64_is_decoded_as_far_as_it_is_complete(data, content):
     assert decoded(data) == content

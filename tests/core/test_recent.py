@@ -1,4 +1,4 @@
-"""A mapping of what was set last: bounded, and in the order of setting."""
+"""A bounded mapping that keeps the entries set last, in order."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +7,7 @@ from codriver.core.records import Recent
 
 
 @given(st.integers(1, 5), st.lists(st.tuples(st.integers(0, 7), st.booleans())))
-def test_the_newest_stay_in_the_order_in_which_they_were_set(most, steps):
+def test_the_newest_entries_are_kept_in_the_order_they_were_set(most, steps):
     kept, expected = Recent(most), []
     for place, (key, is_default) in enumerate(steps):
         if is_default:

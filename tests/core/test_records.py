@@ -1,4 +1,4 @@
-"""Records are made and changed by writing into their dictionaries, and are the library's dataclasses in all else."""
+"""Records: created and changed through their dictionaries, and otherwise like dataclasses of the standard library."""
 
 import dataclasses
 import inspect
@@ -17,12 +17,12 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
-def test_a_record_keeps_its_fields_where_replace_finds_them(kind):
+def test_a_record_stores_its_fields_where_replace_expects_them(kind):
     assert not any("__slots__" in vars(base) for base in kind.__mro__[:-1])
     assert not hasattr(kind, "__post_init__")
 
 
-def test_replace_gives_a_changed_copy():
+def test_replace_returns_a_changed_copy():
     before = state.Session("s1", who="me")
     after = replace(before, who="you")
     assert (before.who, after.who) == ("me", "you")
@@ -54,7 +54,7 @@ def some_of(kind):
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
-def test_a_record_is_made_as_the_library_makes_it(kind):
+def test_a_record_is_created_like_a_dataclass(kind):
     library = of_the_library(kind)
     assert str(inspect.signature(kind)) == str(inspect.signature(library))
     given = some_of(kind)
@@ -73,7 +73,7 @@ def test_a_record_is_made_as_the_library_makes_it(kind):
         kind(**needed, nobody_knows=1)
 
 
-def test_values_are_given_by_place_or_by_name():
+def test_values_are_given_by_position_or_by_name():
     @dataclass(frozen=True, kw_only=True)
     class Base:
         then: tuple[int, ...] = ()
@@ -88,7 +88,7 @@ def test_values_are_given_by_place_or_by_name():
         Named(1, 2, (4,))  # type: ignore[call-arg]  # it cannot, and is to say so
 
 
-def test_what_is_made_anew_for_each_is():
+def test_default_factories_create_a_new_value_for_each_record():
     @dataclass(frozen=True)
     class Holder:
         held: list[int] = dataclasses.field(default_factory=list)

@@ -1,4 +1,4 @@
-"""REPLs and evaluations in the core: pure, so every course of events can be played."""
+"""REPLs and evaluations in the core, which is pure, so that any sequence of events can be tested."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -100,7 +100,7 @@ def server():
     return Server()
 
 
-def test_a_found_repl_is_connected_to_and_its_tools_are_announced(server):
+def test_a_discovered_repl_is_connected_and_its_tools_are_announced(server):
     server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
     assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
     server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
@@ -108,14 +108,14 @@ def test_a_found_repl_is_connected_to_and_its_tools_are_announced(server):
     assert server.state.repls["r1"].generation == 1
 
 
-def test_the_same_repl_found_again_changes_nothing(server):
+def test_discovering_the_same_repl_again_changes_nothing(server):
     server.connect()
     before = server.state
     assert server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888")) == []
     assert server.state is before
 
 
-def test_a_port_file_rewritten_while_its_repl_is_away_leads_to_the_new_address(server):
+def test_a_rewritten_port_file_of_a_lost_repl_leads_to_the_new_address(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))
     server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:9999"))
@@ -123,7 +123,7 @@ def test_a_port_file_rewritten_while_its_repl_is_away_leads_to_the_new_address(s
     assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
 
 
-def test_a_port_file_rewritten_with_the_same_port_is_tried_at_once_while_its_repl_is_away(server):
+def test_a_lost_repl_is_retried_immediately_when_its_port_file_is_rewritten(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplLost("r1", "nobody listens"))
     again = ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888", rewritten=True)
@@ -147,7 +147,7 @@ def test_two_repls_of_one_dialect_get_different_keys(server):
     assert [r.key for r in server.state.repls.values()] == ["clj", "clj-2"]
 
 
-def test_losing_a_connection_is_retried_after_a_doubling_pause_up_to_ten_seconds(server):
+def test_a_lost_connection_is_retried_with_delays_doubling_up_to_ten_seconds(server):
     server.connect()
     delays = []
     for _ in range(8):
@@ -157,7 +157,7 @@ def test_losing_a_connection_is_retried_after_a_doubling_pause_up_to_ten_seconds
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 10, 10]
 
 
-def test_a_port_file_that_a_killed_program_left_is_said_and_tried_once_a_minute_until_it_is_written_again(server):
+def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten(server):
     left = Origin("port-file", "/shop/.nrepl-port")
     server.do(ReplFound("r1", "py", left, "127.0.0.1:7888"))
     delays = []
@@ -173,7 +173,7 @@ def test_a_port_file_that_a_killed_program_left_is_said_and_tried_once_a_minute_
     assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
 
 
-def test_a_retry_that_a_later_failure_made_stale_does_nothing(server):
+def test_a_retry_made_stale_by_a_later_failure_does_nothing(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))
     server.do(RetryDue("r1", 1))
@@ -181,20 +181,20 @@ def test_a_retry_that_a_later_failure_made_stale_does_nothing(server):
     assert server.do(RetryDue("r1", 1)) == []
 
 
-def test_every_reconnect_raises_the_generation_and_starts_the_pause_anew(server):
+def test_a_reconnect_increments_the_generation_and_resets_the_delay(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplConnected("r1", CLOJURE, "x:1"))
     assert (server.state.repls["r1"].generation, server.state.repls["r1"].failures) == (2, 0)
 
 
-def test_a_lost_repl_takes_its_tools_with_it_and_clients_are_told(server):
+def test_losing_a_repl_removes_its_tools_and_notifies_clients(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))
     assert server.of(dispatch.NotifyClients) == [dispatch.NotifyClients(changed="tools")]
     assert server.state.capabilities() == frozenset()
 
 
-def test_a_process_that_ends_again_and_again_is_given_up_with_its_reason(server):
+def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
     server.do(ReplFound("r1", "py", PROCESS))
     for _ in range(3):
         server.do(ReplLost("r1", "exit status 1"))
@@ -217,7 +217,7 @@ def test_a_process_that_ends_again_and_again_is_given_up_with_its_reason(server)
     assert not server.state.waiting_for_trust()
 
 
-def test_a_process_that_ends_once_an_hour_is_always_started_again(server):
+def test_a_process_that_exits_once_an_hour_is_always_restarted(server):
     server.do(ReplFound("r1", "py", PROCESS))
     for _ in range(10):
         server.now += 3_600_000
@@ -225,7 +225,7 @@ def test_a_process_that_ends_once_an_hour_is_always_started_again(server):
     assert server.state.repls["r1"].phase == "starting"
 
 
-def test_a_clock_set_back_does_not_make_old_starts_recent(server):
+def test_setting_the_clock_back_does_not_make_old_starts_recent(server):
     server.do(ReplFound("r1", "py", PROCESS))
     for _ in range(10):
         server.now -= 3_600_000
@@ -233,7 +233,7 @@ def test_a_clock_set_back_does_not_make_old_starts_recent(server):
     assert server.state.repls["r1"].phase == "starting"
 
 
-def test_a_forgotten_port_file_drops_a_repl_that_is_away_but_not_a_connected_one(server):
+def test_a_deleted_port_file_removes_a_lost_repl_but_not_a_connected_one(server):
     server.connect()
     server.do(ReplForgotten("r1"))
     assert "r1" in server.state.repls
@@ -241,7 +241,7 @@ def test_a_forgotten_port_file_drops_a_repl_that_is_away_but_not_a_connected_one
     assert "r1" not in server.state.repls
 
 
-def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(server):
+def test_a_repl_that_returns_with_its_port_file_continues_its_generations(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
     server.connect()
@@ -251,7 +251,7 @@ def test_a_repl_that_comes_back_with_its_port_file_goes_on_with_its_generations(
     assert server.state.repls["r2"].generation == 1, "another REPL has its own"
 
 
-def test_the_evaluations_of_a_repl_that_is_gone_keep_the_key_of_their_session(server):
+def test_evaluations_of_a_removed_repl_keep_their_session_key(server):
     server.connect()
     evaluation = server.evaluate()
     key = server.state.repls["r1"].key
@@ -260,14 +260,14 @@ def test_the_evaluations_of_a_repl_that_is_gone_keep_the_key_of_their_session(se
     assert server.state.key_of(server.state.evaluations[evaluation]) == key
 
 
-def test_an_evaluation_runs_at_once_in_a_free_session_and_is_logged_in_the_same_turn(server):
+def test_an_evaluation_in_a_free_session_runs_immediately_and_is_logged(server):
     server.connect()
     server.evaluate("(+ 1 2)")
     assert [type(e) for e in server.effects] == [dispatch.RunEvaluation, dispatch.Append, dispatch.Append]
     assert server.log() == [("otherOutput", "why (+ 1 2)"), ("evaluatedCode", "(+ 1 2)")]
 
 
-def test_a_description_that_names_a_checkpoint_is_remembered_by_that_name_beyond_the_run(server):
+def test_a_description_with_a_checkpoint_is_remembered_beyond_the_run(server):
     server.connect()
     server.now = 5000
     evaluation = server.evaluate(description="Checkpoint:  the parser\n works ")
@@ -278,13 +278,13 @@ def test_a_description_that_names_a_checkpoint_is_remembered_by_that_name_beyond
 
 
 @pytest.mark.parametrize("description", ["checkpoint", "checkpoint: ", "set a checkpoint: here", "why: checkpoint:"])
-def test_a_description_that_names_none_sets_none(server, description):
+def test_other_descriptions_set_no_checkpoint(server, description):
     server.connect()
     server.evaluate(description=description)
     assert server.of(dispatch.Remember) == []
 
 
-def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(server):
+def test_evaluations_of_one_session_run_one_at_a_time_in_order(server):
     server.connect()
     first, second, third = (server.evaluate(str(n)) for n in range(3))
     assert [server.status(e) for e in (first, second, third)] == ["running", "queued", "queued"]
@@ -294,7 +294,7 @@ def test_evaluations_of_one_session_run_one_at_a_time_in_the_order_they_came(ser
     assert server.status(third) == "running"
 
 
-def test_a_queued_evaluation_is_logged_when_it_runs_not_when_it_came(server):
+def test_a_queued_evaluation_is_logged_when_it_starts(server):
     server.connect()
     first, _ = server.evaluate("1"), server.evaluate("2")
     assert server.log() == []
@@ -302,21 +302,21 @@ def test_a_queued_evaluation_is_logged_when_it_runs_not_when_it_came(server):
     assert ("evaluatedCode", "2") in server.log()
 
 
-def test_sessions_run_side_by_side(server):
+def test_sessions_run_concurrently(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"))
     first, second = server.evaluate(), server.evaluate(session="b")
     assert (server.status(first), server.status(second)) == ("running", "running")
 
 
-def test_a_repl_that_keeps_nothing_apart_runs_one_evaluation_at_a_time_over_all_sessions(server):
+def test_a_repl_without_isolation_runs_one_evaluation_at_a_time(server):
     server.connect(NOTHING_APART)
     server.do(SessionOpened("r1", "b", "b", "c2"))
     first, second = server.evaluate(), server.evaluate(session="b")
     assert (server.status(first), server.status(second)) == ("running", "queued")
 
 
-def test_an_evaluation_that_needs_input_still_holds_its_session(server):
+def test_an_evaluation_waiting_for_input_still_occupies_its_session(server):
     server.connect()
     first, second = server.evaluate(), server.evaluate()
     server.do(InputRequested(first))
@@ -326,7 +326,7 @@ def test_an_evaluation_that_needs_input_still_holds_its_session(server):
 
 
 @pytest.mark.parametrize("ends", [[], [Stopped()]])
-def test_a_server_that_stops_begins_no_evaluation(server, ends):
+def test_a_stopping_server_starts_no_evaluation(server, ends):
     server.connect()
     server.do(Stop("told to"), *ends)
     late = server.evaluate()
@@ -338,7 +338,7 @@ def test_a_server_that_stops_begins_no_evaluation(server, ends):
     assert not server.state.live
 
 
-def test_an_evaluation_that_comes_while_the_repl_starts_waits_for_it(server):
+def test_an_evaluation_waits_for_a_starting_repl(server):
     server.do(ReplFound("r1", "py", PROCESS))
     evaluation = server.evaluate()
     assert server.status(evaluation) == "queued"
@@ -347,12 +347,12 @@ def test_an_evaluation_that_comes_while_the_repl_starts_waits_for_it(server):
     assert server.state.evaluations[evaluation].generation == 1
 
 
-def test_a_repl_on_its_way_already_offers_to_evaluate(server):
+def test_a_starting_repl_already_offers_to_evaluate(server):
     server.do(ReplFound("r1", "py", PROCESS))
     assert server.state.capabilities() == {"evaluate", "restart"}
 
 
-def test_a_lost_connection_ends_what_ran_and_what_was_queued_and_nothing_is_sent_again(server):
+def test_a_lost_connection_ends_running_and_queued_evaluations_without_resending(server):
     server.connect()
     ran, queued = server.evaluate(), server.evaluate()
     server.do(ReplLost("r1", "the socket closed"))
@@ -363,14 +363,14 @@ def test_a_lost_connection_ends_what_ran_and_what_was_queued_and_nothing_is_sent
     assert server.of(dispatch.RunEvaluation) == []
 
 
-def test_a_failed_try_to_connect_leaves_waiting_evaluations_in_the_queue(server):
+def test_a_failed_connection_attempt_keeps_evaluations_queued(server):
     server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
     evaluation = server.evaluate()
     server.do(ReplLost("r1", "connection refused"))
     assert server.status(evaluation) == "queued"
 
 
-def test_an_end_that_comes_twice_counts_once(server):
+def test_a_second_end_of_an_evaluation_is_ignored(server):
     server.connect()
     evaluation = server.evaluate()
     server.do(EvaluationFinished(evaluation, "done", "user"))
@@ -379,14 +379,14 @@ def test_an_end_that_comes_twice_counts_once(server):
     assert server.state is before
 
 
-def test_a_queued_evaluation_can_be_taken_out_and_a_running_one_cannot(server):
+def test_only_a_queued_evaluation_can_be_cancelled(server):
     server.connect()
     running, queued = server.evaluate(), server.evaluate()
     server.do(CancelQueued(queued, "cancelled"), CancelQueued(running, "cancelled"))
     assert (server.status(running), server.status(queued)) == ("running", "interrupted")
 
 
-def test_a_restart_ends_what_runs_as_interrupted_and_starts_the_process_anew(server):
+def test_a_restart_interrupts_running_evaluations_and_restarts_the_process(server):
     server.connect(origin=PROCESS)
     ran, queued = server.evaluate(), server.evaluate()
     server.do(RestartRepl("r1", "asked"))
@@ -397,14 +397,14 @@ def test_a_restart_ends_what_runs_as_interrupted_and_starts_the_process_anew(ser
     ]
 
 
-def test_a_repl_that_is_not_ours_is_never_restarted(server):
+def test_an_external_repl_is_never_restarted(server):
     server.connect()
     before = server.state
     assert server.do(RestartRepl("r1", "asked")) == []
     assert server.state is before
 
 
-def test_the_sessions_of_a_client_that_is_gone_are_closed(server):
+def test_sessions_of_a_disconnected_client_are_closed(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"))
     server.do(ClientGone("c2"))
@@ -413,7 +413,7 @@ def test_the_sessions_of_a_client_that_is_gone_are_closed(server):
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
 
-def test_what_a_client_left_in_its_own_session_is_ended_before_the_session_is(server):
+def test_evaluations_in_a_clients_own_session_end_before_the_session(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"))
     running, queued = server.evaluate(session="b"), server.evaluate(session="b")
@@ -427,7 +427,7 @@ def test_what_a_client_left_in_its_own_session_is_ended_before_the_session_is(se
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
 
-def test_an_evaluation_in_a_session_that_has_just_ended_leaves_nothing_behind(server):
+def test_an_evaluation_in_a_session_that_just_ended_leaves_nothing_behind(server):
     server.connect()
     late = server.evaluate(session="gone")
     server.do(EvaluationFinished(late, "failed"))
@@ -436,7 +436,7 @@ def test_an_evaluation_in_a_session_that_has_just_ended_leaves_nothing_behind(se
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
 
-def test_only_a_session_that_was_left_can_be_closed(server):
+def test_only_an_abandoned_session_can_be_closed(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"), SessionClosed("r1", "b"), SessionClosed("r1", "main"))
     assert list(server.state.repls["r1"].sessions) == ["main", "b"]
@@ -449,7 +449,7 @@ def test_isolated_sessions_end_with_the_connection(server):
     assert list(server.state.repls["r1"].sessions) == ["main"]
 
 
-def test_sessions_of_a_repl_that_runs_one_thing_at_a_time_wait_for_each_other(server):
+def test_sessions_of_a_serial_repl_wait_for_each_other(server):
     server.connect(profile=Profile("python", is_serial=True))
     server.do(SessionOpened("r1", "b", "b", "c2"))
     first, second = server.evaluate(), server.evaluate(session="b")
@@ -458,7 +458,7 @@ def test_sessions_of_a_repl_that_runs_one_thing_at_a_time_wait_for_each_other(se
     assert server.status(second) == "running"
 
 
-def test_who_evaluated_since_is_known_by_number(server):
+def test_evaluations_by_others_since_the_last_one_are_known_by_number(server):
     server.connect()
     mine = server.evaluate(who="me")
     server.do(EvaluationFinished(mine, "done"))
@@ -468,7 +468,7 @@ def test_who_evaluated_since_is_known_by_number(server):
     assert server.state.repls["r1"].sessions["main"].last_evaluation_by == {"me": 3, "you": 2}
 
 
-def test_an_ended_evaluation_keeps_the_head_of_its_code_only(server):
+def test_a_finished_evaluation_keeps_only_the_head_of_its_code(server):
     server.connect()
     evaluation = server.evaluate("x" * 1000)
     server.do(EvaluationFinished(evaluation, "done"))
@@ -476,7 +476,7 @@ def test_an_ended_evaluation_keeps_the_head_of_its_code_only(server):
     assert (ended.request, len(ended.head)) == (None, 200)
 
 
-def test_only_so_many_evaluations_are_remembered(server):
+def test_a_bounded_number_of_evaluations_is_remembered(server):
     server.connect()
     for _ in range(2 * MAX_FINISHED + 5):
         server.do(EvaluationFinished(server.evaluate(), "done"))
@@ -484,29 +484,29 @@ def test_only_so_many_evaluations_are_remembered(server):
     assert server.state.evaluated == 2 * MAX_FINISHED + 5
 
 
-def test_the_namespace_after_an_evaluation_is_the_sessions(server):
+def test_an_evaluation_sets_the_namespace_of_its_session(server):
     server.connect()
     server.do(EvaluationFinished(server.evaluate(), "done", "app.core"))
     assert server.state.repls["r1"].sessions["main"].namespace == "app.core"
 
 
-def test_isolated_sessions_are_named_behind_the_repls_key(server):
+def test_isolated_sessions_are_named_after_the_repls_key(server):
     server.connect()
     assert server.state.repls["r1"].session_key("main") == "clj"
     assert server.state.repls["r1"].session_key("me") == "clj/me"
 
 
-def test_evaluation_ids_carry_the_servers_own_id(server):
+def test_evaluation_ids_start_with_the_servers_own_id(server):
     server.connect()
     assert server.evaluate() == "abcd-1"
 
 
-def test_what_the_server_says_enters_the_log(server):
+def test_server_messages_are_logged(server):
     server.do(AddServerLine("hello"), AddServerLine("oh", error=True))
     assert server.log() == [("otherOutput", "hello"), ("otherErrorOutput", "oh")]
 
 
-def test_the_same_error_again_is_counted(server):
+def test_a_repeated_error_is_counted(server):
     server.do(LatchError("x", "one"), LatchError("x", "two"))
     assert (server.state.latches["x"].text, server.state.latches["x"].count) == ("two", 2)
 
@@ -520,7 +520,7 @@ def test_the_same_error_again_is_counted(server):
         ("lost", ()),
     ],
 )
-def test_an_end_that_somebody_asked_for_says_who_did(server, status, notes):
+def test_a_requested_end_names_who_requested_it(server, status, notes):
     server.connect()
     evaluation = server.evaluate()
     server.do(StopRequested(evaluation, "its client left"))
@@ -531,13 +531,13 @@ def test_an_end_that_somebody_asked_for_says_who_did(server, status, notes):
     assert server.state.evaluations[evaluation].stop_requested == "ada asked for it"
 
 
-def test_what_concerns_an_unknown_repl_changes_nothing(server):
+def test_events_of_an_unknown_repl_change_nothing(server):
     before = server.state
     assert server.do(ReplProgress("r9", "it starts"), ReplStarted("r9", "x:1"), ReplLost("r9", "gone")) == []
     assert server.state is before
 
 
-def test_a_repl_that_starts_tells_how_far_it_is_and_where_it_listens(server):
+def test_a_starting_repl_reports_its_progress_and_its_address(server):
     server.do(ReplFound("r1", "py", PROCESS))
     server.do(ReplProgress("r1", "downloading"))
     assert (server.state.repls["r1"].phase, server.state.repls["r1"].note) == ("starting", "downloading")
@@ -545,7 +545,7 @@ def test_a_repl_that_starts_tells_how_far_it_is_and_where_it_listens(server):
     assert (server.state.repls["r1"].phase, server.state.repls["r1"].address) == ("connecting", "127.0.0.1:9")
 
 
-def test_a_repl_of_another_project_is_said_with_its_connection(server):
+def test_a_repl_of_another_project_is_reported_on_connection(server):
     server.core = core_of(server, Lifecycle(phase="started", session_id="abcdef", workspace="/home/me/shop"))
     server.connect(replace(CLOJURE, project_root="/tmp/x"), Origin("port-file", "/home/me/shop/.nrepl-port"))
     assert [category for category, _ in server.log()] == ["otherOutput", "otherErrorOutput"]
@@ -560,7 +560,7 @@ def test_input_for_code_that_does_not_read_changes_nothing(server):
     assert server.state is before
 
 
-def test_an_evaluation_may_end_after_its_repl_was_forgotten(server):
+def test_an_evaluation_can_end_after_its_repl_was_removed(server):
     server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
     waiting = server.evaluate()
     server.do(ReplForgotten("r1"))
@@ -568,13 +568,13 @@ def test_an_evaluation_may_end_after_its_repl_was_forgotten(server):
     assert server.of(dispatch.WakeWaiters) == [dispatch.WakeWaiters(evaluation=waiting)]
 
 
-def test_code_without_a_description_enters_the_log_alone(server):
+def test_code_without_a_description_is_logged_alone(server):
     server.connect()
     server.do(Evaluate("r1", Request("e-1", "(f)")), who="a", client=None)
     assert server.log() == [("evaluatedCode", "(f)")]
 
 
-def test_what_runs_is_bounded_by_the_settings_of_the_moment(server):
+def test_limits_of_an_evaluation_come_from_the_current_settings(server):
     server.connect()
     server.core.settings = SimpleNamespace(max_run_ms=5, max_length=3, max_depth=2)
     server.evaluate()
@@ -583,7 +583,7 @@ def test_what_runs_is_bounded_by_the_settings_of_the_moment(server):
 
 
 @pytest.mark.parametrize(("named", "then"), [(None, "shop"), ("shop", "user")])
-def test_code_that_names_its_namespace_leaves_the_session_in_its_own(server, named, then):
+def test_code_with_an_explicit_namespace_does_not_change_the_sessions(server, named, then):
     server.connect()
     server.do(Evaluate("r1", Request("e-1", "1"), "1"), who="a", client=None)
     server.do(EvaluationFinished("e-1", "done", "user"))

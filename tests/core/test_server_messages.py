@@ -1,4 +1,4 @@
-"""What the server tells of itself, and what its clients are notified of."""
+"""Messages of the server about itself, and notifications of its clients."""
 
 import pytest
 
@@ -13,11 +13,11 @@ def after(action, state=None):
 
 
 @pytest.mark.parametrize(("action", "changed"), [(ResourcesChanged(), "resources"), (ToolsChanged(), "tools")])
-def test_clients_are_notified_of_a_list_that_changed(action, changed):
+def test_clients_are_notified_of_a_changed_list(action, changed):
     outcome = after(action)
     assert outcome.effects == (NotifyClients(changed=changed),)
     assert outcome.state == State()
 
 
-def test_what_a_client_that_is_gone_was_told_is_not_kept():
+def test_reports_to_a_disconnected_client_are_not_stored():
     assert after(EvaluationsReported("c1", "ann")).state == State()

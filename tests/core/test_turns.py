@@ -1,4 +1,4 @@
-"""Turns: the evaluations of a client keep their order, and clients that wait for one queue are served in turn."""
+"""Turns: evaluations of a client stay in order, and clients waiting for one queue are served in turn."""
 
 from dataclasses import replace
 
@@ -73,14 +73,14 @@ def server():
     return Server()
 
 
-def test_a_flood_of_one_client_delays_another_by_the_one_that_runs(server):
+def test_a_flood_of_one_client_delays_another_by_one_evaluation(server):
     server.flood("bob", 4)
     server.evaluate("ann", "ann 1")
     server.end()
     assert server.sent == ["bob 1", "ann 1"]
 
 
-def test_a_session_of_its_own_in_a_serial_repl_waits_in_the_same_turn(server):
+def test_an_isolated_session_of_a_serial_repl_waits_in_the_same_queue(server):
     server.flood("bob", 4)
     server.evaluate("ann", "ann 1", session="ann")
     server.end_all()
@@ -95,7 +95,7 @@ def test_clients_take_turns_and_each_keeps_its_order(server):
     assert server.sent == ["bob 1", "ann 1", "cem 1", "bob 2", "ann 2", "bob 3", "ann 3"]
 
 
-def test_names_bring_a_client_no_more_turns(server):
+def test_more_caller_names_do_not_get_a_client_more_turns(server):
     for number in range(1, 5):
         server.evaluate("bob", f"bob {number}", who=f"bob-{number}")
     server.flood("ann", 2)
@@ -103,21 +103,21 @@ def test_names_bring_a_client_no_more_turns(server):
     assert server.sent == ["bob 1", "ann 1", "bob 2", "ann 2", "bob 3", "bob 4"]
 
 
-def test_what_runs_is_not_interrupted_for_a_turn(server):
+def test_a_running_evaluation_is_not_interrupted_for_a_turn(server):
     first, *_ = server.flood("bob", 2)
     mine = server.evaluate("ann", "ann 1")
     assert server.sent == ["bob 1"]
     assert holder(server.core.state, server.core.state.evaluations[mine]).id == first
 
 
-def test_the_holder_is_the_one_that_runs_and_not_the_one_that_came_first(server):
+def test_the_holder_of_a_session_is_the_running_evaluation(server):
     _, second = server.flood("bob", 2)
     mine = server.evaluate("ann", "ann 1")
     server.end()
     assert holder(server.core.state, server.core.state.evaluations[second]).id == mine
 
 
-def test_two_that_ask_one_at_a_time_do_not_starve_one_that_waits(server):
+def test_two_clients_with_single_requests_do_not_starve_a_waiting_one(server):
     server.flood("bob", 3)
     for number in (1, 2):
         server.evaluate("ann", f"ann {number}")
@@ -129,7 +129,7 @@ def test_two_that_ask_one_at_a_time_do_not_starve_one_that_waits(server):
     assert server.sent == ["bob 1", "ann 1", "cem 1", "bob 2", "ann 2", "cem 2", "bob 3"]
 
 
-def test_clients_that_always_come_anew_do_not_starve_one_that_waits(server):
+def test_new_clients_do_not_starve_a_waiting_one(server):
     server.flood("bob", 3)
     for number in range(6):
         server.do(ClientConnected(f"new {number}"))
@@ -139,7 +139,7 @@ def test_clients_that_always_come_anew_do_not_starve_one_that_waits(server):
 
 
 @pytest.mark.parametrize("spared", [1, 2])
-def test_a_client_that_takes_back_what_waits_gets_no_turn_before_its_own(server, spared):
+def test_cancelling_queued_evaluations_gains_no_turn(server, spared):
     waiting = server.flood("bob", 5)[1:]
     server.flood("ann", 3)
     server.end()  # bob 1
@@ -151,7 +151,7 @@ def test_a_client_that_takes_back_what_waits_gets_no_turn_before_its_own(server,
     assert server.sent[-2:] == ["ann 2", f"bob {3 + spared}"]
 
 
-def test_what_waited_for_its_repl_is_served_in_turn(server):
+def test_evaluations_that_waited_for_their_repl_are_served_in_turn(server):
     server.do(ReplLost("r1", "gone"))
     server.flood("bob", 3)
     server.flood("ann", 1)
@@ -160,7 +160,7 @@ def test_what_waited_for_its_repl_is_served_in_turn(server):
     assert server.sent == ["bob 1", "ann 1", "bob 2", "bob 3"]
 
 
-def test_a_client_waits_for_no_turn_in_a_session_that_runs_beside():
+def test_concurrent_sessions_do_not_wait_for_turns():
     server = Server(SIDE_BY_SIDE)
     server.flood("bob", 3)
     server.evaluate("ann", "ann 1", session="ann")

@@ -1,4 +1,4 @@
-"""The values that core, adapters and tools share: what their functions say of them."""
+"""Values shared by core, adapters and tools."""
 
 import pytest
 
@@ -17,5 +17,5 @@ from codriver.core.values import checkpoint_name
         ("", ""),
     ],
 )
-def test_the_name_of_a_checkpoint_is_all_behind_the_first_colon_on_one_line(description, name):
+def test_a_checkpoint_name_is_everything_after_the_first_colon_on_one_line(description, name):
     assert checkpoint_name(description) == name

@@ -1,4 +1,4 @@
-"""The fast solver agrees with the slow and obvious one, on random stores and random queries."""
+"""The fast solver agrees with the slow and simple reference, on random stores and queries."""
 
 import re
 from collections import Counter
@@ -194,7 +194,7 @@ def compare(outcomes, log, app, taken, where, data):
 
 
 @pytest.mark.slow
-def test_random_queries_have_the_reference_solvers_answer():
+def test_random_queries_match_the_reference_solver():
     outcomes = Counter()
     for _ in range(4):  # now and then few of a round have rows
         compare(outcomes)

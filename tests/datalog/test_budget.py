@@ -1,4 +1,4 @@
-"""The budget of a query: time, rows and memory, each to its last unit."""
+"""The budget of a query: time, rows and memory, exact to the last unit."""
 
 import pytest
 
@@ -16,7 +16,7 @@ class Clock:
         return self.now_s
 
 
-def test_time_is_over_at_its_limit_and_not_before():
+def test_time_is_up_exactly_at_its_limit():
     clock = Clock()
     budget = Budget(clock, 2.0)
     clock.now_s = 101.5
@@ -29,7 +29,7 @@ def test_time_is_over_at_its_limit_and_not_before():
         budget.remaining_s()
 
 
-def test_rows_given_back_can_be_held_again():
+def test_released_rows_can_be_used_again():
     budget = Budget(Clock(), 1, max_rows_in_memory=10)
     budget.charge_rows(10)
     budget.charge_rows(-4)
@@ -39,7 +39,7 @@ def test_rows_given_back_can_be_held_again():
 
 
 @pytest.mark.parametrize("weight", ["a character", "an item"])
-def test_large_values_together_are_no_larger_than_the_memory_for_them(weight):
+def test_large_values_together_are_bounded_by_their_memory(weight):
     budget = Budget(Clock(), 1)
     value, size = ("x" * 2**20, 2**20) if weight == "a character" else ((1,) * 2**18, 2**18 * ITEM_BYTES)
     for _ in range(MAX_MADE_BYTES // size):
@@ -49,7 +49,7 @@ def test_large_values_together_are_no_larger_than_the_memory_for_them(weight):
 
 
 @pytest.mark.slow
-def test_small_values_weigh_nothing_beside_the_rows_that_hold_them():
+def test_small_values_do_not_count_besides_their_rows():
     budget = Budget(Clock(), 1)
     for _ in range(MAX_MADE_BYTES // SMALL_VALUE + 2):
         budget.make("x" * SMALL_VALUE)

@@ -1,4 +1,4 @@
-"""A snapshot stays as it is, whatever becomes of the store."""
+"""A snapshot is unaffected by later changes of its store."""
 
 import random
 import threading
@@ -26,7 +26,7 @@ def expected(lines):
 
 
 @pytest.mark.parametrize("left", [1, TRIM_AT, 4 * TRIM_AT, 300])
-def test_an_index_gives_what_has_left_since(left):
+def test_an_index_includes_entities_removed_since_the_snapshot(left):
     store = EntityStore(SCHEMA)
     add(store, 0, 300)
     snapshot = store.snapshot()
@@ -37,7 +37,7 @@ def test_an_index_gives_what_has_left_since(left):
     assert held(store.snapshot()) == expected(range(left, 300 + left))
 
 
-def test_an_index_gives_a_value_that_nothing_has_any_more_and_one_that_came_again():
+def test_an_index_includes_values_removed_or_added_again_since_the_snapshot():
     store = EntityStore(SCHEMA)
     add(store, 0, 3)
     snapshot = store.snapshot()
@@ -49,7 +49,7 @@ def test_an_index_gives_a_value_that_nothing_has_any_more_and_one_that_came_agai
     assert held(store.snapshot()) == {"ann": [3, 4]}
 
 
-def test_an_index_has_nothing_that_left_before_anybody_asked():
+def test_an_index_excludes_entities_removed_before_the_snapshot():
     store = EntityStore(SCHEMA)
     add(store, 0, 9)
     for line in (4, 0, 1, 8):
@@ -69,7 +69,7 @@ def test_no_snapshot_has_to_index_many_entities_at_once():
     assert not store._unindexed
 
 
-def test_an_index_gives_what_was_taken_out_of_the_middle():
+def test_an_index_handles_removals_from_the_middle():
     store = EntityStore(SCHEMA)
     add(store, 0, 9)
     snapshot = store.snapshot()
@@ -79,7 +79,7 @@ def test_an_index_gives_what_was_taken_out_of_the_middle():
     assert held(store.snapshot())["bob"] == [1, 7]
 
 
-def test_what_never_was_is_not_found():
+def test_an_unknown_value_is_not_found():
     store = EntityStore(SCHEMA)
     add(store, 0, 3)
     assert not store.snapshot().with_value(WHO, "nobody")
@@ -88,7 +88,7 @@ def test_what_never_was_is_not_found():
     assert not snapshot.with_value(WHO, "nobody")
 
 
-def test_a_snapshot_is_read_while_another_thread_changes_the_store():
+def test_a_snapshot_can_be_read_while_another_thread_changes_the_store():
     store, lock, is_over = EntityStore(SCHEMA), threading.Lock(), threading.Event()
     add(store, 0, 300)
 

@@ -1,4 +1,4 @@
-"""Pull: what is shown of an entity, by itself and through a query."""
+"""Pull: the attributes of an entity, on its own and in a query."""
 
 import pytest
 
@@ -21,22 +21,22 @@ def pulled(snapshot, entity, pattern):
     return pull(snapshot, entity, parse_pull(text, read(text), SCHEMA))
 
 
-def test_every_attribute_is_shown_by_its_name_without_namespace(snapshot):
+def test_every_attribute_is_returned_without_its_namespace(snapshot):
     whole = {"id": 1, "line": 1, "category": "evaluatedCode", "text": "(+ 1 1)", "timestamp": 5, "who": "ann"}
     assert pulled(snapshot, 1, "[*]") == whole
 
 
-def test_what_an_entity_lacks_is_left_out_or_stands_for_its_default(snapshot):
+def test_a_missing_attribute_is_omitted_or_has_its_default(snapshot):
     assert pulled(snapshot, 2, "[:output/who :output/text]") == {"id": 2, "text": "2"}
     assert pulled(snapshot, 2, '[(:output/who :default "nobody")]') == {"id": 2, "who": "nobody"}
     assert pulled(snapshot, 1, '[(:output/who :default "nobody")]') == {"id": 1, "who": "ann"}
 
 
-def test_an_attribute_is_shown_by_another_name_beside_all(snapshot):
+def test_an_attribute_can_be_renamed_in_addition_to_all(snapshot):
     shown = pulled(snapshot, 2, "[* [:output/text :as :said]]")
     assert (shown["said"], shown["text"]) == ("2", "2")
 
 
 @pytest.mark.parametrize("entity", [3, 0, "1", None, 1.5])
-def test_nothing_is_shown_of_an_entity_that_is_none(snapshot, entity):
+def test_a_missing_entity_pulls_nothing(snapshot, entity):
     assert pulled(snapshot, entity, "[*]") is None

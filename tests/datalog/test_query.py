@@ -1,4 +1,4 @@
-"""What the query language promises: shapes, clauses, functions, errors, limits."""
+"""The query language: shapes, clauses, functions, errors and limits."""
 
 import json
 import re
@@ -80,7 +80,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize(("query", "expected"), SHAPES)
-def test_the_answer_has_the_shape_asked_for(query, expected):
+def test_the_answer_has_the_requested_shape(query, expected):
     assert ask(query) == expected
 
 
@@ -105,7 +105,7 @@ def test_the_answer_has_the_shape_asked_for(query, expected):
         ("(max 0 ?x)", [3, 1], []),
     ],
 )
-def test_aggregates(aggregate, values, expected):
+def test_aggregates_are_computed(aggregate, values, expected):
     assert ask(f"[:find {aggregate} . :in [?x ...]]", values) == expected
 
 
@@ -122,7 +122,7 @@ def test_aggregates(aggregate, values, expected):
     ],
 )
 @pytest.mark.parametrize("who", ["ann", ["ann", "zoe"]])
-def test_a_comparison_keeps_exactly_its_lines_of_those_that_an_index_gives(comparison, expected, who):
+def test_a_comparison_filters_the_lines_of_an_index_exactly(comparison, expected, who):
     binding = "?w" if isinstance(who, str) else "[?w ...]"
     query = f"[:find [?l ...] :in {binding} :where [?e :output/who ?w] [?e :output/line ?l] [{comparison}]]"
     assert ask(query, who) == expected
@@ -137,12 +137,12 @@ def test_a_comparison_keeps_exactly_its_lines_of_those_that_an_index_gives(compa
         ("[:find ?x :in [_ ...] :where [(ground [1 1 2]) [?x ...]]]", [[1], [2]]),
     ],
 )
-def test_no_row_comes_twice(query, expected):
+def test_rows_are_unique(query, expected):
     many = ["evaluatedCode", *map(str, range(9))]  # so many that they are looked for among all entities at once
     assert ask(query, *([many] if ":in" in query else [])) == expected
 
 
-def test_with_keeps_rows_apart_that_are_the_same_without():
+def test_with_keeps_otherwise_equal_rows():
     rows = [["a", 1], ["b", 1], ["c", 2]]
     assert ask("[:find (sum ?n) . :in [[?k ?n]]]", rows) == 3
     assert ask("[:find (sum ?n) . :with ?k :in [[?k ?n]]]", rows) == 4
@@ -155,12 +155,12 @@ RULES = """[[(failed ?id) [?e :output/category "evaluationErrorOutput"] [?e :out
 
 
 @pytest.mark.parametrize("guard", ['[(re-find #".{9}" ?t)]', "[(count ?t) ?n] [(< 8 ?n)]"])
-def test_a_clause_that_only_filters_keeps_out_what_a_function_cannot_work_with(guard):
+def test_a_filter_protects_later_functions_from_unsuitable_values(guard):
     found = ask(f"[:find [?x ...] :where [?e :output/text ?t] {guard} [(subs ?t 0 9) ?x]]")
     assert found == ["Result 10"]
 
 
-def test_a_long_value_is_shortened_in_the_error_about_it():
+def test_a_long_value_is_shortened_in_its_error():
     log = OutputLog()
     log.append(Entry(NO_LINE, "otherOutput", "x" * 10_000, 1))
     with pytest.raises(RefusedError) as error:
@@ -207,7 +207,7 @@ def test_a_long_value_is_shortened_in_the_error_about_it():
         ),
     ],
 )
-def test_inputs_are_bound_as_in_names_them(query, inputs, expected):
+def test_inputs_are_bound_as_declared_by_in(query, inputs, expected):
     assert ask(query, *inputs) == expected
 
 
@@ -317,7 +317,7 @@ def test_clauses_find_the_entities_they_describe(where, expected):
         ("(some? nil)", False),
     ],
 )
-def test_functions_mean_what_they_mean_in_clojure(call, expected):
+def test_functions_behave_as_in_clojure(call, expected):
     assert ask(f"[:find ?x . :where [{call} ?x]]") == expected
 
 
@@ -330,7 +330,7 @@ def test_functions_mean_what_they_mean_in_clojure(call, expected):
         ("[_ ?a [?b _]]", [[2, 3]]),
     ],
 )
-def test_a_binding_takes_a_value_apart(binding, expected):
+def test_a_binding_destructures_a_value(binding, expected):
     assert ask(f"[:find ?a ?b :where [(ground [1 2 [3 4]]) {binding}]]") == expected
 
 
@@ -418,7 +418,7 @@ def test_a_binding_takes_a_value_apart(binding, expected):
         ("[:find ?x :where [(range 9999) ?r] [(vector ?r ?r) [[?x ...] [_ ...]]]]", "at most 100000 rows", "[(vector"),
     ],
 )
-def test_a_wrong_query_is_answered_in_words(query, expected, found):
+def test_an_invalid_query_is_explained(query, expected, found):
     with pytest.raises(RefusedError) as error:
         ask(query)
     assert expected in error.value.details["expected"]
@@ -454,13 +454,13 @@ def test_a_wrong_query_is_answered_in_words(query, expected, found):
         ("[:find ?x :in [?x ...] [?y ...]]", [list(range(999)), list(range(999))], "at most 100000 rows"),
     ],
 )
-def test_wrong_inputs_are_answered_in_words(query, inputs, expected):
+def test_invalid_inputs_are_explained(query, inputs, expected):
     with pytest.raises(RefusedError) as error:
         ask(query, *inputs)
     assert expected in error.value.details["expected"]
 
 
-def test_a_row_limit_keeps_the_newest_lines_and_says_so():
+def test_a_row_limit_keeps_the_newest_lines_with_a_note():
     answer = LOG.query("[:find ?l :where [?e :output/line ?l]]", limit=3)
     assert (answer.result, answer.count, answer.cut) == ([[28], [29], [30]], 3, "rows")
     answer = LOG.query("[:find ?w :where [?e :output/who ?w]]", limit=1)
@@ -468,7 +468,7 @@ def test_a_row_limit_keeps_the_newest_lines_and_says_so():
     assert LOG.query("[:find ?l :where [?e :output/line ?l]]", limit=30).cut is None
 
 
-def test_an_answers_text_is_bounded():
+def test_the_text_of_an_answer_is_bounded():
     log = OutputLog()
     for n in range(1, 41):
         log.append(Entry(NO_LINE, "evaluationOutput", "x" * 2**18, n))
@@ -489,7 +489,7 @@ def test_values_that_need_too_much_memory_are_cut(call):
     assert answer.cut == "rows"
 
 
-def test_one_value_over_cut_rows_says_that_they_were():
+def test_an_aggregate_over_cut_rows_says_so():
     log = OutputLog()
     for n in range(1000):
         log.append(Entry(NO_LINE, "evaluationOutput", f"text {n}", n))
@@ -508,7 +508,7 @@ CROSS = "[:find (count ?a) . :where [?a :output/line] [?b :output/line] [?c :out
         '[:find ?e :where [?e :output/line] [(str/split "' + "a" * 60 + 'b" #"(a|aa)+$") ?x]]',
     ],
 )
-def test_a_query_that_would_hang_is_cut_by_time(query):
+def test_an_endless_query_is_cut_by_time(query):
     answer = LOG.query(query, time_limit_s=0.2)
     assert answer.cut == "time"
 
@@ -530,7 +530,7 @@ def test_a_query_that_takes_long_to_plan_is_cut_by_time():
     assert answer.cut == "time"
 
 
-def test_rules_that_branch_without_end_are_looked_into_once():
+def test_rules_that_branch_exponentially_are_checked_once():
     rules = [f"[(r{n} ?x) (r{n + 1} ?x)] [(r{n} ?x) (r{n + 1} ?x)]" for n in range(60)]
     rules.append("[(r60 ?x) [?x :output/line 3]]")
     assert ask("[:find [?x ...] :in $ % :where (r0 ?x)]", f"[{' '.join(rules)}]", time_limit_s=60) == [3]
@@ -557,7 +557,7 @@ def test_a_rule_follows_a_chain_through_a_whole_log(step):
         ("[?a :output/line ?x]", "(or [?b :output/line ?x] [?b :output/timestamp ?x])", '[?b :output/who "bob"]'),
     ],
 )
-def test_no_order_of_the_clauses_joins_all_with_all(clauses):
+def test_no_clause_order_causes_a_cross_join(clauses):
     log = OutputLog()
     for n in range(2000):
         log.append(Entry(NO_LINE, "evaluationOutput", f"e{n}", n, who=("ann", "bob")[n % 2], evaluation=f"e{n}"))
@@ -566,20 +566,20 @@ def test_no_order_of_the_clauses_joins_all_with_all(clauses):
         assert answer.cut is None, order
 
 
-def test_rules_that_make_ever_new_values_are_cut():
+def test_rules_producing_new_values_endlessly_are_cut():
     rules = "[[(up ?a ?b) [(inc ?a) ?b]] [(up ?a ?b) (up ?a ?c) [(inc ?c) ?b]]]"
     answer = LOG.query("[:find ?x :in % :where (up 1 ?x)]", inputs=[rules], time_limit_s=0.2)
     assert answer.cut == "time"
 
 
 @pytest.mark.parametrize("grow", ["[(* ?c ?c) ?b]", "[(str ?c ?c) ?b]", "[(vector ?c) ?b]"])
-def test_rules_cannot_grow_a_value_without_end(grow):
+def test_rules_cannot_grow_a_value_endlessly(grow):
     rules = f"[[(up ?a ?b) [(identity ?a) ?b]] [(up ?a ?b) (up ?a ?c) {grow}]]"
     with pytest.raises(RefusedError, match="can work with"):
         LOG.query("[:find ?x :in % :where (up 12 ?x)]", inputs=[rules], time_limit_s=60)
 
 
-def test_more_rows_than_may_be_held_are_cut_by_rows():
+def test_too_many_rows_are_cut():
     log = OutputLog()
     for n in range(1000):
         log.append(Entry(NO_LINE, "evaluationOutput", f"text {n}", n))
@@ -587,7 +587,7 @@ def test_more_rows_than_may_be_held_are_cut_by_rows():
     assert (answer.count, answer.cut) == (10_000, "rows")
 
 
-def test_a_query_sees_the_log_as_it_was_when_it_began():
+def test_a_query_sees_the_log_as_of_its_start():
     log = OutputLog(max_entities=200)
     for n in range(200):
         log.append(Entry(NO_LINE, "evaluationOutput", "x", n, who="ann" if n % 2 else "bob"))

@@ -1,4 +1,4 @@
-"""A caller's regular expression costs no more than it may: what could is refused before it runs."""
+"""A caller's regular expression has bounded cost. Patterns that could exceed it are refused before they run."""
 
 import pytest
 import regex  # type: ignore[import-untyped]  # it has no annotations
@@ -58,23 +58,23 @@ class Plenty:
 
 
 @pytest.mark.parametrize("pattern", RECURSION)
-def test_recursion_is_refused_in_words(pattern):
+def test_recursion_is_refused_with_an_explanation(pattern):
     with pytest.raises(InvalidPatternError, match=r"recursion, \(\?.*write the group's pattern out"):
         compile_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", FUZZY)
-def test_fuzzy_matching_is_refused_in_words(pattern):
+def test_fuzzy_matching_is_refused_with_an_explanation(pattern):
     with pytest.raises(InvalidPatternError, match=r"fuzzy matching, \{.*escape the brace"):
         compile_pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", HARMLESS)
-def test_what_only_looks_like_it_is_run(pattern):
+def test_harmless_lookalikes_are_accepted(pattern):
     assert compile_pattern(pattern).text == pattern
 
 
-def test_another_version_of_the_syntax_is_refused():
+def test_a_change_of_the_syntax_version_is_refused():
     with pytest.raises(InvalidPatternError, match="change of the syntax's version"):
         compile_pattern("(?V0)[[](?R)]")
 
@@ -143,7 +143,7 @@ PIECES = (
 @pytest.mark.slow
 @settings(max_examples=rounds(2000, 600), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.sampled_from(["", "(?R)", "(?:a){e<=1}", "a{e}]", "(?1))"]))
-def test_no_construct_hides_from_us_that_the_library_finds(pieces, last):
+def test_every_construct_the_library_recognizes_is_detected(pieces, last):
     pattern = "".join(pieces) + last
     found = []
     with pytest.MonkeyPatch.context() as patch:
@@ -162,19 +162,19 @@ def test_no_construct_hides_from_us_that_the_library_finds(pieces, last):
 
 
 @pytest.mark.parametrize("pattern", ["(.)*", "(((.)))*", "(?:a|b)+x", r"(?:\X)+", r"\X*"])
-def test_a_long_text_is_not_searched_where_each_repetition_takes_memory(pattern):
+def test_a_long_text_is_not_searched_with_memory_hungry_repetition(pattern):
     compiled = compile_pattern(pattern)
     with pytest.raises(ValueError, match=r"at most [0-9]+ characters, and this one has 2097152"):
         regexes.find(Plenty(), compiled, "ab" * 2**20)
     assert regexes.find(Plenty(), compiled, "abx" * 1000)
 
 
-def test_a_long_text_is_searched_by_any_other_pattern():
+def test_a_long_text_can_be_searched_with_any_other_pattern():
     text = "ab" * 2**21 + "Error: 42"
     assert regexes.find(Plenty(), compile_pattern(r"(?i)error: (\d+)$"), text) == ("Error: 42", "42")
 
 
-def test_a_pattern_without_end_is_given_up_when_the_time_is_over():
+def test_an_endless_match_stops_when_time_is_up():
     class Short:
         left = 3
 

@@ -1,4 +1,4 @@
-"""Functions of queries that take strings, numbers and collections apart: their edges, and their errors in words."""
+"""Query functions on strings, numbers and collections: edge cases and errors."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def call(name, *arguments):
         ("contains?", (PAIRS, "a"), Boolean.TRUE),
     ],
 )
-def test_a_function_gives_what_clojures_gives(name, arguments, expected):
+def test_a_function_returns_what_clojures_returns(name, arguments, expected):
     assert from_python(call(name, *arguments)) == expected
 
 
@@ -62,7 +62,7 @@ for _ in range(MAX_NESTING):
         ("clojure.string/upper-case", (5,), "a string is needed, not a number"),
     ],
 )
-def test_a_function_says_what_it_cannot_work_with(name, arguments, words):
+def test_a_function_explains_unsuitable_arguments(name, arguments, words):
     with pytest.raises((TypeError, ValueError), match=words):
         call(name, *arguments)
 
@@ -70,5 +70,5 @@ def test_a_function_says_what_it_cannot_work_with(name, arguments, words):
 @pytest.mark.parametrize(
     ("name", "words"), [("nth", "2 to 3 arguments"), ("vector", "0 or more arguments"), ("first", "1 arguments")]
 )
-def test_a_function_tells_how_many_arguments_it_takes(name, words):
+def test_a_function_describes_its_arity(name, words):
     assert FUNCTIONS[name].arity_text() == words

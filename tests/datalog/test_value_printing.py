@@ -1,4 +1,4 @@
-"""Values as text: `str` and `pr-str` of Clojure, whose answers stand here."""
+"""Values as text: Clojure's `str` and `pr-str`, with recorded results."""
 
 import pytest
 
@@ -19,10 +19,10 @@ PRINTED = [
 
 
 @pytest.mark.parametrize(("value", "text"), PRINTED)
-def test_a_value_is_printed_so_that_it_can_be_read_again(value, text):
+def test_a_value_is_printed_readably(value, text):
     assert print_edn(value) == text
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, ""), ("a\n", "a\n"), (Keyword(":a"), ":a"), (("a",), '["a"]')])
-def test_a_string_on_its_own_is_its_text_and_nil_is_none(value, text):
+def test_str_of_a_string_is_its_text_and_of_nil_empty(value, text):
     assert text_of(value) == text

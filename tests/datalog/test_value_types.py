@@ -1,4 +1,4 @@
-"""Values of queries: their conversion from EDN and JSON and back, their order, and their limits."""
+"""Values of queries: conversion from EDN and JSON and back, order, and limits."""
 
 import math
 
@@ -32,7 +32,7 @@ JSON = [
 
 
 @pytest.mark.parametrize(("given", "value"), JSON)
-def test_json_comes_back_as_it_went_in(given, value):
+def test_json_round_trips(given, value):
     assert from_json(given) == value
     assert to_json(value) == given
 
@@ -48,7 +48,7 @@ def test_json_comes_back_as_it_went_in(given, value):
         (compile_pattern("a+"), "a+"),
     ],
 )
-def test_what_json_has_no_word_for_becomes_the_nearest_that_it_has(value, shown):
+def test_values_without_a_json_form_become_the_closest_one(value, shown):
     assert to_json(value) == shown
 
 
@@ -61,18 +61,18 @@ def test_what_json_has_no_word_for_becomes_the_nearest_that_it_has(value, shown)
         ('"a\\nb"', "a\nb"),
     ],
 )
-def test_a_constant_of_a_query_is_its_value(edn, value):
+def test_a_query_constant_is_converted_to_its_value(edn, value):
     text = Text(edn, "query")
     assert constant_value(text, read(text)) == value
 
 
-def test_true_is_not_1_in_any_collection():
+def test_true_differs_from_1_in_any_collection():
     assert from_json([True]) != from_json([1])
     assert from_json({"a": True}) != from_json({"a": 1})
     assert len(frozenset({Boolean.TRUE, 1})) == 2
 
 
-def test_values_of_all_kinds_have_one_order():
+def test_values_of_all_types_have_one_order():
     ordered = [
         None, Boolean.FALSE, Boolean.TRUE, -1, 0.5, 2, "a", "b", (), (9,), (1, 2), (1, 3), ValueMap(a=1, b=1, c=1),
         compile_pattern("a"),
@@ -83,12 +83,12 @@ def test_values_of_all_kinds_have_one_order():
             assert (compare(left, right) < 0, compare(left, right) > 0) == (place < other, place > other)
 
 
-def test_two_regexes_and_two_nils_are_of_the_same_rank():
+def test_two_regexes_or_two_nils_compare_equal():
     assert compare(compile_pattern("a"), compile_pattern("b")) == 0
     assert compare(None, None) == 0
 
 
-def test_levels_are_counted_no_further_than_they_are_allowed():
+def test_nesting_is_measured_only_up_to_its_limit():
     deep = ()
     for _ in range(MAX_NESTING * 3):
         deep = (deep,)
@@ -97,5 +97,5 @@ def test_levels_are_counted_no_further_than_they_are_allowed():
     assert MAX_NESTING < nesting_depth(deep) <= MAX_NESTING + 2
 
 
-def test_the_text_in_a_value_is_counted_wherever_it_is():
+def test_text_length_counts_nested_texts():
     assert text_length(ValueMap(ab=("c", frozenset({"def"}), 5))) == 6

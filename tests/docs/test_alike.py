@@ -1,4 +1,4 @@
-"""The tests that others stand for: of each family one runs, and every member runs with something."""
+"""Tests that represent similar ones: of each family one runs, and every member runs in something."""
 
 from types import SimpleNamespace
 
@@ -21,26 +21,26 @@ def chosen(path, functions, family):
 
 
 @pytest.mark.parametrize("family", REPLS)
-def test_of_a_family_each_promise_of_the_contract_has_one_and_each_member_has_some(family):
+def test_each_contract_test_runs_with_one_member_and_each_member_in_some_test(family):
     functions = [f"test_{number}" for number in range(30)]
     kept = chosen("repls/test_adapter_values.py", functions, family)
     assert [item.function for item in kept] == functions
     assert {item.callspec.params["name"] for item in kept} == set(family)
 
 
-def test_the_tests_of_other_files_choose_together_what_they_start():
+def test_tests_of_other_files_choose_one_member_together():
     kept = chosen("tools/test_found_tests.py", ["test_a", "test_b", "test_c"], ("lisp", "basilisp"))
     assert len({item.callspec.params["name"] for item in kept}) == 1
     assert len(kept) == 3
 
 
-def test_what_nobody_is_alike_is_never_left_out():
+def test_a_member_without_a_family_is_never_left_out():
     assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("nbb", "hy", "python"))) == 3
     assert len(chosen("setup/test_clients.py", ["test_a"], CLIENTS[0])) == len(CLIENTS[0])
     assert len(chosen("repls/test_adapter_values.py", ["test_a"], ("jvm",))) == 1
 
 
-def test_all_run_where_it_is_asked_for_and_where_tests_are_named(monkeypatch):
+def test_everything_runs_on_request_and_for_named_tests(monkeypatch):
     def config(*args, keyword=""):
         return SimpleNamespace(args=args, option=SimpleNamespace(keyword=keyword))
 
@@ -52,7 +52,7 @@ def test_all_run_where_it_is_asked_for_and_where_tests_are_named(monkeypatch):
     assert is_whole(config("tests"))
 
 
-def test_of_the_rounds_of_a_test_some_run_and_all_where_it_is_asked_for(monkeypatch):
+def test_only_some_rounds_of_a_test_run_unless_all_are_requested(monkeypatch):
     monkeypatch.delenv("CODRIVER_TESTS", raising=False)
     assert rounds(100, 40) == 40
     monkeypatch.setenv("CODRIVER_TESTS", "all")

@@ -1,4 +1,4 @@
-"""The benchmarks: each can be run by itself and together with all others, as their page says."""
+"""The benchmarks: each can run alone and together with all others, as their page says."""
 
 import os
 import subprocess

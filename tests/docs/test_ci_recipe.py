@@ -1,4 +1,4 @@
-"""The README's CI recipe, run as a job would run it."""
+"""The README's CI recipe, run as in a job."""
 
 import os
 import re
@@ -55,14 +55,14 @@ def failed(tmp_path_factory):
     return folder, job(folder, BAD)
 
 
-def test_a_job_whose_tests_pass_is_quiet_and_ends_well(tmp_path):
+def test_a_passing_job_is_quiet_and_succeeds(tmp_path):
     done = job(tmp_path, GOOD)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "::error" not in done.stdout
     assert "stopped pid" in done.stdout
 
 
-def test_a_python_project_with_an_environment_of_its_own_is_tested_in_that(tmp_path):
+def test_a_python_project_is_tested_in_its_own_environment(tmp_path):
     workspace = tmp_path / "workspace"
     venv.create(workspace / ".venv", symlinks=True)
     (packages,) = workspace.glob(".venv/lib/python*/site-packages")
@@ -83,7 +83,7 @@ def test_a_failing_test_is_an_annotation_at_its_line_and_fails_the_job(failed):
 
 
 @pytest.mark.parametrize("language", ["python", "lisp"])
-def test_a_file_that_does_not_load_fails_the_job_and_leaves_no_server(tmp_path, language):
+def test_a_file_that_fails_to_load_fails_the_job_and_leaves_no_server(tmp_path, language):
     if language == "python":
         (tmp_path / "workspace" / "test").mkdir(parents=True)
         (tmp_path / "workspace" / "test" / "test_shop.py").write_text("def test_(:\n")
@@ -95,7 +95,7 @@ def test_a_file_that_does_not_load_fails_the_job_and_leaves_no_server(tmp_path, 
     assert "stopped pid" in done.stdout
 
 
-def test_the_report_is_xml_that_names_what_failed(failed):
+def test_the_xml_report_names_what_failed(failed):
     folder, _ = failed
     report = ET.parse(folder / "workspace" / "report.xml").getroot()
     assert (report.get("tests"), report.get("failures")) == ("1", "1")

@@ -1,4 +1,4 @@
-"""The action for GitHub, linted as GitHub reads it, and its steps run for real as a runner would."""
+"""The GitHub action, linted as GitHub reads it, and its steps run as by a runner."""
 
 import os
 import re
@@ -47,7 +47,7 @@ def workflow(folder, jobs, **on):
     file.write_text(yaml.safe_dump({"on": on or {"push": None}, "jobs": jobs}, sort_keys=False))
 
 
-def test_a_workflow_may_use_the_action_with_every_input_and_output_it_names(tmp_path):
+def test_a_workflow_can_use_the_action_with_every_input_and_output(tmp_path):
     shutil.copytree(FILE.parent, tmp_path / "action")
     given = {name: str(about["default"]) for name, about in ACTION["inputs"].items()}
     outputs = "".join(f" ${{{{ steps.repl.outputs.{name} }}}}" for name in ACTION["outputs"])
@@ -63,21 +63,21 @@ def test_a_workflow_may_use_the_action_with_every_input_and_output_it_names(tmp_
     assert 'input "no-such" is not defined' in lint(tmp_path / "wrong")
 
 
-def test_the_steps_of_the_action_are_sound_as_those_of_a_job(tmp_path):
+def test_the_steps_of_the_action_are_valid_in_a_job(tmp_path):
     inputs = {name: {"type": "string", "default": str(about["default"])} for name, about in ACTION["inputs"].items()}
     workflow(tmp_path, {"a": {"runs-on": "ubuntu-latest", "steps": STEPS}}, workflow_call={"inputs": inputs})
     assert lint(tmp_path) == ""
 
 
 @pytest.mark.parametrize("file", [".github/workflows/ci.yml", "wrapper-config/copilot-setup-steps.yml"])
-def test_the_workflows_that_are_kept_here_are_sound(tmp_path, file):
+def test_the_workflows_in_this_repository_are_valid(tmp_path, file):
     kept = tmp_path / ".github" / "workflows" / Path(file).name
     kept.parent.mkdir(parents=True)
     shutil.copy(ROOT / file, kept)
     assert lint(tmp_path) == ""
 
 
-def test_no_input_becomes_part_of_a_script():
+def test_no_input_is_interpolated_into_a_script():
     assert STEPS
     for step in STEPS:
         assert "${{" not in step["run"]
@@ -186,7 +186,7 @@ def served(runner):
 
 
 @pytest.mark.slow
-def test_the_server_is_ready_when_its_step_is_over_and_the_outputs_lead_to_it(runner, served):
+def test_the_server_is_ready_after_its_step_and_the_outputs_lead_to_it(runner, served):
     outputs = {name: runner.value(about["value"], {}) for name, about in ACTION["outputs"].items()}
     assert outputs["workspace"] == str(runner.workspace)
     assert Path(outputs["port-file"]).read_text().strip() == outputs["port"]
@@ -198,7 +198,7 @@ def test_the_server_is_ready_when_its_step_is_over_and_the_outputs_lead_to_it(ru
 
 
 @pytest.mark.slow
-def test_the_step_of_the_tests_ends_as_they_do_and_leaves_a_report(runner, served):
+def test_the_test_step_has_the_result_of_its_tests_and_leaves_a_report(runner, served):
     (runner.workspace / "test_good.py").write_text(GOOD)
     (runner.workspace / "test_bad.py").write_text(BAD)
     inputs = runner.inputs(test="true", namespaces="test_good.py\n", junit="out/report.xml")
@@ -213,7 +213,7 @@ def test_the_step_of_the_tests_ends_as_they_do_and_leaves_a_report(runner, serve
 
 @pytest.mark.slow
 @pytest.mark.parametrize("hostile", [HOSTILE, "--help", "$(touch pwned)", "../..\n-k\nx"])
-def test_inputs_are_words_and_never_commands(runner, served, hostile):
+def test_inputs_are_arguments_and_never_commands(runner, served, hostile):
     for step, name in ((TEST, "namespaces"), (TEST, "junit"), (SERVE, "workspace"), (SERVE, "timeout")):
         done = runner.run(step, runner.inputs(**{name: hostile}))
         assert done.returncode != 0 or name == "junit", done.stdout
@@ -222,7 +222,7 @@ def test_inputs_are_words_and_never_commands(runner, served, hostile):
 
 
 @pytest.mark.slow
-def test_a_server_that_does_not_start_fails_its_step_and_says_why(runner):
+def test_a_server_that_fails_to_start_fails_its_step_with_a_reason(runner):
     other = runner.workspace.with_name("other")
     other.mkdir()
     (other / "codriver.toml").write_text("nonsense = 1\n[")

@@ -1,4 +1,4 @@
-"""The limit of each test: a wait without end is a failure that shows who waits, and the run goes on."""
+"""The time limit of each test: an endless wait is a failure that shows which threads wait, and the run continues."""
 
 import threading
 
@@ -8,7 +8,7 @@ from hung_tests import HAS_TIMERS, ended_after
 pytestmark = pytest.mark.skipif(not HAS_TIMERS, reason="Windows has no timer that ends what waits")
 
 
-def test_a_wait_without_end_fails_and_shows_all_threads():
+def test_an_endless_wait_fails_and_shows_all_threads():
     never, begun = threading.Event(), threading.Event()
 
     def waits_elsewhere():
@@ -25,10 +25,10 @@ def test_a_wait_without_end_fails_and_shows_all_threads():
         never.set()
         thread.join()
     assert "in waits_elsewhere" in str(failure.value)
-    assert "in test_a_wait_without_end_fails_and_shows_all_threads" in str(failure.value)
+    assert "in test_an_endless_wait_fails_and_shows_all_threads" in str(failure.value)
 
 
-def test_what_waits_again_at_its_end_is_ended_again():
+def test_a_test_that_waits_again_during_teardown_is_stopped_again():
     never = threading.Event()
 
     def waits_twice():
@@ -41,7 +41,7 @@ def test_what_waits_again_at_its_end_is_ended_again():
         waits_twice()
 
 
-def test_what_is_over_in_time_is_left_alone():
+def test_a_test_that_ends_in_time_is_left_alone():
     with ended_after(60):
         pass
     with pytest.raises(KeyError), ended_after(60):

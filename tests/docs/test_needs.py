@@ -1,4 +1,4 @@
-"""The needs of tests: what may not be installed is skipped, and told, in one way."""
+"""What tests need: anything that may not be installed is skipped and reported, in one way."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ TESTS = Path(__file__).parents[1]
 OTHER_WAYS = re.compile(r"importorskip\(|(pytest\.skip|skipif|pytest\.fail)\([^\n]*install")
 
 
-def test_what_is_not_installed_is_done_without_by_the_one_helper():
+def test_missing_requirements_are_handled_by_one_helper():
     for path in TESTS.rglob("*.py"):
         is_installed = {"node_modules", ".venv", "out"} & set(path.relative_to(TESTS).parts)
         if path.name not in ("needs.py", Path(__file__).name) and not is_installed:
@@ -38,7 +38,7 @@ def evaluates(client):
         (evaluates, ["basilisp"], [starts_a_repl], False),
     ],
 )
-def test_the_run_without_anything_is_of_the_tests_that_may_lack_something(function, given, fixtures, is_asking):
+def test_the_run_without_optional_parts_includes_tests_that_may_lack_something(function, given, fixtures, is_asking):
     defined = {one.__name__: [SimpleNamespace(func=one)] for one in fixtures}
     item = SimpleNamespace(
         function=function, callspec=SimpleNamespace(params=dict(enumerate(given))), get_closest_marker=lambda _: None,

@@ -1,4 +1,4 @@
-"""The pages in docs/: each is reachable, its links lead somewhere, and its examples do what they show."""
+"""The pages in docs/: each is reachable, its links work, and its examples do what they show."""
 
 import os
 import re
@@ -100,7 +100,7 @@ def sources_of_tests():
 
 
 @pytest.mark.parametrize("page", READ, ids=name_of)
-def test_every_block_is_run_or_says_that_it_is_not(page):
+def test_every_code_block_is_run_or_marked_as_not_run(page):
     sources = sources_of_tests()
     for block in blocks(page.read_text("utf-8")):
         if block.language in FREE or block.kind in ("run", "file", "append", "content", "not-run"):
@@ -109,17 +109,17 @@ def test_every_block_is_run_or_says_that_it_is_not(page):
         assert block.kind in sources, f"line {block.line}: no test reads {block.kind}"
 
 
-def test_few_blocks_are_not_run():
+def test_few_code_blocks_are_not_run():
     kinds = [block.kind for page in READ for block in blocks(page.read_text("utf-8"))]
     assert kinds.count("not-run") <= MOST_NOT_RUN
 
 
-def test_the_navigation_has_each_page_once():
+def test_the_navigation_contains_each_page_once():
     assert sorted(paths(NAVIGATION)) == [str(page.relative_to(DOCS)) for page in PAGES]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_a_page_is_short_and_begins_with_its_title(page):
+def test_a_page_is_short_and_starts_with_its_title(page):
     lines = page.read_text("utf-8").splitlines()
     assert lines[0].startswith("# ")
     assert sum(line.startswith("# ") for line in prose(page).splitlines()) == 1

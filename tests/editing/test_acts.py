@@ -1,4 +1,4 @@
-"""An act that fails at any step leaves files and definitions as they were: each object the one that it was."""
+"""An edit transaction that fails at any step restores files and definitions, and the identity of every object."""
 
 import ast
 import contextlib
@@ -188,7 +188,7 @@ async def perform(project, wanted, failing, form):
 
 
 @pytest.mark.parametrize("seed", range(rounds(100, 40)))
-def test_whatever_step_fails_files_and_definitions_are_as_before(tmp_path, seed):
+def test_files_and_definitions_are_restored_whichever_step_fails(tmp_path, seed):
     dice = random.Random(seed)
     failing = STEPS[seed % len(STEPS)]
     project = Project(tmp_path.resolve(), seed)
@@ -220,7 +220,7 @@ def test_whatever_step_fails_files_and_definitions_are_as_before(tmp_path, seed)
         "del __builtins__",
     ],
 )
-def test_a_module_and_its_builtins_are_the_ones_they_were(tmp_path, code):
+def test_a_module_and_its_builtins_keep_their_identity(tmp_path, code):
     project = Project(tmp_path.resolve(), "modules")
     before, functools = project.picture(), sys.modules["functools"]
     try:
@@ -259,7 +259,7 @@ class TestAClassThatFailed:
             ("Number", "class New(Base, Number):"),
         ],
     )
-    def test_leaves_its_base(self, project, base, head):
+    def test_a_class_of_a_failed_edit_is_removed_from_its_base(self, project, base, head):
         low = sys.modules[project.low]
         exec("class Failure(Exception): ...\nclass Number(dict): ...", low.__dict__)
         owner = getattr(low, base)
@@ -271,7 +271,7 @@ class TestAClassThatFailed:
         assert owner.__subclasses__() == before
         assert not issubclass(held, owner)
 
-    def test_leaves_it_from_a_function_and_from_a_module_that_is_new(self, project):
+    def test_a_class_made_in_a_function_or_a_new_module_is_removed_from_its_base(self, project):
         base = sys.modules[project.low].Base
         before = base.__subclasses__()
         project.write(project.new, f"from {project.low} import Base\nclass Other(Base): ...\n")
@@ -295,7 +295,7 @@ class TestAClassThatFailed:
             "class Kind(type): mro = lambda self: type.mro(self)\nclass New(Base, metaclass=Kind): ...\nheld = New",
         ],
     )
-    def test_stays_and_is_named_where_python_cannot_take_it_out(self, project, code):
+    def test_a_class_that_python_cannot_remove_stays_and_is_named(self, project, code):
         low = sys.modules[project.low]
         exec("held = []\nclass Slotted: __slots__ = ('a',)", low.__dict__)
         self.load(project, code)
@@ -305,14 +305,14 @@ class TestAClassThatFailed:
         assert f"{project.low}.New" in left
         assert (new.__bases__, new.__mro__) == (bases, order)
 
-    def test_is_not_named_where_nobody_holds_it(self, project):
+    def test_a_class_that_nobody_references_is_not_named(self, project):
         low = sys.modules[project.low]
         exec("class Number(int): ...", low.__dict__)
         self.load(project, "class New(Number): ...\nclass Kept(Base): ...\nround = [Kept()]\nround[0].me = round")
         assert project.holds.end("act", puts_back=True) == []
         assert (low.Number.__subclasses__(), [one.__name__ for one in low.Base.__subclasses__()]) == ([], ["Order"])
 
-    def test_stays_where_somebody_made_another_of_it(self, project):
+    def test_a_class_with_a_foreign_subclass_stays_in_its_base(self, project):
         low = sys.modules[project.low]
         self.load(project, "class New(Base): ...")
         mine = type("Mine", (low.New,), {})
@@ -320,7 +320,7 @@ class TestAClassThatFailed:
         assert mine.__mro__[2] is low.Base
 
 
-def test_what_somebody_else_wrote_or_defined_meanwhile_stays_and_is_told(tmp_path):
+def test_concurrent_changes_by_others_are_kept_and_reported(tmp_path):
     project = Project(tmp_path.resolve(), "meanwhile")
     editor = Editor(project.folder)
     wanted = [

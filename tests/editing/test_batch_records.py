@@ -1,4 +1,4 @@
-"""Batches whose server is killed: the next one takes them back, but for what somebody changed since."""
+"""Batches whose server is killed: the next one rolls them back, except for what was changed since."""
 
 import contextlib
 import json
@@ -123,7 +123,7 @@ def kept(folder):
 
 
 @pytest.mark.parametrize("steps", range(1, 10))
-def test_a_batch_that_was_cut_off_at_any_step_is_taken_back_by_the_next_server(folder, records, steps):
+def test_a_batch_interrupted_at_any_step_is_rolled_back_by_the_next_server(folder, records, steps):
     before = everything(folder)
     assert posix_only.was_killed(run_killed(folder, steps))
     assert everything(folder) != before
@@ -135,7 +135,7 @@ def test_a_batch_that_was_cut_off_at_any_step_is_taken_back_by_the_next_server(f
     assert records.recover() == []
 
 
-def test_a_batch_that_is_over_leaves_no_record(folder, records):
+def test_a_completed_batch_leaves_no_record(folder, records):
     assert run_killed(folder, 100) == 0
     after = everything(folder)
     assert kept(folder) == []
@@ -143,7 +143,7 @@ def test_a_batch_that_is_over_leaves_no_record(folder, records):
     assert everything(folder) == after
 
 
-def test_a_record_is_the_users_alone_and_holds_files_up_to_a_bound(folder):
+def test_a_record_is_private_and_contains_files_up_to_a_limit(folder):
     for name in ("a.clj", "b.clj"):
         (folder / name).write_bytes(b";" * 100_000)
     assert posix_only.was_killed(run_killed(folder, 6))
@@ -159,7 +159,7 @@ def test_a_record_is_the_users_alone_and_holds_files_up_to_a_bound(folder):
         assert [path.stat().st_size < 1000 for path in (folder.parent / "more").iterdir()] == [True]
 
 
-def test_what_somebody_changed_since_stays_and_is_told(folder, records):
+def test_files_changed_since_are_kept_and_reported(folder, records):
     assert posix_only.was_killed(run_killed(folder, 9))
     (folder / "a.clj").write_bytes(b"(saved by the user)\n")
     (folder / "gone.clj").write_bytes(b"(made again)\n")
@@ -176,7 +176,7 @@ def test_what_somebody_changed_since_stays_and_is_told(folder, records):
     }
 
 
-def test_a_batch_that_is_under_way_is_left_alone(folder, records):
+def test_a_running_batch_is_left_alone(folder, records):
     changes, before = (), everything(folder)
     with records.recorded(changes, {}):
         assert records.recover() == []
@@ -184,7 +184,7 @@ def test_a_batch_that_is_under_way_is_left_alone(folder, records):
     assert (kept(folder), everything(folder)) == ([], before)
 
 
-def test_a_record_that_the_system_does_not_remove_takes_no_edit_back(folder, records):
+def test_a_record_that_cannot_be_removed_rolls_back_no_edit(folder, records):
     changes = [Change(folder / name, read(folder / name, folder), b"(new)\n") for name in ("a.clj", "b.clj")]
     left = folder.parent / "records" / "0123456789ab.json"
     with records.recorded(changes, {change.path: "x" for change in changes}):
@@ -271,7 +271,7 @@ KEEPS_OPEN = {"": False, **({"as-windows": True} if sys.platform == "linux" else
 
 
 @pytest.mark.parametrize("keeps_open_files", KEEPS_OPEN.values(), ids=KEEPS_OPEN)
-def test_an_edit_that_was_acknowledged_stays_whenever_its_server_is_killed(folder, records, keeps_open_files):
+def test_an_acknowledged_edit_survives_whenever_its_server_is_killed(folder, records, keeps_open_files):
     """Edits of two files in servers that are killed at random steps, in edits, at their ends and in recoveries."""
     dice = random.Random(31)
     acknowledged, kills, number = [], 0, 1
@@ -297,7 +297,7 @@ def test_an_edit_that_was_acknowledged_stays_whenever_its_server_is_killed(folde
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"files": [{}], "folders": []}'])
 @pytest.mark.parametrize("mark", [b"", UNDER_WAY, UNDER_WAY[:4]])
-def test_a_record_that_was_cut_off_harms_nothing_and_goes(folder, records, content, mark):
+def test_a_truncated_record_is_harmless_and_removed(folder, records, content, mark):
     (folder.parent / "records").mkdir()
     record = folder.parent / "records" / "0123456789ab.json"
     record.write_bytes(mark + content)
@@ -307,7 +307,7 @@ def test_a_record_that_was_cut_off_harms_nothing_and_goes(folder, records, conte
     assert (kept(folder), everything(folder)) == ([], before)
 
 
-def test_a_record_removes_no_file_but_its_temporary_ones(folder, records):
+def test_a_record_can_remove_only_its_own_temporary_files(folder, records):
     (folder.parent / "records").mkdir()
     record = folder.parent / "records" / "0123456789ab.json"
     content = {"files": [{"path": str(folder / "a.clj"), "temporary": "b.clj"}], "folders": []}
@@ -318,7 +318,7 @@ def test_a_record_removes_no_file_but_its_temporary_ones(folder, records):
     assert everything(folder) == before
 
 
-def test_a_state_folder_that_cannot_be_written_holds_no_edit_up(folder):
+def test_an_unwritable_state_directory_prevents_no_edit(folder):
     (folder.parent / "file").touch()
     editor = Editor(folder, BatchRecords(folder.parent / "file" / "records", folder))
     wanted = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", Create("(n)\n"))]
@@ -330,7 +330,7 @@ def test_a_state_folder_that_cannot_be_written_holds_no_edit_up(folder):
     assert (folder / "n.clj").read_text() == "(n)\n"
 
 
-def test_the_editor_tells_once_of_a_batch_that_was_cut_off(folder, records):
+def test_the_editor_reports_an_interrupted_batch_once(folder, records):
     assert posix_only.was_killed(run_killed(folder, 6))
     editor = Editor(folder, records)
     told = editor.recover()
@@ -339,7 +339,7 @@ def test_the_editor_tells_once_of_a_batch_that_was_cut_off(folder, records):
     assert not list(folder.glob(".*.tmp"))
 
 
-def test_the_next_server_tells_the_log_and_the_next_edit_alone(folder, tmp_path, monkeypatch):
+def test_the_next_server_reports_it_in_the_log_and_to_the_next_edit_only(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert posix_only.was_killed(run_killed(folder, 6, workspace_state_directory(folder) / "edits"))
     edit = {"type": "append", "filePath": "a.clj", "code": "(z)"}

@@ -42,7 +42,7 @@ def changed(old, new):
         ("import json\n", "import json  # said\n", ()),
     ],
 )
-def test_a_changed_body_names_its_function_alone(old, new, names):
+def test_a_changed_body_names_only_its_function(old, new, names):
     assert changed(old, new) == (names, False)
 
 
@@ -56,5 +56,5 @@ def test_a_changed_body_names_its_function_alone(old, new, names):
         ("import json\n", "import json\ndef added(): pass\n"), ("import json", "import ("),
     ],
 )  # fmt: skip
-def test_whatever_else_changes_is_more_than_functions(old, new):
+def test_any_other_change_is_more_than_functions(old, new):
     assert changed(old, new)[1]

@@ -1,4 +1,4 @@
-"""Which names a piece of code makes and uses, by its language."""
+"""The names that a piece of code defines and uses, depending on its language."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def names(code, language, space="user"):
         ("(in-ns (symbol name)) (def price 43)", []),
     ],
 )
-def test_lisp_makes_what_its_forms_define(code, made):
+def test_lisp_code_defines_what_its_forms_define(code, made):
     assert names(code, "lisp") == made
 
 
@@ -36,11 +36,11 @@ def test_lisp_makes_what_its_forms_define(code, made):
         ("def f(:", []),
     ],
 )
-def test_python_makes_what_its_statements_bind(code, made):
+def test_python_code_defines_what_its_statements_bind(code, made):
     assert [name for _, name in names(code, "python", "__main__")] == made
 
 
-def test_an_attribute_that_is_set_is_a_name_of_its_owner():
+def test_an_assigned_attribute_is_a_name_of_its_owner():
     assert names("shop.core.price = x.y = 2", "python", "__main__") == [("shop.core", "price"), ("x", "y")]
 
 
@@ -51,7 +51,7 @@ def test_an_attribute_that_is_set_is_a_name_of_its_owner():
         ("def f(x): return x", "def f(x):\n    # the same\n    return x", "python"),
     ],
 )
-def test_layout_and_comments_make_no_other_form(one, other, language):
+def test_layout_and_comments_do_not_change_a_form(one, other, language):
     (first,), (second,) = makings(one, language, "user"), makings(other, language, "user")
     assert first.form == second.form
 
@@ -73,7 +73,7 @@ def test_layout_and_comments_make_no_other_form(one, other, language):
         ('[:price \'price "price"]', "shop.core", "", False),
     ],
 )
-def test_lisp_uses_a_name_by_its_namespace_alias_or_reference(code, space, known, used):
+def test_lisp_uses_a_name_by_namespace_alias_or_reference(code, space, known, used):
     assert uses(code, "lisp", space, PRICE, known=known) is used
 
 
@@ -93,17 +93,17 @@ def test_lisp_uses_a_name_by_its_namespace_alias_or_reference(code, space, known
         ("'price'", "shop.core", "", False),
     ],
 )
-def test_python_uses_a_name_by_its_module_or_import(code, space, known, used):
+def test_python_uses_a_name_by_module_or_import(code, space, known, used):
     assert uses(code, "python", space, PRICE, known=known) is used
 
 
-def test_a_module_is_the_same_by_its_path_in_the_workspace():
+def test_a_module_is_identified_by_its_path_in_the_workspace():
     assert uses("from shop.core import price\nprice", "python", "__main__", ("src.shop.core", "price"))
 
 
 @pytest.mark.parametrize("language", ["lisp", "hy", "python"])
 @pytest.mark.parametrize("code", ["(", ")", '"', "\0", "(" * 5000, "def f(:", "x" * 1000 + "("])
-def test_what_cannot_be_read_makes_and_uses_nothing(code, language):
+def test_unparsable_code_defines_and_uses_nothing(code, language):
     assert not uses(code, language, "user", ("user", "nothing"))
     assert header(code, language) == ""
     assert isinstance(makings(code, language, "user"), tuple)
@@ -119,9 +119,9 @@ def test_what_cannot_be_read_makes_and_uses_nothing(code, language):
         ("(def a 1)", f"(def a {list(range(40))})", ""),
     ],
 )
-def test_a_small_difference_is_told_in_a_few_words(before, after, told):
+def test_a_small_difference_is_described_briefly(before, after, told):
     assert delta(before, after) == told
 
 
-def test_a_difference_is_told_by_its_lines():
+def test_a_difference_is_described_by_its_lines():
     assert diff("(defn f []\n  1)", "(defn f []\n  2)") == "-  1)\n+  2)"

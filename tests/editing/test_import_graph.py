@@ -1,4 +1,4 @@
-"""Files that import others, however indirectly, by the words of their imports."""
+"""Files that import others, directly or indirectly, found by their import statements."""
 
 import pytest
 
@@ -28,17 +28,17 @@ def test_importers_are_found_with_their_distance(tmp_path):
         "from . import price", "from .price import x", "from ..shop import price",
     ],
 )  # fmt: skip
-def test_each_way_to_import_counts(tmp_path, text):
+def test_every_kind_of_import_counts(tmp_path, text):
     found = reached(tmp_path, "src/shop/price.py", src__shop__init="", src__shop__price="", src__shop__user=text)
     assert "src/shop/user.py" in found
 
 
-def test_who_imports_a_module_imports_its_packages(tmp_path):
+def test_importing_a_module_imports_its_packages(tmp_path):
     found = reached(tmp_path, "shop/__init__.py", shop__init="", shop__price="", test_it="import shop.price")
     assert found["test_it.py"] == 1
 
 
-def test_a_file_is_read_again_where_it_changed(tmp_path):
+def test_a_changed_file_is_read_again(tmp_path):
     graph, low, high = ImportGraph(), tmp_path / "low.py", tmp_path / "high.py"
     low.write_text("")
     high.write_text("")
@@ -47,11 +47,11 @@ def test_a_file_is_read_again_where_it_changed(tmp_path):
     assert graph.importers([low], [low, high], tmp_path) == {low: 0, high: 1}
 
 
-def test_circles_end(tmp_path):
+def test_circular_imports_end(tmp_path):
     assert reached(tmp_path, "a.py", a="import b", b="import a") == {"a.py": 0, "b.py": 1}
 
 
-def test_namespaces_of_lisp_require_one_another(tmp_path):
+def test_lisp_namespaces_are_connected_by_require(tmp_path):
     texts = {
         "core": "(ns shop.core)\n(def x 1)",
         "cart": '(ns ^:dev shop.cart "About shop." (:require [shop.core :as core]))\n(core/x)',

@@ -1,4 +1,4 @@
-"""Notebooks as files: cells are found by id and index, and outputs are replaced without touching another byte."""
+"""Notebooks as files: cells are found by id and index, and outputs are replaced without changing another byte."""
 
 import json
 import subprocess
@@ -84,7 +84,7 @@ def written(book, layout, *, end="\n", newline="\n", mark=""):
 
 
 @given(st.data())
-def test_a_run_cell_leaves_the_file_that_its_writer_would_have_written(data):
+def test_a_run_cell_leaves_the_file_that_its_writer_would_write(data):
     book, new, count = data.draw(notebooks()), data.draw(outputs), data.draw(counts)
     index, layout = data.draw(st.sampled_from(code_cells(book))), data.draw(st.sampled_from(list(LAYOUTS)))
     choices = {"end": ["\n", "", " \n\n"], "newline": ["\n", "\r\n"], "mark": ["", "\ufeff"]}
@@ -125,7 +125,7 @@ class Scattered:
 
 @settings(max_examples=rounds(40, 20))
 @given(st.data())
-def test_every_byte_beside_the_outputs_and_the_count_stays_however_the_file_is_laid_out(data):
+def test_every_byte_besides_outputs_and_count_is_preserved_in_any_layout(data):
     book, new, count = data.draw(notebooks(2)), data.draw(outputs), data.draw(counts)
     index = data.draw(st.sampled_from(code_cells(book)))
     cell = book["cells"][index]
@@ -162,7 +162,7 @@ print("all are the same")
 """
 
 
-def test_the_bytes_are_those_of_nbformat_which_finds_them_valid():
+def test_the_bytes_match_nbformat_which_finds_them_valid():
     if not KERNELS.exists():
         do_without("make tests/jupyter/.venv with nbformat")
     cases = []
@@ -197,7 +197,7 @@ def code(source="1", **more):
     return {"cell_type": "code", "metadata": {}, "source": source, "outputs": [], "execution_count": None, **more}
 
 
-def test_a_cell_is_found_by_its_id_and_else_by_its_index_from_0():
+def test_a_cell_is_found_by_id_or_else_by_its_zero_based_index():
     found = read_notebook(book(code("a", id="1"), code("b", id="x"), code("c")), "x.ipynb")
     assert [found.cell(name).source for name in ("1", "x", "0", "2", "cell-2", "cell-0")] == list("abacca")
     for strange in ("3", "cell-9", "X", "-1", ""):
@@ -205,12 +205,12 @@ def test_a_cell_is_found_by_its_id_and_else_by_its_index_from_0():
             found.cell(strange)
 
 
-def test_an_id_that_two_cells_have_names_none():
+def test_a_duplicate_cell_id_is_refused():
     with refused_as("unknown-cell", match="cells 0, 2 have the id 'x'"):
         read_notebook(book(code(id="x"), code(), code(id="x")), "x.ipynb").cell("x")
 
 
-def test_a_cell_tells_its_source_whole_its_count_and_whether_it_failed():
+def test_a_cell_has_its_source_count_and_error_state():
     error = {"output_type": "error", "ename": "E", "evalue": "", "traceback": []}
     text = book(code(["a\n", "b"], execution_count=3, outputs=[error]), {"cell_type": "markdown", "source": "# A"},
                 metadata={"kernelspec": {"name": "ir"}})  # fmt: skip
@@ -233,14 +233,14 @@ def test_a_cell_tells_its_source_whole_its_count_and_whether_it_failed():
         (book(code())[:-1].replace(":", "", 1), "expected :"),
     ],
 )  # fmt: skip
-def test_a_text_that_is_no_notebook_is_refused_with_the_place(text, why):
+def test_text_that_is_no_notebook_is_refused_with_a_position(text, why):
     with refused_as("file-unreadable", match=r"x\.ipynb is not a notebook of nbformat 4") as told:
         read_notebook(text, "x.ipynb")
     assert why in told.value.message
 
 
 @given(st.booleans(), st.sampled_from([None, 1, 3, "\t"]), texts)
-def test_the_source_of_a_cell_changes_alone_and_stands_as_it_stood(is_whole, indent, source):
+def test_only_the_source_of_a_cell_changes_in_its_original_form(is_whole, indent, source):
     before = code("a = 1\nb" if is_whole else ["a = 1\n", "b"], id="x", outputs=[{"output_type": "stream"}])
     wanted = {**before, "source": source if is_whole else source.splitlines(keepends=True)}
     laid = [json.dumps({"cells": [code(), one], "nbformat": 4}, indent=indent, ensure_ascii=False) + "\n"
@@ -248,7 +248,7 @@ def test_the_source_of_a_cell_changes_alone_and_stands_as_it_stood(is_whole, ind
     assert with_source(laid[0], "x.ipynb", 1, source) == laid[1]
 
 
-def test_what_a_cell_lacks_comes_where_nbformat_has_it():
+def test_missing_members_of_a_cell_are_inserted_where_nbformat_puts_them():
     bare = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1"}
     out = [{"output_type": "stream", "name": "stdout", "text": "1\n"}]
     full = {**bare, "outputs": [stored(out[0])], "execution_count": 2}
@@ -260,14 +260,14 @@ def test_what_a_cell_lacks_comes_where_nbformat_has_it():
     assert json.loads(text)["cells"][0] == {**unsorted, "outputs": [stored(out[0])], "execution_count": 2}
 
 
-def test_outputs_have_the_order_of_keys_of_their_file():
+def test_outputs_use_the_key_order_of_their_file():
     cell = {"source": "1", "cell_type": "code", "outputs": [], "execution_count": None}
     out = {"text": "1\n", "output_type": "stream", "name": "stdout"}
     given = with_outputs(json.dumps({"nbformat": 4, "cells": [cell]}), "x", 0, [out], 1)
     assert list(json.loads(given)["cells"][0]["outputs"][0]) == ["output_type", "name", "text"]
 
 
-def test_half_a_character_is_escaped_and_json_stays_json():
+def test_a_lone_surrogate_is_escaped_and_json_outputs_stay_json():
     data = {"application/json": {"a": ["x\ny"]}, "text/plain": "\ud800"}
     out = {"output_type": "display_data", "data": data, "metadata": {}, "transient": {"display_id": "1"}}
     text = with_outputs(book(code()), "x", 0, [out], 1)

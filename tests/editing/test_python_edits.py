@@ -1,4 +1,4 @@
-"""Python is edited by its definitions: what an edit names changes, and every other byte stays."""
+"""Editing Python by its definitions: what an edit names is changed, and every other byte is preserved."""
 
 import colorsys
 import inspect
@@ -60,7 +60,7 @@ def refused(text, *edits):
     return {number: problem.message for number, problem in found.errors}
 
 
-def test_a_definition_goes_with_its_decorators_and_all_else_stays():
+def test_a_definition_is_replaced_with_its_decorators_and_nothing_else():
     new = "@property\ndef total(self):\n    return 2"
     old = SHOP[SHOP.index("    @property") : SHOP.index("  # one") + len("  # one")]
     assert edited(SHOP, ReplaceDef("Order.total", new)) == SHOP.replace(old, textwrap.indent(new, "    "))
@@ -80,11 +80,11 @@ def test_a_definition_goes_with_its_decorators_and_all_else_stays():
         ("Order.Line", "class Line:\n", "class Line(Base):\n\tdef total(self): return 3", "class Line(Base):\n"),
     ],
 )  # fmt: skip
-def test_nested_definitions_are_named_by_the_way_to_them(name, old, new, shown):
+def test_nested_definitions_are_named_by_their_path(name, old, new, shown):
     assert edited(SHOP, ReplaceDef(name, new)) == SHOP.replace(old, shown)
 
 
-def test_one_of_several_of_a_name_is_told_by_its_line_and_none_is_picked():
+def test_an_ambiguous_definition_needs_a_line():
     assert "lines 28, 30" in refused(SHOP, ReplaceDef("name", "def name(): ..."))[0]
     assert edited(SHOP, ReplaceDef("name", "def name(): ...", line=30)) == SHOP.replace(
         'def name(): return "posix"', "def name(): ..."
@@ -107,7 +107,7 @@ def test_one_of_several_of_a_name_is_told_by_its_line_and_none_is_picked():
         (ReplaceDef("Order", "x = 1\0"), "null"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_refused_with_what_there_is(edit, words):
+def test_an_impossible_edit_is_refused_with_the_valid_choices(edit, words):
     assert words in refused(SHOP, edit)[0]
 
 
@@ -165,15 +165,15 @@ def test_an_assignment_to_one_name_is_a_definition_and_keeps_its_comment(edit, o
         ("RATES", "there is no definition RATES; there is RATE"),
     ],
 )
-def test_an_assignment_that_is_not_alone_is_left_to_be_replaced_as_text(name, words):
+def test_other_assignments_must_be_replaced_as_text(name, words):
     assert words in refused(VALUES, ReplaceDef(name, f"{name} = 9"))[0]
 
 
-def test_a_file_that_does_not_parse_is_left_to_be_corrected_as_text():
+def test_an_unparsable_file_must_be_corrected_as_text():
     assert "the file does not parse at line 1" in refused("def f(:\n", Append("x = 1"))[0]
 
 
-def test_one_wrong_edit_refuses_all_and_edits_of_the_same_code_name_each_other():
+def test_one_invalid_edit_refuses_all_and_overlapping_edits_name_each_other():
     problems = refused(SHOP, ReplaceDef("Order", "class Order: ..."), ReplaceDef("Order.send", "def send(self): ..."))
     assert problems == {
         0: "it changes the same code as edit 1, at line 18",
@@ -182,7 +182,7 @@ def test_one_wrong_edit_refuses_all_and_edits_of_the_same_code_name_each_other()
     assert set(refused(SHOP, Append("y = 1"), ReplaceDef("none", "x = 1"))) == {1}
 
 
-def test_insertions_stand_beside_what_they_name_in_their_order_with_the_gaps_that_are_usual():
+def test_insertions_are_placed_in_order_with_the_usual_blank_lines():
     text = "import os\nclass A:\n    x = 1\n\n    # about f\n    def f(self): ...\n    # end\n\ndef g(): ...\n"
     assert edited(
         text,
@@ -199,13 +199,13 @@ def test_insertions_stand_beside_what_they_name_in_their_order_with_the_gaps_tha
     )
 
 
-def test_what_comes_in_at_one_place_stands_innermost_first():
+def test_insertions_at_one_position_are_ordered_innermost_first():
     text = "class A:\n    def f(self): ...\n"
     both = InsertDef(None, "x = 1"), InsertDef("A", "def g(self): ...", side="in")
     assert edited(text, *both) == f"{text}\n    def g(self): ...\n\n\nx = 1\n"
 
 
-def test_what_is_taken_away_takes_its_gap_with_it():
+def test_a_removed_definition_takes_its_blank_lines_along():
     text = "def a(): ...\n\n\ndef b(): ...\n\n\ndef c(): ...\n"
     assert edited(text, ReplaceDef("b", "")) == "def a(): ...\n\n\ndef c(): ...\n"
     assert edited(text, ReplaceDef("c", "")) == "def a(): ...\n\n\ndef b(): ...\n"
@@ -213,7 +213,7 @@ def test_what_is_taken_away_takes_its_gap_with_it():
     assert edited(text, ReplaceDef("a", ""), InsertDef("a", "x = 1")) == "x = 1\n\n\ndef b(): ...\n\n\ndef c(): ...\n"
 
 
-def test_indentation_is_fitted_to_the_file_and_texts_say_what_they_said():
+def test_indentation_is_adapted_to_the_file_and_strings_keep_their_value():
     text = "class A:\n\tdef f(self):\n\t\treturn 1\n"
     new = '''\
     def f(self):
@@ -244,14 +244,14 @@ def test_line_endings_are_those_of_the_file(ending):
     assert shown.count(ending) == len(shown.splitlines())
 
 
-def test_characters_that_end_no_line_for_python_count_for_none():
+def test_characters_that_python_does_not_treat_as_line_ends_do_not_count():
     text = "x = '\x0b\x0c\u2028'\n\x0c\ndef f(): ...\n# \x85\ndef g():\n    return 1"
     assert edited(text, ReplaceDef("g", "def g(): return 2\n")) == text.replace(
         "def g():\n    return 1", "def g(): return 2"
     )
 
 
-def test_a_definition_replaced_by_its_own_text_gives_the_same_file_wherever_it_stands():
+def test_replacing_a_definition_by_itself_changes_nothing():
     random.seed(19)
     for module in (textwrap, colorsys, python_edits):
         text = inspect.getsource(module)
@@ -288,7 +288,7 @@ def problems_of(caught):
         (b"#!/x\n# coding: cp1252\n", "cp1252"),
     ],
 )
-def test_bytes_stay_in_the_encoding_that_the_file_declares(tmp_path, head, encoding):
+def test_bytes_stay_in_the_declared_encoding_of_the_file(tmp_path, head, encoding):
     file = tmp_path / "a.py"
     file.write_bytes(head + "x = 'é'\n\n\ndef f(): ...\n".encode(encoding))
     work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 'ü'")))
@@ -312,7 +312,7 @@ def test_bytes_stay_in_the_encoding_that_the_file_declares(tmp_path, head, encod
         ("undefined", b"x = 1\n"),
     ],
 )
-def test_a_file_whose_bytes_would_not_come_back_is_refused_and_stays(tmp_path, encoding, line):
+def test_a_file_whose_bytes_would_not_round_trip_is_refused_and_unchanged(tmp_path, encoding, line):
     file = tmp_path / "a.py"
     data = b"# coding: " + encoding.encode() + b"\n" + line + b"\n\ndef f(): ...\n"
     file.write_bytes(data)
@@ -324,7 +324,7 @@ def test_a_file_whose_bytes_would_not_come_back_is_refused_and_stays(tmp_path, e
     assert file.read_bytes() == data
 
 
-def test_a_file_whose_bytes_come_back_is_edited_in_an_encoding_with_escapes(tmp_path):
+def test_a_file_in_an_escape_encoding_that_round_trips_is_edited(tmp_path):
     text = "# coding: iso2022_jp\nx = 'あい'\n\n\ndef f(): ...\n"
     (tmp_path / "a.py").write_bytes(text.encode("iso2022_jp"))
     work(tmp_path, ("a.py", ReplaceDef("f", "def f(): return 'う'")))
@@ -332,14 +332,14 @@ def test_a_file_whose_bytes_come_back_is_edited_in_an_encoding_with_escapes(tmp_
 
 
 @pytest.mark.parametrize("encoding", ["unicode_escape", "utf-16", "hex", "rot13", "undefined"])
-def test_new_text_that_would_not_be_read_again_is_refused(tmp_path, encoding):
+def test_new_text_that_could_not_be_read_again_is_refused(tmp_path, encoding):
     with refused_as("edits-refused") as caught:
         work(tmp_path, ("a.py", Create(f"# coding: {encoding}\nx = 1\n")))
     assert problems_of(caught)[0].startswith(("the new text", "the content does not parse"))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_batch_of_both_languages_is_done_or_refused_whole(tmp_path):
+def test_a_batch_of_both_languages_is_applied_or_refused_as_a_whole(tmp_path):
     (tmp_path / "a.clj").write_text("(def a 1)\n")
     (tmp_path / "b.py").write_bytes(b"def b(): ...\n")
     form = Replace(Target(1, "(def a 1)"), "(def a 2)")

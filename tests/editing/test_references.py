@@ -1,4 +1,4 @@
-"""Where a name is used in a workspace's files: by scope in Lisp, by the parser in Python."""
+"""Where a name is used in the files of a workspace: by scope in Lisp, by the parser in Python."""
 
 from unittest.mock import patch
 
@@ -31,7 +31,7 @@ PYTHON = {
 }
 
 
-def test_a_python_name_is_found_where_its_module_means_it(tmp_path):
+def test_a_python_name_is_found_where_its_module_is_meant(tmp_path):
     write(tmp_path, **PYTHON)
     assert places(tmp_path, "total", "shop.orders") == [
         ("src/shop/api.py", 1, "from .orders import total as sum_of, twice"),
@@ -51,7 +51,7 @@ def test_a_python_module_is_found_where_it_is_imported(tmp_path):
     ]  # fmt: skip
 
 
-def test_the_name_of_a_method_is_found_wherever_it_stands(tmp_path):
+def test_a_method_name_is_found_everywhere(tmp_path):
     write(tmp_path, a_DOT_py="class A:\n    def area(self): ...\n\nA().area()\n'area'  # area\n")
     assert [line for _, line, _ in places(tmp_path, "area")] == [2, 4]
 
@@ -80,25 +80,25 @@ def test_a_lisp_name_is_found_by_namespace_alias_and_scope(tmp_path):
     assert found[0][2] == "(o/total 1)"
 
 
-def test_a_lisp_namespace_and_a_keyword_are_found_as_they_are_written(tmp_path):
+def test_a_lisp_namespace_and_a_keyword_are_found_as_written(tmp_path):
     write(tmp_path, **CLOJURE, k_DOT_clj="(ns k)\n{:shop/id 1}\n(:id {:shop/id 2})\n")
     found = places(tmp_path, "shop.orders", is_space=True, endings=(".clj",))
     assert [file.rpartition("/")[2] for file, *_ in found] == ["main.clj", "orders.clj", "used.clj"]
     assert [line for _, line, _ in places(tmp_path, ":shop/id", endings=(".clj",))] == [2, 3]
 
 
-def test_a_name_of_hy_is_found_in_both_spellings(tmp_path):
+def test_a_hy_name_is_found_in_both_spellings(tmp_path):
     write(tmp_path, a_DOT_hy="(defn area-of [w] w)\n(print (area-of 1))\n(area_of 2)\n")
     assert [line for _, line, _ in places(tmp_path, "area_of", endings=(".hy",))] == [1, 2, 3]
 
 
-def test_fifty_places_are_listed_and_the_rest_is_counted(tmp_path):
+def test_fifty_places_are_listed_and_the_rest_counted(tmp_path):
     write(tmp_path, a_DOT_py="x = 1\n" * 70)
     found = find_references(tmp_path, SearchTarget("x"), (".py",))
     assert (len(found.uses), found.omitted) == (50, 20)
 
 
-def test_what_cannot_be_searched_is_counted(tmp_path):
+def test_files_that_cannot_be_searched_are_counted(tmp_path):
     write(tmp_path, bad_DOT_py="x = (\n", long_DOT_py="x\n" * 200_000, good_DOT_py="x\n", bad_DOT_clj="(x\n")
     (tmp_path / "binary.py").write_bytes(b"x\xff\xfe")
     found = find_references(tmp_path, SearchTarget("x"), (".py",))
@@ -106,7 +106,7 @@ def test_what_cannot_be_searched_is_counted(tmp_path):
     assert find_references(tmp_path, SearchTarget("x"), (".clj",)).skipped == 1
 
 
-def test_no_link_leads_out_of_the_workspace(tmp_path):
+def test_links_out_of_the_workspace_are_not_followed(tmp_path):
     write(tmp_path, out__secret_DOT_py="x\n", work__good_DOT_py="x\n")
     (tmp_path / "work" / "link.py").symlink_to(tmp_path / "out" / "secret.py")
     posix_only.make_pipe(tmp_path / "work" / "pipe.py")
@@ -115,7 +115,7 @@ def test_no_link_leads_out_of_the_workspace(tmp_path):
 
 
 @pytest.mark.parametrize("limit", ["MAX_S", "MAX_BYTES"])
-def test_the_search_ends_when_its_time_or_bytes_are_up_and_counts_the_rest(tmp_path, limit):
+def test_the_search_stops_at_its_time_or_size_limit_and_counts_the_rest(tmp_path, limit):
     write(tmp_path, a_DOT_py="x\n", b_DOT_py="x\n")
     with patch.object(references, limit, 0):
         assert find_references(tmp_path, SearchTarget("x"), (".py",)).skipped == 2

@@ -1,4 +1,4 @@
-"""Edits of any text by its words: one place changes, and every other byte stays."""
+"""Editing any text by old and new text: one place changes, and every other byte is preserved."""
 
 import random
 from pathlib import Path
@@ -25,23 +25,23 @@ def refused(text, *edits, **how):
     return [(problem.message, problem.context) for _, problem in found.errors]
 
 
-def test_words_that_stand_once_are_replaced_and_nothing_else():
+def test_a_unique_text_is_replaced_and_nothing_else():
     assert edited(SHOP, ReplaceText("x * rate", "x + rate")) == SHOP.replace("x * rate", "x + rate")
 
 
-def test_edits_come_one_after_the_other_each_in_what_the_one_before_left():
+def test_edits_apply_in_order_to_the_result_of_the_previous_one():
     assert edited("a b", ReplaceText("a", "b c"), ReplaceText("c b", "d")) == "b d"
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_an_end_of_line_meets_that_of_the_file(ending):
+def test_a_line_feed_matches_the_line_endings_of_the_file(ending):
     text = SHOP.replace("\n", ending)
     new = edited(text, ReplaceText("    rate = 2\n    return x * rate", "    rate = 3\n    # more\n    return x"))
     old, want = "    rate = 2\n    return x * rate", "    rate = 3\n    # more\n    return x"
     assert new == SHOP.replace(old, want).replace("\n", ending)
 
 
-def test_words_that_stand_twice_are_refused_with_their_places():
+def test_an_ambiguous_text_is_refused_with_its_positions():
     [(message, context)] = refused(SHOP, ReplaceText("rate = 2", "rate = 3"))
     assert message == "oldText occurs 2 times: include more of the surrounding text, or pass name or line"
     assert "→ 5      rate = 2" in context
@@ -49,7 +49,7 @@ def test_words_that_stand_twice_are_refused_with_their_places():
     assert "  4  def price(x):" in context
 
 
-def test_a_line_or_a_definition_tells_which_of_them_is_meant():
+def test_a_line_or_a_definition_selects_one_of_several_matches():
     second = SHOP[: SHOP.rindex("2")] + "3" + SHOP[SHOP.rindex("2") + 1 :]
     assert edited(SHOP, ReplaceText("rate = 2", "rate = 3", line=11)) == second
     assert edited(SHOP, ReplaceText("rate = 2", "rate = 3", name="cost"), is_python=True) == second
@@ -57,7 +57,7 @@ def test_a_line_or_a_definition_tells_which_of_them_is_meant():
     assert message.startswith("oldText occurs 2 times")
 
 
-def test_words_that_are_not_there_are_refused_with_the_lines_most_like_them():
+def test_a_missing_text_is_refused_with_the_most_similar_lines():
     [(message, context)] = refused(SHOP, ReplaceText("    return x * rates", "    return 1"))
     assert message == "oldText does not occur in the present file; these lines are most similar"
     assert "→ 6      return x * rate" in context
@@ -67,12 +67,12 @@ def test_words_that_are_not_there_are_refused_with_the_lines_most_like_them():
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [("", "x", "oldText is empty"), ("os", "os", "are equal")])
-def test_an_edit_that_says_nothing_is_refused(old, new, words):
+def test_an_edit_without_effect_is_refused(old, new, words):
     [(message, _)] = refused(SHOP, ReplaceText(old, new))
     assert words in message
 
 
-def test_random_edits_of_real_files_change_what_they_say_alone():
+def test_random_edits_of_real_files_change_only_what_they_say():
     drawn = random.Random(1)
     texts = [path.read_bytes().decode() for path in sorted(Path(random.__file__).parent.glob("*.py"))[:60]]
     for _ in range(400):
@@ -101,7 +101,7 @@ async def edit(workspace, file, *edits, **how):
         ("shop.clj", "(def rate 2)\n", "2", "3"),
     ],
 )
-async def test_a_file_of_any_text_is_edited(tmp_path, file, text, old, new):
+async def test_a_file_of_any_text_can_be_edited(tmp_path, file, text, old, new):
     (tmp_path / file).write_text(text)
     await edit(tmp_path, file, ReplaceText(old, new))
     assert (tmp_path / file).read_text() == text.replace(old, new)
@@ -116,7 +116,7 @@ async def test_a_file_of_any_text_is_edited(tmp_path, file, text, old, new):
         ("x.bin", "a\0b", "a", "\ud800"),
     ],
 )
-async def test_an_edit_that_breaks_its_language_touches_no_file(tmp_path, file, text, old, new):
+async def test_an_edit_that_breaks_the_syntax_changes_no_file(tmp_path, file, text, old, new):
     (tmp_path / file).write_text(text)
     with refused_as("edits-refused"):
         await edit(tmp_path, file, ReplaceText(old, new))
@@ -124,7 +124,7 @@ async def test_an_edit_that_breaks_its_language_touches_no_file(tmp_path, file, 
 
 
 @pytest.mark.anyio
-async def test_a_file_that_is_broken_is_mended_step_by_step(tmp_path):
+async def test_a_broken_file_can_be_fixed_step_by_step(tmp_path):
     (tmp_path / "shop.py").write_text("def price(:\n    return (\n")
     await edit(tmp_path, "shop.py", ReplaceText("price(:", "price():"))
     await edit(tmp_path, "shop.py", ReplaceText("return (", "return 1"))
@@ -132,7 +132,7 @@ async def test_a_file_that_is_broken_is_mended_step_by_step(tmp_path):
 
 
 @pytest.mark.anyio
-async def test_what_a_guard_says_refuses_the_batch(tmp_path):
+async def test_a_guard_can_refuse_the_batch(tmp_path):
     (tmp_path / "notes.md").write_text("one")
     with refused_as("edits-refused", match=r"notes\.md: not that one"):
         await edit(tmp_path, "notes.md", ReplaceText("one", "two"), guard=lambda _change: "not that one")
@@ -141,7 +141,7 @@ async def test_what_a_guard_says_refuses_the_batch(tmp_path):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("file", ["notes.md", "pictures.ipynb"])
-async def test_a_text_beyond_the_size_of_any_is_not_read(tmp_path, file):
+async def test_an_oversized_text_is_not_read(tmp_path, file):
     """A notebook is one, too, though its cells are listed up to another size: an edit takes its memory many times."""
     text = f'{{"cells":[],"picture":"{"x" * 8 * 2**20}"}}'
     (tmp_path / file).write_text(text)
@@ -160,19 +160,19 @@ HEAVY = {
 
 
 @pytest.mark.parametrize("words", HEAVY)
-def test_no_words_take_long_to_be_refused_nor_is_much_said_of_them(words):
+def test_a_missing_text_is_refused_quickly_and_briefly(words):
     """Each of them took hours, or longer than anybody lives, and some held up all threads."""
     text, old = HEAVY[words]
     [(_, context)] = refused(text, ReplaceText(old, "new"))
     assert len(context or "") < 3000
 
 
-def test_the_place_nearest_to_a_line_is_found_among_a_million():
+def test_the_match_nearest_to_a_line_is_found_among_a_million():
     text = "ab\n" * 1_000_000
     assert edited(text, ReplaceText("b", "c", line=1000)) == "ab\n" * 999 + "ac\n" + "ab\n" * 999_000
 
 
-def test_ends_of_line_that_differ_stay_but_for_those_in_the_words():
+def test_mixed_line_endings_are_preserved_outside_the_match():
     dice = random.Random(7)
     for _ in range(2000):
         text = "".join(dice.choice(["a", "\r", "\n", "\r\n"]) for _ in range(12))

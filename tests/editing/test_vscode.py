@@ -1,4 +1,4 @@
-"""Folders that an editor has open, by its own state files."""
+"""Directories that an editor has open, according to its own state files."""
 
 import json
 import os
@@ -36,12 +36,12 @@ def found(home, folder):
     return editor_with(folder, {"HOME": str(home)})
 
 
-def test_no_editor_is_found_where_there_is_none(home, workspace):
+def test_no_editor_is_found_if_there_is_none(home, workspace):
     assert found(home, workspace) is None
 
 
 @pytest.mark.parametrize("editor", ["Code", "Code - Insiders", "VSCodium", "Cursor"])
-def test_a_folder_of_a_running_editor_is_found(home, workspace, editor):
+def test_a_directory_of_a_running_editor_is_found(home, workspace, editor):
     opened(home, {"backupWorkspaces": {"folders": [{"folderUri": workspace.as_uri()}]}}, editor)
     assert found(home, workspace) == ("VS Code" if editor.startswith("Code") else editor)
     assert found(home, workspace / "sub") is not None
@@ -52,12 +52,12 @@ def test_a_folder_of_a_running_editor_is_found(home, workspace, editor):
 @pytest.mark.parametrize(
     "windows", [lambda uri: {"lastActiveWindow": {"folder": uri}}, lambda uri: {"openedWindows": [{"folder": uri}]}]
 )
-def test_the_folders_of_windows_count(home, workspace, windows):
+def test_directories_of_its_windows_count(home, workspace, windows):
     opened(home, {"windowsState": windows(workspace.as_uri())})
     assert found(home, workspace) == "VS Code"
 
 
-def test_an_editor_that_ended_has_nothing_open(home, workspace):
+def test_an_editor_that_exited_has_nothing_open(home, workspace):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     opened(home, {"backupWorkspaces": {"folders": [{"folderUri": workspace.as_uri()}]}}, process=ended.pid)
@@ -70,6 +70,6 @@ def test_an_editor_that_ended_has_nothing_open(home, workspace):
      {"windowsState": {"openedWindows": {"folder": "x"}}}, {"windowsState": {"lastActiveWindow": {"folder": "vscode-remote://wsl/x"}}}],
     ids=str,
 )  # fmt: skip
-def test_state_of_another_shape_has_no_folders(home, workspace, state):
+def test_state_of_an_unexpected_shape_has_no_directories(home, workspace, state):
     opened(home, state)
     assert found(home, workspace) is None

@@ -1,4 +1,4 @@
-"""The definitions in Lisp text, and which of them were evaluated last."""
+"""Definitions in Lisp text, and which of them were evaluated last."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def digest(text):
     return one.digest
 
 
-def test_each_definition_has_its_name_its_line_and_the_vars_it_makes():
+def test_each_definition_has_its_name_line_and_vars():
     found = [(one.name, one.head, one.line, one.makes) for one in read_definitions(FILE).found]
     assert found == [
         ("a", "def", 2, ("a",)),
@@ -39,7 +39,7 @@ def test_each_definition_has_its_name_its_line_and_the_vars_it_makes():
     assert {one.namespace for one in read_definitions(FILE).found} == {"shop.core"}
 
 
-def test_a_file_says_what_it_requires():
+def test_a_file_lists_what_it_requires():
     assert read_definitions(FILE).requires == ("a.b", "c.d", "e.f", "e.g", "k.l", "z")
     assert read_definitions(FILE).namespace == "shop.core"
 
@@ -54,27 +54,27 @@ def test_a_file_says_what_it_requires():
         "(defn f [#_y x] x)",
     ],
 )
-def test_comments_and_layout_do_not_count(same):
+def test_comments_and_layout_do_not_change_the_digest(same):
     assert digest(same) == digest("(defn f [x] x)")
 
 
 @pytest.mark.parametrize("other", ["(defn f [x] 'x)", "(defn f [y] y)", '(defn f "x" [x] x)', "(defn- f [x] x)"])
-def test_whatever_else_differs_counts(other):
+def test_any_other_difference_changes_the_digest(other):
     assert digest(other) != digest("(defn f [x] x)")
 
 
-def test_a_definition_counts_with_the_names_bound_around_it():
+def test_surrounding_bindings_count_towards_a_definition():
     assert digest("(let [a 1] (defn f [] a))") != digest("(let [a 2] (defn f [] a))")
     assert digest("(do (defn f [] a))") == digest("(defn f [] a)")
 
 
-def test_the_branch_of_the_dialect_is_read():
+def test_the_reader_conditional_branch_of_the_dialect_is_used():
     text = "#?(:clj (def a 1) :lpy (def b 1) :default (def c 1))"
     assert [one.name for one in read_definitions(text, features=("lpy",)).found] == ["b"]
     assert [one.name for one in read_definitions(text, features=("cljr",)).found] == ["c"]
 
 
-def test_a_macro_of_the_users_is_not_sure_to_define_and_is_told():
+def test_a_user_macro_is_an_uncertain_definition_and_reported():
     assert read_definitions(FILE).unknown == ()
     read = read_definitions("(defroutes app 1)\n(s/def ::x int?)")
     assert [(one.name, one.is_sure) for one in read.found] == [("app", False)]
@@ -82,7 +82,7 @@ def test_a_macro_of_the_users_is_not_sure_to_define_and_is_told():
     assert len(read_definitions("(register! foo)").unknown) == 1
 
 
-def test_a_macro_may_define_what_it_mentions_and_names_made_of_its_arguments():
+def test_a_macro_may_define_names_derived_from_its_arguments():
     (form,) = read_definitions("(defcomponent order\n  (helper total-of))").unknown
     names = ("order", "->order", "map->order", "order-schema", "new-order", "total-of", "total", "helper")
     assert all(form.may_define(name) for name in names)
@@ -91,7 +91,7 @@ def test_a_macro_may_define_what_it_mentions_and_names_made_of_its_arguments():
     assert (form.line, form.last_line) == (1, 2)
 
 
-def test_declared_names_and_ns_forms_are_told_apart_from_definitions():
+def test_declared_names_and_ns_forms_are_no_definitions():
     read = read_definitions(
         '(ns shop "Docs" (:require [a]))\n(declare total price)\n(def later)\n(def ^:dynamic *now*)'
     )
@@ -101,19 +101,19 @@ def test_declared_names_and_ns_forms_are_told_apart_from_definitions():
     assert form.digest != read_definitions('(ns shop "Docs" (:require [b]))').ns_forms[0].digest
 
 
-def test_a_switch_of_the_namespace_is_followed():
+def test_a_namespace_switch_is_followed():
     read = read_definitions("(def a 1) (in-ns 'other) (def b 1)", "user")
     assert [(one.namespace, one.name) for one in read.found] == [("user", "a"), ("other", "b")]
 
 
 @pytest.mark.parametrize("quoted", ["'other.ns", "(quote other.ns)", "(quote ^:new other.ns)"])
-def test_in_ns_names_the_namespace_however_that_is_quoted(quoted):
+def test_in_ns_supports_every_way_of_quoting(quoted):
     read = read_definitions(f"(in-ns {quoted}) (def b 1) (ns-unmap {quoted} 'b)", "user")
     assert [(one.namespace, one.name) for one in read.found] == [("other.ns", "b"), ("other.ns", "b")]
     assert read.namespace == "other.ns"
 
 
-def test_broken_text_is_read_as_far_as_it_goes():
+def test_broken_text_is_parsed_as_far_as_possible():
     assert [one.name for one in read_definitions("(def a 1) (defn b [x").found] == ["a", "b"]
     assert (read_definitions("(def a 1) (defn b [x").is_sound, read_definitions(FILE).is_sound) == (False, True)
     for text in (
@@ -143,7 +143,7 @@ def test_broken_text_is_read_as_far_as_it_goes():
         ("(defn f [])", "->Circle", False),
     ],
 )
-def test_a_definition_at_any_depth_is_seen(text, name, is_within):
+def test_a_definition_at_any_depth_is_found(text, name, is_within):
     assert defines_within(text, name) is is_within
 
 
@@ -154,7 +154,7 @@ def taken(*texts, **how):
     return ledger
 
 
-def test_the_ledger_knows_who_made_a_definition_last():
+def test_the_ledger_knows_who_evaluated_a_definition_last():
     ledger = taken("(def a 1) (def b 1)", "(def a 2)")
     assert [one.evaluation for one in ledger.makings("shop", "a")] == ["e-0", "e-1"]
     living = ledger.effective_definition("shop", "a")
@@ -176,13 +176,13 @@ def test_the_ledger_knows_who_made_a_definition_last():
         (("(defonce a 1)", "(remove-ns 'shop)", "(defonce a 2)"), "e-2"),
     ],
 )
-def test_what_is_defined_once_lives_until_it_is_undone(texts, lives):
+def test_a_defonce_stays_in_effect_until_it_is_undone(texts, lives):
     living = taken(*texts).effective_definition("shop", "a")
     assert living is not None
     assert living.evaluation == lives
 
 
-def test_what_failed_made_only_what_came_before():
+def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
     text = "(def a 1)\n(def b (/ 0))\n(def c 1)"
     by_form = taken(text, is_done=False, forms=1)
     by_line = taken(text, is_done=False, before_line=2)

@@ -43,12 +43,12 @@ def swap(text, old, new):
     return text.replace(old, new)
 
 
-def test_replace_puts_a_form_in_the_place_of_another():
+def test_replace_substitutes_one_form_for_another():
     new = '(defn shout [text]\n  (str text "!!"))'
     assert edited(GREET, Replace(at(7, "(defn shout [text]"), new)) == swap(GREET, '"!"', '"!!"')
 
 
-def test_a_new_form_is_indented_for_its_place_and_its_strings_stay():
+def test_new_text_is_indented_for_its_position_and_strings_stay():
     new = '    (let [x 1]\n      (f x\n         "a\n  b"))\n'
     wanted = '(let [x 1]\n    (f x\n       "a\n  b"))'
     assert edited(GREET, Replace(at(11, '(greeting "Ada")'), new)) == swap(GREET, '(greeting "Ada")', wanted)
@@ -63,7 +63,7 @@ INDENTED = {
 
 
 @pytest.mark.parametrize("name", INDENTED)
-def test_however_new_text_is_indented_it_is_right_at_its_place(name):
+def test_new_text_in_any_indentation_is_adapted(name):
     target = at(11, '(greeting "Ada")')
     assert edited(GREET, Replace(target, INDENTED[name])) == swap(GREET, '(greeting "Ada")', "(f a\n    b)")
 
@@ -80,20 +80,20 @@ UNMOVED = {
 
 
 @pytest.mark.parametrize("name", UNMOVED)
-def test_text_at_the_margin_moves_as_it_is(name):
+def test_text_at_the_margin_is_moved_unchanged(name):
     first, *others = UNMOVED[name].split("\n")
     moved = [line if line.startswith('b"') else "  " + line for line in others]
     wanted = "\n".join([first, *moved])
     assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), UNMOVED[name])) == f"(comment\n  {wanted})\n"
 
 
-def test_a_first_line_cut_out_of_its_place_does_not_move_the_others():
+def test_a_first_line_without_its_indentation_does_not_shift_the_others():
     new = "(let [x 1\n        y 2]\n    (f x\n       y))"
     wanted = "(let [x 1\n        y 2]\n    (f x\n       y))"
     assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), new)) == f"(comment\n  {wanted})\n"
 
 
-def test_several_forms_may_replace_one():
+def test_several_forms_can_replace_one():
     assert edited("(a)\n\n(b)\n", Replace(at(1, "(a)"), "(x)\n\n(y)")) == "(x)\n\n(y)\n\n(b)\n"
 
 
@@ -118,7 +118,7 @@ DELETIONS = {
 
 
 @pytest.mark.parametrize("name", DELETIONS)
-def test_blank_text_deletes_the_form_and_no_neighbour(name):
+def test_blank_text_deletes_only_the_form(name):
     text, line, target, wanted = DELETIONS[name]
     assert edited(text, Replace(at(line, target), "")) == wanted
     assert edited(text, Replace(at(line, target), " ,\n")) == wanted
@@ -136,21 +136,21 @@ def test_insert_goes_before_the_target_and_its_comments():
     assert edited(GREET, Insert(at(4, "(defn greeting [name]"), new)) == wanted
 
 
-def test_insert_in_a_comment_form_is_indented_as_its_surroundings():
+def test_insert_in_a_comment_form_is_indented_like_its_surroundings():
     wanted = swap(GREET, "  ;; loud", '  (shout\n    "hi")\n  ;; loud')
     assert edited(GREET, Insert(at(13, '(shout "hey"))'), '(shout\n  "hi")')) == wanted
 
 
-def test_a_comment_apart_from_the_form_is_not_attached_to_it():
+def test_a_comment_separated_by_a_blank_line_is_not_attached():
     assert edited("; licence\n\n(a)\n", Insert(at(3, "(a)"), "(b)")) == "; licence\n\n(b)\n\n(a)\n"
 
 
-def test_a_line_that_names_an_interpreter_stays_first():
+def test_a_shebang_line_stays_first():
     text = "#!/usr/bin/env bb\n(a)\n"
     assert edited(text, Insert(at(2, "(a)"), "(b)")) == "#!/usr/bin/env bb\n(b)\n\n(a)\n"
 
 
-def test_two_insertions_at_one_place_stand_in_their_order():
+def test_two_insertions_at_one_position_keep_their_order():
     target = at(1, "(a)")
     assert edited("(a)\n", Insert(target, "(x)"), Insert(target, "(y)")) == "(x)\n\n(y)\n\n(a)\n"
 
@@ -166,11 +166,11 @@ APPENDED = {
 
 
 @pytest.mark.parametrize("text", APPENDED)
-def test_append_comes_last_and_the_file_ends_as_it_did(text):
+def test_append_adds_to_the_end_and_keeps_the_final_newline(text):
     assert edited(text, Append("\n(z)\n\n")) == APPENDED[text]
 
 
-def test_all_edits_mean_the_lines_before_any_of_them():
+def test_line_numbers_of_all_edits_refer_to_the_original():
     result = apply(
         Document("(a)\n\n(b)\n"),
         {
@@ -185,13 +185,13 @@ def test_all_edits_mean_the_lines_before_any_of_them():
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
-def test_new_text_takes_the_line_ending_of_the_file(end):
+def test_new_text_uses_the_line_ending_of_the_file(end):
     text = f"(a){end}{end}(b){end}"
     wanted = f'(x{end} "1{end}2"){end}{end}(b){end}'
     assert edited(text, Replace(at(1, "(a)"), '(x\n "1\r\n2")')) == wanted
 
 
-def test_the_few_lines_that_end_otherwise_keep_their_ending():
+def test_minority_line_endings_are_preserved():
     text = "(a)\r\n(b)\n(c\r\n 1)\r\n"
     assert edited(text, Replace(at(3, "(c"), "(d)")) == "(a)\r\n(b)\n(d)\r\n"
 
@@ -216,30 +216,30 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_move_takes_a_form_and_its_comments_beside_another(name):
+def test_move_takes_a_form_with_its_comments(name):
     text, target, to, side, wanted = MOVES[name]
     assert edited(text, Move(at(*target), at(*to), side)) == wanted
 
 
-def test_a_move_tells_where_the_form_went():
+def test_a_move_reports_the_new_line_of_the_form():
     document = Document("(a)\n\n(b)\n\n(c)\n")
     assert apply(document, {0: Move(at(5, "(c)"), at(1, "(a)"), "before")}).done == {0: Done(5, 1)}
     assert apply(document, {0: Move(at(1, "(a)"), at(5, "(c)"), "after")}).done == {0: Done(1, 5)}
 
 
-def test_rename_changes_code_and_neither_strings_nor_comments():
+def test_rename_changes_code_but_neither_strings_nor_comments():
     text = '(ns n)\n(def old 1) ; old\n(f old "old" :old old2 n/old #\'old @old m/old `(~old))\n'
     wanted = '(ns n)\n(def new 1) ; old\n(f new "old" :old old2 n/new #\'new @new m/old `(~new))\n'
     assert edited(text, Rename("old", "new")) == wanted
 
 
-def test_rename_keeps_within_its_target():
+def test_rename_stays_within_its_target():
     text = "(let [x 1] x)\n(let [x 2] x)\n"
     result = apply(Document(text), {0: Rename("x", "y", at(2, "(let [x 2] x)"))})
     assert result == Edited("(let [x 1] x)\n(let [y 2] y)\n", {0: Done(2, 2, 2)})
 
 
-def test_a_moved_form_is_renamed_in_too_and_new_text_is_not():
+def test_rename_applies_to_moved_forms_but_not_to_new_text():
     text = "(def a 1)\n\n(f a)\n\n(g a)\n"
     edits = (
         Rename("a", "b"), Move(at(1, "(def a 1)"), at(5, "(g a)"), "after"), Replace(at(3, "(f a)"), "(h a)"),
@@ -249,7 +249,7 @@ def test_a_moved_form_is_renamed_in_too_and_new_text_is_not():
     assert result.done[0].changes == 2
 
 
-def test_keywords_are_renamed_too():
+def test_keywords_can_be_renamed():
     assert edited("{:a 1, :b :a}\n", Rename(":a", ":c")) == "{:c 1, :b :c}\n"
 
 
@@ -275,7 +275,7 @@ def test_a_rename_that_would_change_the_meaning_is_refused(name):
     assert told.startswith(message)
 
 
-def test_a_rename_only_in_replaced_forms_is_refused():
+def test_a_rename_only_inside_replaced_forms_is_refused():
     edits = (Rename("a", "b"), Replace(at(1, "(a)"), "(c)"))
     assert problems("(a)\n", *edits) == [
         (0, "it occurs only in forms that other edits replace: use the new name in their text")
@@ -297,19 +297,19 @@ def test_a_form_cannot_be_moved_into_itself():
     assert told == [(0, "the form at line 10 cannot be moved next to itself or into itself")]
 
 
-def test_every_problem_is_told_and_nothing_is_done():
+def test_every_problem_is_reported_and_nothing_is_done():
     told = problems(GREET, Replace(at(7, "(defn shout [text]"), "(a"), Append("(b]"), Insert(at(1, "(ns greet)"), " "))
     assert [number for number, _ in told] == [0, 1, 2]
     assert told[0][1] == "the new text does not balance, counting lines within it: the `(` at line 1 is never closed"
     assert told[2][1] == "the new text is blank: there is nothing to put in"
 
 
-def test_a_refusal_of_unbalanced_text_proposes_a_balanced_one():
+def test_a_refusal_of_unbalanced_text_suggests_a_balanced_one():
     result = apply(Document(GREET), {0: Append("(defn f [x]\n  (g x)\n")})
     assert result.errors[0][1].balanced_text == "(defn f [x]\n  (g x))\n"
 
 
-def test_a_comment_that_comes_in_swallows_no_code():
+def test_an_inserted_comment_does_not_swallow_code():
     assert edited("(a) b\n", Replace(at(1, "(a)"), "x ; c")) == "x ; c\n b\n"
     assert edited("(comment (a))\n", Replace(at(1, "(a))"), "x ; c")) == "(comment x ; c\n         )\n"
     assert edited("(a)\n(b)\n", Replace(at(1, "(a)"), "; gone")) == "; gone\n(b)\n"
@@ -335,12 +335,12 @@ TOUCHING: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", TOUCHING)
-def test_what_would_run_into_the_code_beside_it_is_kept_apart(name):
+def test_inserted_text_is_separated_from_adjacent_code(name):
     text, edits, wanted = TOUCHING[name]
     assert edited(text, *edits) == wanted
 
 
-def test_tokens_that_would_touch_are_kept_apart():
+def test_adjacent_tokens_are_separated():
     assert edited("[a](b)[c]\n", Replace(at(1, "(b)[c]"), "x")) == "[a]x[c]\n"
     assert edited("a(b)c\n", Replace(at(1, "(b)c"), "x")) == "a x c\n"
     assert edited("a(b)c\n", Replace(at(1, "(b)c"), "")) == "a c\n"
@@ -351,7 +351,7 @@ class TestTargeting:
         for line in (5, 6, 7, 8, 9):
             assert '"!!"' in edited(GREET, Replace(at(line, "  (defn shout [text]  "), '(defn shout [t] "!!")'))
 
-    def test_beyond_the_padding_is_refused_with_the_lines_around(self):
+    def test_a_target_beyond_the_padding_is_refused_with_context(self):
         result = apply(Document(GREET), {0: Replace(at(10, "(defn shout [text]"), "(x)")})
         [(_, problem)] = result.errors
         assert problem.message == (
@@ -362,38 +362,38 @@ class TestTargeting:
         assert lines[9] == "→ 10 (comment"
         assert (lines[0], lines[-1]) == ("   1 (ns greet)", '  13   (shout "hey"))')
 
-    def test_a_refusal_shows_21_lines(self):
+    def test_a_refusal_has_21_lines_of_context(self):
         text = "".join(f"(def v{n} {n})\n" for n in range(100))
         [(_, problem)] = apply(Document(text), {0: Replace(at(50, "(nowhere)"), "")}).errors
         lines = problem.context.splitlines()
         assert len(lines) == 21
         assert lines[10] == "→ 50 (def v49 49)"
 
-    def test_long_lines_are_cut_in_what_is_shown(self):
+    def test_long_lines_are_cut_in_the_context(self):
         text = "[" + "1 " * 5000 + "]\n"
         [(_, problem)] = apply(Document(text), {0: Replace(at(1, "x" * 5000), "")}).errors
         assert problem.context == "→ 1 [" + "1 " * 99 + "…"
         assert len(problem.message) < 300
 
-    def test_a_refusal_names_a_few_places_where_the_text_does_stand(self):
+    def test_a_refusal_names_a_few_places_where_the_text_is(self):
         text = "(a)\n" * 9
         [(_, told)] = problems(text, Replace(at(50, "(a)"), "(x)"))
         assert told.endswith("; a form with this text begins at line 1, 2, 3, 4, 5 and 4 others")
 
-    def test_padding_and_context_are_the_callers(self):
+    def test_padding_and_context_are_configurable(self):
         limits = Limits(padding=0, context=1)
         edit = Replace(at(6, "(defn shout [text]"), "(x)")
         [(_, problem)] = apply(Document(GREET), {0: edit}, limits).errors
         assert problem.message.startswith("the text '(defn shout [text]' does not stand at line 6; a form")
         assert len(problem.context.splitlines()) == 3
 
-    def test_the_exact_line_wins_over_near_ones(self):
+    def test_the_exact_line_takes_precedence(self):
         assert edited("(a)\n(a)\n(a)\n", Replace(at(2, "(a)"), "(b)")) == "(a)\n(b)\n(a)\n"
 
-    def test_the_nearer_line_wins(self):
+    def test_the_nearer_line_takes_precedence(self):
         assert edited("(a)\n\n(x)\n(a)\n", Replace(at(3, "(a)"), "(b)")) == "(a)\n\n(x)\n(b)\n"
 
-    def test_two_equally_near_are_refused(self):
+    def test_two_equally_near_targets_are_refused(self):
         told = problems("(a)\n(x)\n(a)\n", Replace(at(2, "(a)"), "(b)"))
         assert told == [(0, "the text stands at line 1 and at line 3, both 1 away from line 2")]
 
@@ -405,20 +405,20 @@ class TestTargeting:
             (12, ";; loud", "it stands within the form that begins at line 10"),
         ],
     )
-    def test_a_line_that_begins_no_form_is_refused(self, line, text, where):
+    def test_a_line_where_no_form_starts_is_refused(self, line, text, where):
         [(_, told)] = problems(GREET, Replace(at(line, text), "(x)"))
         words = f"line {line} is not the first line of a top-level form, nor of one directly in a (comment …), a "
         words += "(do …) or a branch of a reader conditional"
         assert told == f"{words}: {where}"
 
-    def test_forms_that_share_a_line_are_told_apart_by_their_text(self):
+    def test_forms_on_one_line_are_distinguished_by_their_text(self):
         assert edited("(a) (b) (c)\n", Replace(at(1, "(b)"), "(x)")) == "(a) (x) (c)\n"
         [(_, told)] = problems("(a) (b)\n", Replace(at(1, "(a) (b)"), "(x)"))
         assert told == "2 forms begin on line 1: give the text of the one meant as targetLineText"
         [(_, told)] = problems("(a) (a) (b)\n", Replace(at(1, "(a)"), "(x)"))
         assert told == "2 forms that begin on line 1 have this text"
 
-    def test_a_comment_form_and_its_first_child_may_share_a_line(self):
+    def test_a_comment_form_and_its_first_child_can_share_a_line(self):
         text = "(comment (a)\n  (b))\n"
         assert edited(text, Replace(at(1, "(a)"), "(x)")) == "(comment (x)\n  (b))\n"
         assert edited(text, Replace(at(1, "(comment (a)"), "(x)")) == "(x)\n"
@@ -429,15 +429,15 @@ class TestTargeting:
             assert edited(text, Replace(at(line, form), "(z)")).splitlines()[line - 1] == "(z)"
 
     @pytest.mark.parametrize("line", [0, -1])
-    def test_there_is_no_line_before_the_first(self, line):
+    def test_lines_before_the_first_are_refused(self, line):
         [(_, told)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
         assert told == f"there is no line {line}: lines count from 1"
 
-    def test_a_line_far_beyond_the_end_shows_the_end(self):
+    def test_the_context_of_a_line_far_beyond_the_end_is_the_end(self):
         [(_, problem)] = apply(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors
         assert problem.context == "  1 (a)\n  2 (b)"
 
-    def test_blank_text_targets_nothing(self):
+    def test_blank_target_text_is_refused(self):
         [(_, told)] = problems("(a)\n", Replace(at(1, " "), "(x)"))
         assert told == "targetLineText is blank: give the text of the form's first line"
 
@@ -445,44 +445,44 @@ class TestTargeting:
 class TestBrokenFiles:
     TEXT = "(a)\n\n(defn b [\n  1)\n\n(c)\n"
 
-    def test_forms_before_the_fault_can_be_edited(self):
+    def test_forms_before_a_syntax_error_can_be_edited(self):
         assert edited(self.TEXT, Replace(at(1, "(a)"), "(x)")) == self.TEXT.replace("(a)", "(x)")
 
     @pytest.mark.parametrize(("line", "text"), [(3, "(defn b ["), (6, "(c)")])
-    def test_forms_at_and_behind_the_fault_have_no_certain_end(self, line, text):
+    def test_forms_at_and_after_a_syntax_error_cannot_be_edited(self, line, text):
         [(_, told)] = problems(self.TEXT, Replace(at(line, text), "(x)"))
         assert "because the file's brackets do not balance: the `[` at line 3 wants `]`" in told
 
-    def test_nothing_is_appended_to_them_and_no_name_changed_in_them(self):
+    def test_a_broken_file_cannot_be_appended_to_or_renamed_in(self):
         told = problems(self.TEXT, Append("(z)"), Rename("a", "x"))
         assert [message.split(",")[0] for _, message in told] == [
             "the file cannot be appended to", "the file cannot be renamed in",
         ]  # fmt: skip
 
-    def test_a_prefix_that_lacks_its_form_keeps_a_comment_whole(self):
+    def test_an_incomplete_prefix_makes_its_comment_form_the_target(self):
         [(_, told)] = problems("(comment (a)\n (b) ^:x)\n", Replace(at(2, "(b) ^:x)"), "(c)"))
         assert "is not the first line" in told
 
 
 class TestTabs:
     @pytest.mark.parametrize("new", ["(f a\n\tb)", "\t(f a\n\t\tb)", "(f a\n\t\tb)"])
-    def test_a_place_indented_by_tabs_gives_its_tabs_to_every_line(self, new):
+    def test_a_position_indented_with_tabs_indents_every_line_with_tabs(self, new):
         assert edited("(comment\n\t(x))\n", Replace(at(2, "(x))"), new)) == "(comment\n\t(f a\n\t\tb))\n"
 
-    def test_spaces_given_for_a_place_with_tabs_stay_beyond_them(self):
+    def test_extra_spaces_are_kept_after_tabs(self):
         assert edited("(comment\n\t(x))\n", Replace(at(2, "(x))"), "(f a\n  b)")) == "(comment\n\t(f a\n\t  b))\n"
         assert edited("(comment\n\t(x))\n", Replace(at(2, "(x))"), "  (f a\n    b)")) == "(comment\n\t(f a\n\t  b))\n"
 
-    def test_a_tab_is_two_columns_where_tabs_and_spaces_mix(self):
+    def test_a_tab_counts_as_two_columns_among_spaces(self):
         assert edited("(comment\n  (x))\n", Replace(at(2, "(x))"), "\t(f a\n    b)")) == "(comment\n  (f a\n    b))\n"
         assert edited("(a)\n", Replace(at(1, "(a)"), "  (f a\n\t\tb)")) == "(f a\n  b)\n"
 
-    def test_a_form_behind_code_and_tabs_is_as_far_right_as_it_looks_to_parinfer(self):
+    def test_a_form_after_code_and_tabs_is_aligned_as_parinfer_measures(self):
         text = "\t(comment\t(x)\n\t\t\t(y))\n"
         assert edited(text, Replace(at(1, "(x)"), "(f\n  1)")) == swap(text, "(x)", "(f\n\t" + " " * 12 + "1)")
 
 
-def test_a_form_whose_lines_stand_left_of_its_first_one_can_be_put_back_as_it_was():
+def test_a_form_with_lines_left_of_its_start_can_be_replaced_by_itself():
     form = "(def symbols '#{*\n*'\n a\n   b})"
     text = f"(ns a)\n {form}\n"
     assert edited(text, Replace(at(2, "(def symbols '#{*"), form)) == text
@@ -502,7 +502,7 @@ HINTED = """\
 """
 
 
-def test_a_hint_to_a_linter_stays_with_its_form_when_another_comes_before():
+def test_a_linter_hint_stays_with_its_form_on_insertion():
     new = "(def n 1)"
     wanted = swap(HINTED, ";; What f is.", "(def n 1)\n\n;; What f is.")
     assert edited(HINTED, Insert(at(5, "(defn f [] (inc))"), new)) == wanted
@@ -510,7 +510,7 @@ def test_a_hint_to_a_linter_stays_with_its_form_when_another_comes_before():
     assert edited(HINTED, Insert(at(7, "(defn g [x] 1)"), new)) == wanted
 
 
-def test_a_hint_to_a_linter_goes_where_its_form_goes():
+def test_a_linter_hint_moves_with_its_form():
     moved = edited(HINTED, Move(at(5, "(defn f [] (inc))"), at(9, "(defn h [] 2)"), "after"))
     assert moved.endswith("(defn h [] 2)\n\n;; What f is.\n#_:clj-kondo/ignore\n(defn f [] (inc))\n")
     moved = edited(HINTED, Move(at(9, "(defn h [] 2)"), at(7, "(defn g [x] 1)"), "before"))
@@ -519,14 +519,14 @@ def test_a_hint_to_a_linter_goes_where_its_form_goes():
     assert moved.endswith("(defn h [] 2)\n\n#_{:clj-kondo/ignore [:unused-binding]} (defn g [x] 1)\n")
 
 
-def test_a_hint_to_a_linter_does_not_outlive_its_form():
+def test_a_linter_hint_is_deleted_with_its_form():
     gone = edited(HINTED, Replace(at(5, "(defn f [] (inc))"), ""), Replace(at(7, "(defn g [x] 1)"), ""))
     assert gone == "(ns a)\n\n;; What f is.\n\n(defn h [] 2)\n"
     replaced = edited(HINTED, Replace(at(7, "(defn g [x] 1)"), "(defn g [] 1)"))
     assert "#_{:clj-kondo/ignore [:unused-binding]} (defn g [] 1)" in replaced
 
 
-def test_discarded_code_is_no_hint_about_the_form_behind_it():
+def test_discarded_code_is_not_a_linter_hint():
     for discarded in ("#_(def old 1)", "#_old", "#_:old", '#_"a/b"', "#_:clj-kondo/ignore\n"):
         text = f"{discarded}\n(def f 1)\n"
         line = text.count("\n")

@@ -1,4 +1,4 @@
-"""What holds for any edit of any text: all forms outside it read as before, and all else is what was asked for."""
+"""Laws of every edit of any text: all forms outside of it are read as before, and everything else is as requested."""
 
 import random
 
@@ -176,7 +176,7 @@ def test_thousands_of_random_edits_of_real_code_change_nothing_else(some_sources
     assert count > rounds(2000, 400)
 
 
-def test_an_edit_moves_no_line_but_its_own(sources):
+def test_an_edit_changes_only_its_own_lines(sources):
     seeded = random.Random(56)
     for text in sources.values():
         document = Document(text)
@@ -190,7 +190,7 @@ def test_an_edit_moves_no_line_but_its_own(sources):
 
 
 @pytest.mark.slow
-def test_moves_and_names_in_real_code_change_nothing_else(some_sources):
+def test_moves_and_renames_in_real_code_change_nothing_else(some_sources):
     seeded = random.Random(57)
     moves = names = 0
     for text in some_sources.values():
@@ -249,7 +249,7 @@ PIECES = st.sampled_from(
 @pytest.mark.slow
 @settings(max_examples=rounds(1500, 700))
 @given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
-def test_any_batch_on_any_sound_text_changes_nothing_else(text, seed):
+def test_any_batch_on_any_balanced_text_changes_nothing_else(text, seed):
     if check(text) is None:
         document = Document(text)
         if document.units:
@@ -258,7 +258,7 @@ def test_any_batch_on_any_sound_text_changes_nothing_else(text, seed):
 
 @settings(max_examples=rounds(500, 200))
 @given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
-def test_a_broken_text_is_edited_only_before_its_fault(text, seed):
+def test_a_broken_text_is_edited_only_before_its_error(text, seed):
     document = Document(text)
     if document.reading.imbalance is None or not document.units:
         return

@@ -1,4 +1,4 @@
-"""Forms directly in a `(do …)` or in a branch of a reader conditional are edited as top-level forms are."""
+"""Forms directly in a `(do …)` or in a branch of a reader conditional are edited like top-level forms."""
 
 import pytest
 from alike import rounds
@@ -69,18 +69,18 @@ REPLACED = {
 
 
 @pytest.mark.parametrize("name", REPLACED)
-def test_a_form_is_replaced_and_indented_for_its_place(name):
+def test_a_form_is_replaced_and_indented_for_its_position(name):
     line, target, old, put, new = REPLACED[name]
     assert edited(CLOCK, Replace(at(line, target), new)) == swap(CLOCK, old, put)
 
 
-def test_the_outermost_form_wins_where_two_begin_on_a_line():
+def test_the_outermost_of_two_forms_starting_on_a_line_takes_precedence():
     assert edited(CLOCK, Replace(at(13, "#?(:clj (do (defn nap [ms]"), "1")).count("nap") == 0
     assert edited("(do (a)\n  (b))\n", Replace(at(1, "(do (a)"), "(c)")) == "(c)\n"
     assert edited("(do (a)\n  (b))\n", Replace(at(1, "(a)"), "(c)")) == "(do (c)\n  (b))\n"
 
 
-def test_the_exact_line_wins_then_the_nearest_and_two_equally_near_are_refused():
+def test_the_exact_line_wins_then_the_nearest_and_a_tie_is_refused():
     text = "#?(:clj\n   (a)\n   :cljs\n   (a)\n   :lpy\n   (b))\n"
     for line in (4, 5):
         assert edited(text, Replace(at(line, "(a)"), "(x)")) == swap(text, ":cljs\n   (a)", ":cljs\n   (x)")
@@ -106,7 +106,7 @@ DELETED = {
 
 
 @pytest.mark.parametrize("name", DELETED)
-def test_deletion_takes_no_neighbour_and_leaves_no_gap(name):
+def test_deletion_affects_no_neighbour_and_leaves_no_gap(name):
     text, line, target, wanted = DELETED[name]
     assert edited(text, Replace(at(line, target), "")) == wanted
 
@@ -117,7 +117,7 @@ def test_a_form_moves_in_and_out_with_its_comments():
     assert edited(text, Move(at(6, "(c)"), at(2, "(a)"), "before")) == "(do\n  (c)\n  (a)\n  ; b\n  (b))\n"
 
 
-def test_a_branch_is_never_left_without_its_form():
+def test_a_branch_never_loses_its_form():
     target = at(4, "(defn now []")
     message = (
         "the form at line 4 cannot go: it is the only one of its branch of a reader conditional; "
@@ -129,7 +129,7 @@ def test_a_branch_is_never_left_without_its_form():
     assert refused(CLOCK, Move(target, at(1, "(ns clock)"), "after")) == [message]
 
 
-def test_a_branch_is_never_given_a_second_form():
+def test_a_branch_never_gets_a_second_form():
     target = at(4, "(defn now []")
     assert refused(CLOCK, Replace(target, "(a)\n(b)")) == [
         "a branch of a reader conditional has one form, and the new text has 2: put them in a (do …)"
@@ -142,7 +142,7 @@ def test_a_branch_is_never_given_a_second_form():
     assert refused(CLOCK, Move(at(1, "(ns clock)"), target, "before")) == [message]
 
 
-def test_comments_and_discarded_forms_may_stand_in_a_branch():
+def test_comments_and_discarded_forms_are_allowed_in_a_branch():
     text = "#?(:clj (a) :cljs (b))\n"
     assert edited(text, Replace(at(1, "(a) :cljs (b))"), "#_(x) (y)")) == "#?(:clj #_(x) (y) :cljs (b))\n"
     assert edited(text, Replace(at(1, "(b))"), "(y) ; why")) == "#?(:clj (a) :cljs (y) ; why\n                  )\n"
@@ -165,7 +165,7 @@ def test_features_discarded_branches_and_deeper_forms_are_no_targets(line, text)
     assert isinstance(apply(Document(whole), {0: Replace(at(line, text), "1")}, Limits(padding=0)), Refused)
 
 
-def test_a_branch_whose_form_is_missing_is_no_target():
+def test_a_branch_without_a_form_is_no_target():
     assert len(Document("#?(:clj (a) :cljs)").units) == 2
     assert len(Document("#?(:clj (a) :cljs ^:x)").units) == 1
     assert len(Document("#?(:clj").units) == 1
@@ -196,7 +196,7 @@ def test_every_form_can_be_replaced_by_itself_byte_for_byte(some_sources):
 
 
 @pytest.mark.slow
-def test_every_form_of_a_nest_is_a_target_and_stays_in_its_bracket(sources):
+def test_every_nested_form_is_a_target_and_stays_in_its_brackets(sources):
     for name in ("clojure/zip.clj", "clojure/walk.clj", "clojure/set.clj"):
         text = sources[name]
         whole = nested(text)

@@ -1,4 +1,4 @@
-"""Programs mean the same after a renaming: Clojure evaluates random ones before and after, and answers the same."""
+"""Programs mean the same after a rename: Clojure evaluates random ones before and after, with equal results."""
 
 import json
 import random
@@ -193,7 +193,7 @@ def cases(seed=57):
 
 
 @pytest.mark.slow
-def test_clojure_gives_the_same_values_after_a_renaming():
+def test_clojure_returns_the_same_values_after_a_rename():
     java = program("java", install="install a JDK")
     if not all(jar.exists() for jar in JARS):
         do_without("Clojure is missing: install Debian's package `clojure`")

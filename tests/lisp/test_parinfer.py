@@ -50,24 +50,24 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("name", INDENT_CASES)
-def test_in_indent_mode(name):
+def test_indent_mode_infers_brackets_from_indentation(name):
     text, expected = INDENT_CASES[name]
     assert indent_mode(text).error is None
     assert indent_mode(text).text == expected
 
 
 @pytest.mark.parametrize("text", ERRORS)
-def test_an_error_has_its_name_and_place_and_leaves_the_text(text):
+def test_an_error_has_its_name_and_position_and_leaves_the_text(text):
     result = indent_mode(text)
     assert result.text == text
     assert result.error == ERRORS[text]
 
 
-def test_every_error_is_shown_by_a_case():
+def test_every_error_has_a_case():
     assert {error.name for error in ERRORS.values()} == set(MESSAGES)
 
 
-def test_every_case_is_as_parinfer_js_has_it(parinfer_js):
+def test_every_case_matches_parinfer_js(parinfer_js):
     texts = [text for text, _ in INDENT_CASES.values()] + list(ERRORS)
     for text in texts:
         assert ours(text) == parinfer_js.run(text), text
@@ -76,16 +76,16 @@ def test_every_case_is_as_parinfer_js_has_it(parinfer_js):
 @pytest.mark.parametrize(
     "text", ["\t\t\t(a\n\t\t\t\tbc", "(f\n\t(g\n\t\th)\n\t\ti", "\t(a\n\t\t; b\n  c", "\t\t\t(a)\n\t\t\t\t; b"]
 )
-def test_below_tabs_it_goes_as_wrong_as_parinfer_js(parinfer_js, text):
+def test_tabs_are_mishandled_exactly_as_in_parinfer_js(parinfer_js, text):
     assert ours(text) == parinfer_js.run(text)
 
 
-def test_real_code_gives_what_parinfer_js_gives(parinfer_js, sources):
+def test_real_code_matches_parinfer_js(parinfer_js, sources):
     for name, text in sources.items():
         assert ours(text) == parinfer_js.run(text), name
 
 
-def test_random_text_gives_what_parinfer_js_gives(parinfer_js):
+def test_random_text_matches_parinfer_js(parinfer_js):
     seeded = random.Random(313)
     alphabets = [
         "()[]{} \n",
@@ -103,7 +103,7 @@ def test_random_text_gives_what_parinfer_js_gives(parinfer_js):
     assert accepted > 1000
 
 
-def test_damaged_real_code_gives_what_parinfer_js_gives(parinfer_js, sources):
+def test_damaged_real_code_matches_parinfer_js(parinfer_js, sources):
     seeded = random.Random(3131)
     texts = list(sources.values())
     pieces = ["", "(", ")", "]", "[", '"', " ", "  ", "\t", "\n", ";", "\\", "}", "{"]
@@ -152,7 +152,7 @@ def test_brackets_follow_indentation_and_nothing_else_changes(text, balanced):
         '[\\( \\"]',
     ],
 )
-def test_text_that_balances_and_is_well_indented_or_refused_stays(text):
+def test_balanced_or_refused_text_is_unchanged(text):
     assert balance(text) == Balanced(text, changed=False)
 
 
@@ -160,7 +160,7 @@ def test_text_that_balances_and_is_well_indented_or_refused_stays(text):
     ("text", "line", "column"),
     [('(a "b', 1, 4), ("(a) #[[b", 1, 5), ("(a\n\\", 2, 1), ("a ) b", 1, 3), ("#_", 1, 1), ("(a)\n'", 2, 1)],
 )
-def test_what_cannot_be_balanced_stays_and_says_why(text, line, column):
+def test_text_that_cannot_be_balanced_is_unchanged_with_a_reason(text, line, column):
     result = balance(text)
     assert (result.text, result.changed) == (text, False)
     assert (result.error.line, result.error.column) == (line, column)
@@ -178,11 +178,11 @@ POORLY_INDENTED = [
 
 
 @pytest.mark.parametrize(("text", "line"), POORLY_INDENTED)
-def test_balanced_text_stays_as_it_is_and_its_doubtful_line_is_reported(text, line):
+def test_balanced_text_with_suspicious_indentation_is_unchanged_and_reported(text, line):
     assert balance(text) == Balanced(text, changed=False, doubtful_line=line)
 
 
-def test_real_code_is_never_changed_and_doubted_only_where_parinfer_js_would_change_it(parinfer_js, sources):
+def test_real_code_is_never_changed_and_reported_only_where_parinfer_js_would_change_it(parinfer_js, sources):
     doubted = 0
     for name, text in sources.items():
         result = balance(text)
@@ -194,7 +194,7 @@ def test_real_code_is_never_changed_and_doubted_only_where_parinfer_js_would_cha
     assert 0 < doubted < len(sources)
 
 
-def test_strings_in_brackets_keep_every_character(hy_sources):
+def test_bracket_strings_keep_every_character(hy_sources):
     changed = 0
     for name, text in hy_sources.items():
         broken = text.rstrip()
@@ -210,7 +210,7 @@ def substance(text):
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 
-def test_real_code_that_lost_closers_gets_them_back_where_indentation_shows(sources):
+def test_missing_closing_brackets_are_restored_from_indentation(sources):
     sound = indent_mode(sources["clojure/set.clj"]).text
     ends = [at for at in range(len(sound)) if sound.startswith(")\n", at) and sound[at - 1] == ")"]
     assert len(ends) > 20
@@ -219,7 +219,7 @@ def test_real_code_that_lost_closers_gets_them_back_where_indentation_shows(sour
 
 
 @given(st.lists(st.sampled_from(["#[[", "]]", "#[a[", "]a]", *'()[]{}"\\;# \n\tx']), max_size=20).map("".join))
-def test_a_text_with_strings_in_brackets_keeps_all_its_code(text):
+def test_text_with_bracket_strings_keeps_all_its_code(text):
     result = balance(text)
     assert substance(result.text) == substance(text)
     assert result.changed == (result.text != text)
@@ -227,7 +227,7 @@ def test_a_text_with_strings_in_brackets_keeps_all_its_code(text):
 
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_'a1 ,\n\r\t"), max_size=60))
-def test_a_balanced_text_reads_and_holds_all_its_code(text):
+def test_balanced_text_is_readable_and_keeps_all_its_code(text):
     result = balance(text)
     assert result.changed == (result.text != text)
     if result.error is None:
@@ -240,7 +240,7 @@ def test_a_balanced_text_reads_and_holds_all_its_code(text):
         assert (result.text, result.error) == (text, None)
 
 
-def test_balancing_again_changes_nothing(sources):
+def test_balancing_twice_changes_nothing_more(sources):
     for name in ("clojure/zip.clj", "clojure/pprint/cl_format.clj", "basilisp/walk.lpy"):
         once = balance(sources[name]).text
         assert balance(once) == Balanced(once, changed=False, doubtful_line=balance(once).doubtful_line)

@@ -57,13 +57,13 @@ def walk(some):
         ("#_(all gone)", []),
     ],
 )
-def test_top_level_forms_are_what_a_reader_would_read(text, expected):
+def test_top_level_forms_are_those_a_reader_would_read(text, expected):
     assert check(text) is None
     assert forms(text) == expected
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_places_count_lines_by_every_line_ending(end):
+def test_positions_count_every_kind_of_line_ending(end):
     text = f"(a){end}  (b{end}c) d"
     assert [(span.line, span.column) for span in top_level_forms(text)] == [(1, 1), (2, 3), (3, 4)]
 
@@ -83,7 +83,7 @@ def test_places_count_lines_by_every_line_ending(end):
         "\ufeff(a)",
     ],
 )
-def test_sound_code_is_not_complained_of(text):
+def test_balanced_code_has_no_error(text):
     assert check(text) is None
 
 
@@ -130,19 +130,19 @@ def test_sound_code_is_not_complained_of(text):
         ("#inst", "the `#inst` at line 1 has no form behind it", 1, 1),
     ],
 )
-def test_what_is_unbalanced_is_said_in_words_with_its_place(text, message, line, column):
+def test_unbalanced_code_is_explained_with_its_position(text, message, line, column):
     assert check(text) == Unbalanced(message, line, column)
 
 
 @pytest.mark.slow
-def test_every_file_reads_back_byte_for_byte(sources):
+def test_every_file_round_trips_byte_for_byte(sources):
     for name, text in sources.items():
         assert "".join(token[0] for token in tokens(text)) == text, name
         assert check(text) is None, name
         assert forms_and_gaps(text) == text, name
 
 
-def test_real_hy_is_sound(hy_sources):
+def test_real_hy_code_is_balanced(hy_sources):
     for name, text in hy_sources.items():
         assert check(text) is None, name
         assert forms_and_gaps(text) == text, name
@@ -164,7 +164,7 @@ def forms_and_gaps(text):
 
 
 @pytest.mark.slow
-def test_a_form_lies_within_its_parent_and_after_its_sibling(sources):
+def test_a_form_is_inside_its_parent_and_after_its_sibling(sources):
     for text in sources.values():
         for form in walk(read(text).forms):
             end = form.start
@@ -174,7 +174,7 @@ def test_a_form_lies_within_its_parent_and_after_its_sibling(sources):
 
 
 @pytest.mark.slow
-def test_text_without_one_of_its_brackets_is_always_complained_of(sources):
+def test_text_missing_one_bracket_always_has_an_error(sources):
     seeded = random.Random(5)
     text = sources["clojure/zip.clj"]
     brackets = [token.start() for token in tokens(text) if token.lastgroup in ("open", "close")]
@@ -197,7 +197,7 @@ def test_no_text_is_too_broken_to_read(text):
 
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_^'`~@?:!a1 ,\n\r"), max_size=30))
-def test_sound_text_within_a_list_is_one_sound_form(text):
+def test_balanced_text_in_a_list_is_one_balanced_form(text):
     if check(text) is None:
         assert check(f"(\n{text}\n)") is None
         assert len(read(f"(\n{text}\n)").forms) == 1
@@ -207,12 +207,12 @@ def test_sound_text_within_a_list_is_one_sound_form(text):
 @pytest.mark.parametrize(
     "text", ["(" * 50_000 + ")" * 50_000, "(" * 50_000 + "]" * 50_000, "'" * 50_000, "[(" * 50_000]
 )
-def test_depth_has_no_limit(text):
+def test_depth_is_unlimited(text):
     assert read(text).forms
     check(text)
 
 
-def test_reading_makes_no_more_work_for_the_garbage_collector_the_longer_a_text_is():
+def test_garbage_collections_while_reading_do_not_grow_with_the_text():
     def collections(size):
         text = f"({'(f [a {:b 1}] #?(:clj 1)) ^:x [y] ' * size})"
         gc.collect()

@@ -1,4 +1,4 @@
-"""A renaming goes for other files by what they require: aliases, references, qualified names; nothing else changes."""
+"""A rename follows requires into other files: aliases, references and qualified names, and nothing else."""
 
 import pytest
 
@@ -38,7 +38,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
-def test_the_names_of_the_other_namespace_change_and_no_others(text):
+def test_only_names_of_the_other_namespace_change(text):
     result = renamed(text.replace("X", "x"))
     assert isinstance(result, Edited), result
     assert result.text == text.replace("X", "w")
@@ -54,13 +54,13 @@ def test_the_names_of_the_other_namespace_change_and_no_others(text):
         ("(ns c (:require [a.b :as b])) (b/x", "brackets do not balance"),
     ],
 )
-def test_what_would_come_to_mean_something_else_is_refused(text, words):
+def test_a_rename_that_would_change_another_meaning_is_refused(text, words):
     result = renamed(text)
     assert isinstance(result, Refused), result
     assert words in result.errors[0][1].message
 
 
-def test_records_go_with_their_constructors_and_protocols_with_their_methods():
+def test_records_are_renamed_with_constructors_and_protocols_with_methods():
     text = "(ns c (:require [a.b :as b :refer [->X]])) (->X) (b/map->X) (b/X)"
     result = renamed(text.replace("X", "x"), Renamed("a.b", "x", "w", "type"))
     assert result.text == text.replace("X", "w")
@@ -69,7 +69,7 @@ def test_records_go_with_their_constructors_and_protocols_with_their_methods():
     assert result.text == text.replace("X", "w")
 
 
-def test_a_quoted_name_is_left_and_told():
+def test_a_quoted_name_is_kept_and_reported():
     result = renamed("(ns c (:require [a.b :as b]))\n(b/x)\n(resolve 'a.b/x)")
     assert result.text.endswith("(b/w)\n(resolve 'a.b/x)")
     assert list(result.done[0].left.values()) == [[3]]

@@ -1,4 +1,4 @@
-"""Renaming keeps the meaning: local names that hide a name stay, and no name comes to hide another."""
+"""A rename keeps the meaning: local names that shadow it stay, and no name comes to shadow another."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def refusal(*arguments, **options):
         ("(ns a)\n(defrecord x [])", False),
     ],
 )
-def test_a_renaming_knows_whether_the_text_defines_the_name(text, is_of_undefined):
+def test_a_rename_reports_whether_the_text_defines_the_name(text, is_of_undefined):
     result = renamed(text)
     assert isinstance(result, Edited), result
     assert result.done[0].is_of_undefined == is_of_undefined
@@ -116,7 +116,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_what_a_form_binds_stays(name):
+def test_local_bindings_stay(name):
     text = f"(ns n)\n(def X 0)\n{FORMS[name]}\n"
     if name == "a namespace's form":
         text = "(ns n (:require [x :as x]))\nX\n"
@@ -125,7 +125,7 @@ def test_what_a_form_binds_stays(name):
     assert result.text == text.replace("X", "w")
 
 
-def test_the_answer_says_how_many_were_renamed_and_which_were_left_and_why():
+def test_the_answer_counts_renamed_names_and_explains_the_rest():
     text = "(ns n (:require [x :as y]))\n(def x 1)\n(defn f [x]\n  x)\n'x\n(reify P (x [_] x))\n"
     result = renamed(text)
     assert result.text == "(ns n (:require [x :as y]))\n(def w 1)\n(defn f [x]\n  x)\n'x\n(reify P (x [_] w))\n"
@@ -146,7 +146,7 @@ def test_in_a_form_that_binds_the_name_the_local_name_is_renamed():
     assert result.done[0].left == {OUTER: [3], WHYS["quoted"]: [3]}
 
 
-def test_in_a_form_that_does_not_bind_the_name_the_namespaces_is_renamed():
+def test_in_a_form_that_does_not_bind_the_name_the_global_is_renamed():
     result = renamed("(defn x [] 1)\n(f x)\n(fn [x] x)\n(g x 'x)\n", line=1)
     assert result.text == "(defn w [] 1)\n(f x)\n(fn [x] x)\n(g x 'x)\n"
     assert result.done[0].left == {OUTSIDE: [2, 4]}
@@ -160,16 +160,16 @@ CAPTURED = {
 
 
 @pytest.mark.parametrize("name", CAPTURED)
-def test_a_name_that_a_local_one_would_hide_is_refused_with_the_place(name):
+def test_a_new_name_that_a_local_would_shadow_is_refused_with_the_position(name):
     text, message = CAPTURED[name]
     assert refusal(text) == f"{message}: it would hide what 'x' names there; choose another name"
 
 
-def test_a_local_of_the_new_name_that_hides_nothing_is_no_hindrance():
+def test_a_local_with_the_new_name_that_shadows_nothing_is_accepted():
     assert renamed("(def x 1)\n(defn f [w] w)\n(let [w x] w)\n").text == "(def w 1)\n(defn f [w] w)\n(let [w w] w)\n"
 
 
-def test_a_local_name_comes_to_hide_nothing_either():
+def test_a_renamed_local_may_not_shadow_anything_either():
     hidden = "'w' is a local name at line 1, bound at line 1: it would hide what 'x' names there; choose another name"
     assert refusal("(fn [x] (let [w 1] (+ x w)))\n", line=1) == hidden
     would = "'w' at line 1 would become the local name that is bound at line 1"
@@ -191,14 +191,14 @@ def test_a_name_that_is_in_use_is_refused():
     assert renamed("(def x 1)\n'w\n").text == "(def w 1)\n'w\n"
 
 
-def test_a_name_that_is_only_local_needs_its_form():
+def test_a_purely_local_name_needs_its_form():
     message = (
         "'x' is only a local name here, as at line 2: give line and targetLineText of the form that it is local to"
     )
     assert refusal("(def y 1)\n(fn [x] x)\n") == message
 
 
-def test_what_cannot_be_renamed_is_refused_with_the_reason():
+def test_an_impossible_rename_is_refused_with_a_reason():
     assert refusal("(f 'x)\n") == "'x' is nowhere to be renamed; at line 1 it is quoted, so data"
     assert refusal("(defrecord R [x] P (m [_] x))\n", line=1) == (
         "'x' at line 1 is a field: its name is known outside, as a key or as a member; "
@@ -213,7 +213,7 @@ def test_what_cannot_be_renamed_is_refused_with_the_reason():
         assert refusal(text) == message
 
 
-def test_keys_that_an_unknown_form_may_take_are_not_touched():
+def test_map_keys_used_by_unknown_forms_are_not_changed():
     message = (
         "'x' at line 1 names the key that is taken from a map; "
         "replace that form by one that binds the key in another way, and rename then"
@@ -231,14 +231,14 @@ def test_a_namespace_that_refers_to_its_own_macros_is_renamed_there_too():
     assert renamed(text).text == wanted
 
 
-def test_a_protocols_method_is_renamed_where_it_is_implemented_and_any_other_is_not():
+def test_only_implementations_of_a_protocols_method_are_renamed_with_it():
     text = "(defprotocol P (x [_]))\n(reify P (x [_] 1))\n(extend-type T P (x [y] (x y)))\n"
     assert renamed(text).text == text.replace("x ", "w ").replace("extend w", "extend x")
     text = "(defn x [y] y)\n(reify Object (x [_] (x 1)))\n"
     assert renamed(text).text == "(defn w [y] y)\n(reify Object (x [_] (w 1)))\n"
 
 
-def test_a_types_constructors_are_renamed_with_it():
+def test_constructors_of_a_type_are_renamed_with_it():
     text = "(ns n)\n(defrecord Old [a])\n[(->Old 1) (map->Old {}) (Old. 1) (n/->Old 1) #'->Old ->Older (new Old 1)]\n"
     wanted = text.replace("Older", "0").replace("Old", "New").replace("0", "Older").replace("n/->New", "n/->New")
     assert renamed(text, "Old", "New").text == wanted
@@ -247,7 +247,7 @@ def test_a_types_constructors_are_renamed_with_it():
     assert renamed("(def Old 1)\n->Old\n", "Old", "New").text == "(def New 1)\n->Old\n"
 
 
-def test_a_name_with_the_own_namespace_is_the_same_name():
+def test_a_name_qualified_with_its_own_namespace_is_the_same_name():
     text = "(ns orders.core)\n(def x 1)\n[orders.core/x x y/x]\n"
     wanted = "(ns orders.core)\n(def w 1)\n[orders.core/w w y/x]\n"
     for old in ("x", "orders.core/x"):
@@ -255,41 +255,41 @@ def test_a_name_with_the_own_namespace_is_the_same_name():
             assert renamed(text, old, new).text == wanted
 
 
-def test_another_namespaces_name_is_renamed_whatever_is_local():
+def test_a_name_of_another_namespace_is_renamed_despite_locals():
     assert renamed("(let [x 1] (f y/x x))\n", "y/x", "y/w").text == "(let [x 1] (f y/w x))\n"
 
 
 class TestHy:
-    def test_what_agrees_with_clojure_is_known(self):
+    def test_hy_scopes_that_match_clojure_are_understood(self):
         text = "(setv X 1)\n(defn f [x] x)\n(fn [* [x X]] x)\n(let [x X] x)\n(defn :async X [y] X)\n"
         assert renamed(text.replace("X", "x"), is_hy=True).text == text.replace("X", "w")
 
-    def test_what_python_binds_in_the_function_is_renamed_with_the_modules(self):
+    def test_names_that_python_binds_in_a_function_are_renamed_too(self):
         text = "(setv x 1)\n(defn f []\n  (for [x xs] (print x))\n  x)\n"
         assert renamed(text, is_hy=True).text == text.replace("x ", "w ").replace("(print x)", "(print w)").replace(
             "  x)", "  w)"
         )
 
-    def test_what_is_imported_is_another_modules(self):
+    def test_imported_names_belong_to_another_module(self):
         message = "'x' is another namespace's, referred to at line 1: rename it there, where it is defined"
         assert refusal("(import m [x])\n(x 1)\n", is_hy=True) == message
         assert renamed("(import x)\n(setv x 1)\n", is_hy=True).text == "(import x)\n(setv w 1)\n"
 
-    def test_attributes_stay_behind_a_name_that_is_renamed(self):
+    def test_attributes_of_a_renamed_name_stay(self):
         text = "(setv x 1)\n(print x.y z.x (.x z) (. z x))\n(defclass A [x.B]\n  (defn x [self] x))\n"
         wanted = "(setv w 1)\n(print w.y z.x (.x z) (. z x))\n(defclass A [w.B]\n  (defn x [self] w))\n"
         assert renamed(text, is_hy=True).text == wanted
 
 
 @pytest.mark.slow
-def test_depth_has_no_limit():
+def test_depth_is_unlimited():
     deep = "(let [y " * 3000 + "x" + "] y)" * 3000
     assert renamed(f"{deep}\n").done[0].changes == 1
     deep = "(let [" + "[" * 20_000 + "x" + "]" * 20_000 + " x] x)"
     assert renamed(f"{deep}\n").done[0].changes == 1
 
 
-def test_a_keyword_is_the_same_one_everywhere_and_no_key_is_lost():
+def test_a_keyword_is_renamed_everywhere_unless_a_key_would_be_lost():
     text = "(let [{a :x} m] [:x ':x (:x m) :p/x ::x :xx])\n(f :x)\n"
     assert renamed(text, ":x", ":w").text == "(let [{a :w} m] [:w ':w (:w m) :p/x ::x :xx])\n(f :w)\n"
     assert renamed(text, ":x", ":w", line=2).text == text.replace("(f :x)", "(f :w)")

@@ -324,13 +324,13 @@ def test_a_broken_line_affects_no_other_and_the_file_is_set_aside(path):
     assert stored(path) == (code(1), code(3))
 
 
-def test_of_two_entries_with_one_line_the_later_counts(path):
+def test_the_later_of_two_entries_with_one_line_number_counts(path):
     path.parent.mkdir()
     path.write_bytes(b"".join(file_chunks([code(1), code(2), code(2, "later")])))
     assert started(path)[1].entities == (code(1), code(2, "later"))
 
 
-def test_an_append_after_a_torn_line_is_whole(path):
+def test_an_append_after_a_partial_line_is_whole(path):
     history, _ = started(path)
     history.add(code(1))
     history.flush()
@@ -341,7 +341,7 @@ def test_an_append_after_a_torn_line_is_whole(path):
     assert started(path)[1].entities == (code(1), code(2))
 
 
-def test_what_a_failure_tears_is_taken_back(path, monkeypatch):
+def test_a_partial_write_is_rolled_back(path, monkeypatch):
     history, _ = started(path)
     history.add(code(1))
     history.flush()
@@ -361,7 +361,7 @@ def test_what_a_failure_tears_is_taken_back(path, monkeypatch):
     assert stored(path) == (code(1), code(2))
 
 
-def test_what_cannot_be_written_is_written_later(path):
+def test_entries_that_cannot_be_written_are_written_later(path):
     history, _ = started(path)
     path.mkdir()
     history.add(code(1))
@@ -372,7 +372,7 @@ def test_what_cannot_be_written_is_written_later(path):
     assert stored(path) == (code(1),)
 
 
-def test_closing_twice_is_harmless_and_nothing_is_written_after(path):
+def test_closing_twice_is_harmless_and_nothing_is_written_afterwards(path):
     history, _ = started(path)
     history.add(code(1))
     history.close()
@@ -388,7 +388,7 @@ def test_two_workspaces_share_no_file(tmp_path):
     assert [started(tmp_path / name / "h.json")[1].entities[0].text for name in "ab"] == ["a", "b"]
 
 
-async def test_the_loop_writes_what_is_added(path):
+async def test_the_loop_writes_added_entries(path):
     history, _ = started(path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)
@@ -400,7 +400,7 @@ async def test_the_loop_writes_what_is_added(path):
     assert stored(path) == (code(1),)
 
 
-async def test_the_loop_that_has_nothing_to_do_is_woken_by_what_another_thread_adds(path, monkeypatch):
+async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monkeypatch):
     monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.001)
     history, _ = started(path)
     async with anyio.create_task_group() as tasks:
@@ -415,9 +415,7 @@ async def test_the_loop_that_has_nothing_to_do_is_woken_by_what_another_thread_a
     assert stored(path) == (code(1), code(2))
 
 
-async def test_the_loop_survives_a_disk_that_fails_and_tells_once_that_it_does_and_that_it_is_over(
-    path, caplog, monkeypatch
-):
+async def test_the_loop_survives_a_failing_disk_and_reports_start_and_end_once(path, caplog, monkeypatch):
     monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.01)
     told = []
     history, _ = started(path)
@@ -441,7 +439,7 @@ async def test_the_loop_survives_a_disk_that_fails_and_tells_once_that_it_does_a
     assert caplog.text.count("cannot be written") == 1
 
 
-def test_a_file_that_cannot_be_written_anew_is_appended_to_and_takes_no_line_twice(path, monkeypatch):
+def test_a_file_that_cannot_be_rewritten_is_appended_to_without_duplicates(path, monkeypatch):
     monkeypatch.setattr(module, "SMALL_BYTES", 0)
     history, _ = started(path, max_entities=2)
     history.add(code(1))
@@ -469,7 +467,7 @@ def test_a_query_sees_earlier_runs_as_history(path):
     assert log.query("[:find [?l ...] :where [_ :output/line ?l]]", history=history).result == [5]
 
 
-def test_a_leftover_of_a_crash_is_cleared(path):
+def test_a_leftover_of_a_crash_is_removed(path):
     ended(path, code(1))
     leftover = path.with_name(f".{path.name}.0123456789ab.tmp")
     leftover.write_text("half")
@@ -484,7 +482,7 @@ def held_bytes(path):
     return sum(file.stat().st_size for file in path.parent.iterdir())
 
 
-def test_bytes_are_bounded_in_memory_and_on_disk(path):
+def test_the_history_is_bounded_in_memory_and_on_disk(path):
     history, _ = started(path, max_bytes=256 * 1024)
     for line in range(1, 101):
         history.add(code(line, f"{line} " + "x" * 30_000))
@@ -500,7 +498,7 @@ def test_bytes_are_bounded_in_memory_and_on_disk(path):
 
 
 @pytest.mark.parametrize("text", ["x" * 10**6, "ü\n" * 10**6, "😀" * 10**5, "\x00" * 10**6])
-def test_a_long_text_is_kept_as_head_tail_and_size(path, text):
+def test_a_long_text_is_stored_as_head_tail_and_size(path, text):
     history, _ = started(path)
     history.add(code(1, f"(begin {text} end)"))
     history.close()
@@ -521,7 +519,7 @@ def test_a_text_of_64_kib_is_whole(path):
     assert started(path)[1].entities == (entry,)
 
 
-def test_a_disk_that_takes_nothing_does_not_make_memory_grow(path):
+def test_memory_stays_bounded_while_the_disk_fails(path):
     history, _ = started(path, max_bytes=256 * 1024)
     path.mkdir()
     for line in range(1, 101):
@@ -542,7 +540,7 @@ def peak_of(work):
 
 
 @pytest.mark.slow
-def test_a_start_takes_memory_for_what_is_held_not_for_what_lies_there(path):
+def test_a_start_uses_memory_for_retained_entries_and_not_for_the_whole_file(path):
     path.parent.mkdir()
     with path.open("wb") as file:
         file.writelines(file_chunks(code(line, f"{line} " + "x" * 2**20) for line in range(1, 61)))
@@ -571,7 +569,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
-def test_a_hostile_file_takes_little_memory_and_is_set_aside(path, make):
+def test_a_hostile_file_uses_little_memory_and_is_set_aside(path, make):
     path.parent.mkdir()
     content = make()
     path.write_bytes(content)
@@ -581,7 +579,7 @@ def test_a_hostile_file_takes_little_memory_and_is_set_aside(path, make):
     assert [file.read_bytes() == content for file in path.parent.glob("*.unreadable-*")] == [True]
 
 
-def test_a_file_that_is_far_too_large_is_set_aside_unread(path):
+def test_a_much_too_large_file_is_set_aside_unread(path):
     path.parent.mkdir()
     with path.open("wb") as sparse:
         sparse.truncate(100 * 2**30)
@@ -591,7 +589,7 @@ def test_a_file_that_is_far_too_large_is_set_aside_unread(path):
 
 @pytest.mark.parametrize("what", ["file", "lines"])
 @pytest.mark.parametrize("shape", ["link", "pipe", "folder", "dangling link"])
-def test_nothing_but_a_regular_file_is_read_or_written(path, tmp_path, what, shape):
+def test_only_regular_files_are_read_and_written(path, tmp_path, what, shape):
     ended(path, code(1))
     victim = tmp_path / "victim"
     if shape == "link":
@@ -615,7 +613,7 @@ def test_nothing_but_a_regular_file_is_read_or_written(path, tmp_path, what, sha
     assert (victim.read_bytes() if victim.exists() else None) == before
 
 
-def test_what_replaces_the_file_is_written_through_no_link(path, tmp_path):
+def test_the_rewritten_file_does_not_follow_a_link(path, tmp_path):
     history, _ = started(path)
     victim = tmp_path / "bashrc"
     victim.write_text("mine")
@@ -626,7 +624,7 @@ def test_what_replaces_the_file_is_written_through_no_link(path, tmp_path):
     assert [entry.line for entry in stored(path)] == [1]
 
 
-def test_what_is_on_disk_is_read_without_a_server(path):
+def test_the_file_can_be_read_without_a_server(path):
     assert read_history(path) == ()
     ended(path, code(1), code(2))
     assert read_history(path) == (code(1), code(2))
@@ -637,7 +635,7 @@ def test_what_is_on_disk_is_read_without_a_server(path):
 
 @pytest.mark.parametrize("text", ["1+2", 'say "hi"\n', "\x01" * 9, "größe", "日本語", "😀" * 3, ""])
 @pytest.mark.parametrize("name", ["ann", "zoë", "李", None])
-def test_an_entry_takes_what_its_texts_take_in_memory_or_on_disk(text, name):
+def test_the_size_of_an_entry_is_the_larger_of_memory_and_disk(text, name):
     entry = Entry(1, "evaluatedCode", text, 2, who=name, evaluation="e1")
     in_memory = sys.getsizeof(text) - sys.getsizeof("")
     on_disk = len(encode_basestring(text).encode()) - 2
@@ -648,7 +646,7 @@ def test_an_entry_takes_what_its_texts_take_in_memory_or_on_disk(text, name):
 # A start reads the two ends of the file; the entries are read in a thread
 
 
-def test_a_start_reads_no_entries_and_whoever_needs_them_waits(path):
+def test_a_start_reads_no_entries_and_readers_wait_for_them(path):
     ended(path, code(1), code(2))
     history = History(path)
     line, report = history.start()
@@ -665,7 +663,7 @@ def test_a_start_reads_no_entries_and_whoever_needs_them_waits(path):
     assert stored(path) == (code(1), code(2), code(3))
 
 
-def test_a_broken_line_is_found_when_entries_are_read_and_takes_none_that_was_added_since(path):
+def test_a_broken_line_found_later_affects_no_entry_added_since(path):
     path.parent.mkdir()
     path.write_bytes(HEADER + line_of(code(1)) + b"garbage\n" + line_of(code(3)))
     history = History(path)
@@ -678,7 +676,7 @@ def test_a_broken_line_is_found_when_entries_are_read_and_takes_none_that_was_ad
     assert stored(path) == (code(1), code(3), code(4), code(5))
 
 
-def test_a_torn_line_is_cut_off_at_the_start(path):
+def test_a_partial_line_is_truncated_at_the_start(path):
     ended(path, code(1))
     whole = path.read_bytes()
     with path.open("ab") as torn:
@@ -688,7 +686,7 @@ def test_a_torn_line_is_cut_off_at_the_start(path):
     assert path.read_bytes() == whole
 
 
-def test_an_entry_whose_line_the_log_may_give_again_is_set_aside(path):
+def test_an_entry_whose_line_number_may_be_reused_is_set_aside(path):
     path.parent.mkdir()
     path.write_bytes(HEADER + line_of(code(1)) + line_of(code(7)).replace(b'"^ ",', b'"^ ", '))
     history, loaded = started(path)

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments loses nothing that was said to be on disk, and leaves no half file."""
+"""`kill -9` at random moments loses nothing reported as written, and leaves no partial file."""
 
 import json
 import subprocess

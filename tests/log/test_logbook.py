@@ -1,4 +1,4 @@
-"""The writer of the log: everything comes in by one function, and no secret comes with it."""
+"""The writer of the log: a single entry point that redacts secrets."""
 
 from contextlib import asynccontextmanager
 
@@ -34,7 +34,7 @@ def logbook(history, transcripts):
     return Logbook(history, transcripts, history, next_line=5, redactor=redactor, **limits)
 
 
-def test_an_evaluations_transcript_learns_the_lines_that_it_has_in_the_log(logbook, transcripts):
+def test_a_transcript_learns_the_line_numbers_of_its_entries(logbook, transcripts):
     transcript = transcripts.open("e1")
     logbook.perform(Append("evaluatedCode", "(run)", who="me", ns="user", session_key="clj", evaluation="e1", now=7))
     logbook.record(Entry(NO_LINE, "evaluationOutput", "told", 8, evaluation="e1"))
@@ -46,14 +46,14 @@ def test_an_evaluations_transcript_learns_the_lines_that_it_has_in_the_log(logbo
     assert (first.session_key, first.evaluation) == ("clj", "e1")
 
 
-def test_evaluated_code_alone_enters_the_history(logbook, history):
+def test_only_evaluated_code_is_added_to_the_history(logbook, history):
     logbook.record(Entry(NO_LINE, "otherOutput", "by the way", 9))
     logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 9))
     assert history.usage()["entities"] == 1
     assert logbook.history is history
 
 
-def test_what_is_recorded_has_no_secret_in_log_and_history(logbook, history):
+def test_recorded_entries_are_redacted_in_log_and_history(logbook, history):
     logbook.record(Entry(NO_LINE, "evaluatedCode", f'(log "{SECRET}")', 1, who=SECRET, namespace=SECRET))
     (entry,) = logbook.log.entries()
     assert (entry.text, entry.who, entry.namespace) == (f'(log "{MARK}")', MARK, MARK)
@@ -62,12 +62,12 @@ def test_what_is_recorded_has_no_secret_in_log_and_history(logbook, history):
 
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
-def test_a_stream_of_no_evaluation_shows_no_part_of_a_secret_that_comes_in_chunks(logbook, cut):
+def test_output_without_an_evaluation_redacts_a_secret_split_across_chunks(logbook, cut):
     assert logbook.clean_chunk("r1", "out", "token " + SECRET[:cut]) == "token "
     assert logbook.clean_chunk("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
 
 
-def test_streams_of_no_evaluation_are_told_apart_by_repl_and_by_stream(logbook):
+def test_output_without_an_evaluation_is_kept_apart_by_repl_and_stream(logbook):
     chunks = [("r1", "out"), ("r1", "err"), ("r2", "out")]
     assert [logbook.clean_chunk(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
     assert logbook.flush_chunks("r1") == [("out", SECRET[:9]), ("err", SECRET[:9])]
@@ -76,14 +76,14 @@ def test_streams_of_no_evaluation_are_told_apart_by_repl_and_by_stream(logbook):
     assert logbook.clean_chunk("r2", "out", SECRET[9:]) == MARK
 
 
-def test_a_caller_is_known_by_the_name_that_the_log_has_for_it(logbook):
+def test_a_caller_is_looked_up_by_its_redacted_name(logbook):
     logbook.record(Entry(NO_LINE, "evaluatedCode", "1", 1, who=SECRET))
     name = logbook.log.without_secrets(SECRET)
     assert name == MARK
     assert len(logbook.log.entries(who=name)) == 1
 
 
-def test_events_of_applications_are_queried_with_the_rest_and_lose_their_secrets(logbook, history):
+def test_application_events_are_queried_with_the_log_and_redacted(logbook, history):
     logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
     logbook.app.record(AppEvent(f"1 fx {SECRET}", 2, evaluation="e1"))
     query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
@@ -91,7 +91,7 @@ def test_events_of_applications_are_queried_with_the_rest_and_lose_their_secrets
     assert history.usage()["entities"] == 1
 
 
-def test_no_later_run_gives_a_line_that_an_event_had(tmp_path, transcripts):
+def test_no_later_run_reuses_the_line_number_of_an_event(tmp_path, transcripts):
     limits = {"max_entities": 100, "max_bytes": 2**20, "redactor": redactor}
     history = History(tmp_path / "history.json")
     logbook = Logbook(history, transcripts, history, next_line=history.load().next_line, **limits)
@@ -119,7 +119,7 @@ async def until(condition):
 
 
 @pytest.mark.anyio
-async def test_growth_of_the_log_is_told_once_for_all_that_came_in_a_while(logbook):
+async def test_growth_of_the_log_is_notified_once_for_a_batch(logbook):
     logbook.record(Entry(NO_LINE, "evaluatedCode", "before", 1))
     async with telling(logbook) as told:
         logbook.record(Entry(NO_LINE, "evaluatedCode", "1", 1))
@@ -132,7 +132,7 @@ async def test_growth_of_the_log_is_told_once_for_all_that_came_in_a_while(logbo
 
 
 @pytest.mark.anyio
-async def test_events_of_applications_are_no_news_of_the_log(logbook):
+async def test_application_events_do_not_notify_growth_of_the_log(logbook):
     async with telling(logbook) as told:
         logbook.app.record(AppEvent("1 fx", 2))
         assert logbook._notification._timer is None
@@ -142,7 +142,7 @@ async def test_events_of_applications_are_no_news_of_the_log(logbook):
 
 
 @pytest.mark.anyio
-async def test_nothing_is_told_when_nobody_runs_the_news_any_more(logbook):
+async def test_nothing_is_notified_after_notifications_stopped(logbook):
     async with telling(logbook) as told:
         logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
         timer = logbook._notification._timer
@@ -151,7 +151,7 @@ async def test_nothing_is_told_when_nobody_runs_the_news_any_more(logbook):
     assert told == []
 
 
-def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):
+def test_application_events_do_not_cause_a_run_to_be_rewritten(logbook, tmp_path):
     memory = Memory(tmp_path / "memory")
     recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, max_runs=lambda: 5)
     logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
@@ -166,7 +166,7 @@ def test_events_of_applications_let_no_run_be_written_again(logbook, tmp_path):
 
 
 @pytest.mark.anyio
-async def test_what_waits_for_the_log_loses_the_secrets_that_were_known_when_it_came(logbook):
+async def test_waiting_entries_are_redacted_with_the_secrets_known_on_arrival(logbook):
     logbook.learn_sensitive("r1", [("pw", "hunter2-hunter2")])
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(logbook.run, lambda: None)

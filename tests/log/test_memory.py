@@ -1,4 +1,4 @@
-"""The memory keeps the last runs and small documents: capped, private, redacted, and read only when asked for."""
+"""The memory stores recent runs and small documents: bounded, private, redacted, and read only on request."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ def texts_in(memory):
     return [record[2] for record in memory.snapshot().records]
 
 
-def test_a_run_is_remembered_as_it_was_with_its_name_on_every_entity(tmp_path):
+def test_a_run_is_stored_with_its_name_on_every_entity(tmp_path):
     run = recorded(tmp_path, 1, "one", "two").started.id
     memory = Memory(tmp_path)
     assert run == "1970-01-01T00-01-00-000"
@@ -47,25 +47,25 @@ def test_a_run_is_remembered_as_it_was_with_its_name_on_every_entity(tmp_path):
     ]  # fmt: skip
 
 
-def test_only_the_last_runs_are_kept(tmp_path):
+def test_only_the_latest_runs_are_kept(tmp_path):
     for number in range(1, 8):
         recorded(tmp_path, number, f"run {number}", keep=3)
     assert texts_in(Memory(tmp_path)) == ["run 5", "run 6", "run 7"]
 
 
-def test_no_run_is_kept_when_none_is_to_be(tmp_path):
+def test_no_run_is_kept_if_the_limit_is_zero(tmp_path):
     recorded(tmp_path, 1, "one")
     recorder = recorded(tmp_path, 2, "two", keep=0)
     recorder._begin()
     assert run_files(tmp_path) == []
 
 
-def test_a_run_that_said_nothing_leaves_nothing(tmp_path):
+def test_an_empty_run_leaves_nothing(tmp_path):
     recorded(tmp_path, 1)
     assert not (tmp_path / "runs").exists()
 
 
-def test_of_a_long_run_the_newest_entries_are_kept_first_in_the_file(tmp_path):
+def test_the_newest_entries_of_a_long_run_are_kept_first_in_the_file(tmp_path):
     recorded(tmp_path, 1, *(f"{number} " + "ü" * 20_000 for number in range(200)), "x" * 3 * MAX_RUN_BYTES, "end")
     (file,) = run_files(tmp_path)
     size = file.stat().st_size
@@ -79,7 +79,7 @@ def test_of_a_long_run_the_newest_entries_are_kept_first_in_the_file(tmp_path):
     assert [entry.line for entry in entries] == lines[::-1]
 
 
-def test_files_are_private_and_only_ever_replaced_as_a_whole(tmp_path):
+def test_files_are_private_and_replaced_atomically(tmp_path):
     recorded(tmp_path, 1, "one")
     memory = Memory(tmp_path)
     memory.remember(Document("given up", "clj", 5, "why"))
@@ -94,7 +94,7 @@ def test_files_are_private_and_only_ever_replaced_as_a_whole(tmp_path):
     assert not list(tmp_path.rglob("*.tmp"))
 
 
-def test_what_a_crash_left_of_a_file_is_swept_away(tmp_path):
+def test_temporary_files_left_by_a_crash_are_removed(tmp_path):
     recorded(tmp_path, 1, "one")
     left = tmp_path / "runs" / ".1970.json.0123.tmp"
     left.write_text("half")
@@ -108,7 +108,7 @@ def test_what_a_crash_left_of_a_file_is_swept_away(tmp_path):
      b" " * (MAX_RUN_BYTES + 1)],
     ids=range(9),
 )  # fmt: skip
-def test_a_broken_run_is_set_aside_and_said_and_the_others_are_read(tmp_path, content):
+def test_a_broken_run_is_set_aside_and_reported_and_others_are_read(tmp_path, content):
     recorded(tmp_path, 1, "one")
     recorded(tmp_path, 2, "two")
     broken = run_files(tmp_path)[0]
@@ -125,7 +125,7 @@ def test_a_broken_run_is_set_aside_and_said_and_the_others_are_read(tmp_path, co
     assert str(aside) in said[1]
 
 
-def test_an_entity_of_another_shape_makes_a_run_a_broken_one(tmp_path):
+def test_a_malformed_entity_breaks_its_run(tmp_path):
     recorded(tmp_path, 1, "one")
     (file,) = run_files(tmp_path)
     document = json.loads(file.read_bytes())
@@ -134,7 +134,7 @@ def test_an_entity_of_another_shape_makes_a_run_a_broken_one(tmp_path):
     assert texts_in(Memory(tmp_path, report=lambda _: None)) == []
 
 
-def test_a_link_in_a_files_place_is_not_followed(tmp_path):
+def test_a_link_in_place_of_a_file_is_not_followed(tmp_path):
     recorded(tmp_path / "state", 1, "one")
     (file,) = run_files(tmp_path / "state")
     (tmp_path / "elsewhere").write_bytes(file.read_bytes())
@@ -145,7 +145,7 @@ def test_a_link_in_a_files_place_is_not_followed(tmp_path):
     assert "link" in said[0]
 
 
-def test_broken_documents_are_set_aside_when_the_next_is_kept(tmp_path):
+def test_broken_documents_are_set_aside_when_the_next_is_stored(tmp_path):
     said = []
     memory = Memory(tmp_path, report=said.append)
     (tmp_path / "memory.json").write_text("{")
@@ -155,7 +155,7 @@ def test_broken_documents_are_set_aside_when_the_next_is_kept(tmp_path):
     assert len(list(tmp_path.glob("memory.json.unreadable-*"))) == 1
 
 
-def test_a_name_stands_once_of_each_kind_and_kinds_can_be_forgotten(tmp_path):
+def test_a_name_is_unique_within_its_kind_and_kinds_can_be_forgotten(tmp_path):
     memory = Memory(tmp_path)
     for document in (Document("a", "x", 1), Document("b", "x", 2), Document("a", "x", 3, "new"), Document("a", "y", 0)):
         memory.remember(document)
@@ -165,7 +165,7 @@ def test_a_name_stands_once_of_each_kind_and_kinds_can_be_forgotten(tmp_path):
     assert Memory(tmp_path).documents() == (Document("b", "x", 2),)
 
 
-def test_the_oldest_documents_leave_when_there_are_too_many(tmp_path):
+def test_the_oldest_documents_are_evicted(tmp_path):
     memory = Memory(tmp_path)
     memory.remember(Document("a", "first", 0))
     table = {str(n): {"name": str(n), "time": n, "text": ""} for n in range(1, MAX_DOCUMENTS + 1)}
@@ -176,14 +176,14 @@ def test_the_oldest_documents_leave_when_there_are_too_many(tmp_path):
     assert len(memory.documents("b")[0].text) == 2000
 
 
-def test_no_secret_is_in_a_document(tmp_path):
+def test_documents_are_redacted(tmp_path):
     memory = Memory(tmp_path, redact=lambda text: text.replace("secret", "***"))
     memory.remember(Document("given up", "a secret", 5, "the secret"))
     assert memory.documents() == (Document("given up", "a ***", 5, "the ***"),)
     assert b"secret" not in (tmp_path / "memory.json").read_bytes()
 
 
-def test_datalog_asks_runs_and_documents_beside_the_log_and_only_then_are_they_read(tmp_path):
+def test_datalog_can_query_runs_and_documents_which_are_read_only_then(tmp_path):
     first = recorded(tmp_path, 1, "one", "both").started.id
     this = recorded(tmp_path, 2, "this run's own").started.id
     memory = Memory(tmp_path)
@@ -216,7 +216,7 @@ def test_datalog_asks_runs_and_documents_beside_the_log_and_only_then_are_they_r
     assert log.query(kinds, memory=asked).result == [["given up", "clj: it is gone"]]
 
 
-def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
+def test_a_failing_disk_loses_no_document(tmp_path, caplog):
     (tmp_path / "state").write_text("no folder")
     log = OutputLog()
     log.append(Entry(NO_LINE, OUT, "x", 0))
@@ -232,7 +232,7 @@ def test_a_disk_that_fails_costs_no_document(tmp_path, caplog):
 
 
 @pytest.mark.anyio
-async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatch):
+async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "SHORTEST_REST_S", 0.05)
     log = OutputLog()
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
@@ -249,7 +249,7 @@ async def test_what_was_said_is_on_disk_before_the_run_ends(tmp_path, monkeypatc
 
 
 @pytest.mark.anyio
-async def test_nothing_wakes_the_recorder_of_a_server_where_nothing_is_said(tmp_path, monkeypatch):
+async def test_the_recorder_of_a_silent_server_is_never_woken(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "SHORTEST_REST_S", 0.01)
     monkeypatch.setattr(memory, "REST_TIMES", 0)
     log, timers, loop = OutputLog(), [], asyncio.get_running_loop()
@@ -268,7 +268,7 @@ async def test_nothing_wakes_the_recorder_of_a_server_where_nothing_is_said(tmp_
     assert timers == []
 
 
-def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp_path, caplog, monkeypatch):
+def test_unwritable_documents_are_reported_once(tmp_path, caplog, monkeypatch):
     log, memory = OutputLog(), Memory(tmp_path)
     monkeypatch.setattr(memory, "remember", lambda _: (tmp_path / "gone" / "lock").touch())
     recorder = RunRecorder(memory, log, session="s", started_ms=0, max_runs=lambda: 5)
@@ -283,7 +283,7 @@ def test_documents_that_cannot_be_written_beside_runs_that_can_are_told_once(tmp
 
 
 @pytest.mark.parametrize(("elapsed_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
-def test_a_run_that_takes_long_to_write_is_written_less_often(elapsed_s, rests_s):
+def test_a_slow_run_is_written_less_often(elapsed_s, rests_s):
     assert memory.rest_s(elapsed_s) == rests_s
 
 
@@ -293,7 +293,7 @@ def said_by(live, *arguments):
     return done.stdout
 
 
-def test_overnight_one_can_ask_what_happened_and_have_it_forgotten(tmp_path, monkeypatch):
+def test_earlier_runs_can_be_queried_and_forgotten(tmp_path, monkeypatch):
     monkeypatch.setenv("TRIP_TOKEN", "sk-Tr4vel-light-0042")
     for number in (1, 2):
         server = Live(tmp_path, "--repl", "python")

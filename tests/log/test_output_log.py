@@ -1,4 +1,4 @@
-"""The output log keeps what passed, in order, within its caps, and tells what it did."""
+"""The output log keeps entries in order, within its limits, and reports its changes."""
 
 import logging
 import sys
@@ -28,18 +28,18 @@ def lines(entries):
     return [entry.line for entry in entries]
 
 
-def test_lines_rise_by_one_from_the_first_given():
+def test_line_numbers_increase_by_one_from_the_first():
     log = OutputLog(next_line=41)
     assert [log.append(Entry(NO_LINE, OUT, "x", 0)) for _ in range(3)] == [41, 42, 43]
     assert (log.first_line, log.last_line, log.next_line, log.entity_count) == (41, 43, 44, 3)
 
 
-def test_an_empty_log_has_no_first_and_no_last_line():
+def test_an_empty_log_has_no_first_and_last_line():
     log = OutputLog(next_line=7)
     assert (log.first_line, log.last_line, log.next_line, log.entries()) == (None, None, 7, ())
 
 
-def test_an_entity_has_what_is_known_and_no_key_for_the_rest():
+def test_an_entity_has_only_known_attributes():
     log = OutputLog()
     log.append(Entry(NO_LINE, CODE, "(+ 1 2)", 5, who="ann", namespace="user", session_key="clj", evaluation="e1"))
     log.append(Entry(NO_LINE, "otherOutput", "hello", 6))
@@ -58,13 +58,13 @@ def test_an_entity_has_what_is_known_and_no_key_for_the_rest():
     ]
 
 
-def test_the_lowest_line_leaves_first_when_there_are_too_many():
+def test_the_oldest_lines_are_evicted_if_there_are_too_many():
     log = filled(25, max_entities=10)
     assert lines(log.entries()) == list(range(16, 26))
     assert (log.entity_count, log.evicted, log.first_line, log.last_line) == (10, 15, 16, 25)
 
 
-def test_lines_leave_until_the_texts_fit_their_bytes():
+def test_lines_are_evicted_until_the_texts_fit():
     log = OutputLog(max_bytes=10)
     for text in ("aaaa", "bbbb", "ü"):  # 4 + 4 + 2 bytes
         log.append(Entry(NO_LINE, OUT, text, 0))
@@ -73,7 +73,7 @@ def test_lines_leave_until_the_texts_fit_their_bytes():
     assert (lines(log.entries()), log.text_bytes) == ([2, 3, 4], 7)
 
 
-def test_a_long_text_that_left_takes_no_memory():
+def test_an_evicted_long_text_uses_no_memory():
     log = OutputLog(max_bytes=300_000)
     texts = [str(number) * 200_000 for number in range(4)]
     alone = [sys.getrefcount(text) for text in texts]
@@ -84,20 +84,20 @@ def test_a_long_text_that_left_takes_no_memory():
     assert held[3] > alone[3]
 
 
-def test_the_newest_stays_however_long():
+def test_the_newest_entry_is_kept_however_long():
     log = OutputLog(max_bytes=10)
     log.append(Entry(NO_LINE, OUT, "short", 0))
     log.append(Entry(NO_LINE, OUT, "x" * 100, 0))
     assert (lines(log.entries()), log.text_bytes) == ([2], 100)
 
 
-def test_a_text_that_is_no_unicode_is_kept():
+def test_a_text_with_a_lone_surrogate_is_stored():
     log = OutputLog()
     log.append(Entry(NO_LINE, OUT, "\ud800", 0))
     assert log.entries()[0].text == "\ud800"
 
 
-def test_a_report_tells_what_came_what_left_and_what_is_held():
+def test_a_report_has_added_evicted_and_retained_lines():
     reports = []
     log = OutputLog(max_entities=2, listener=reports.append)
     for text in "abc":
@@ -106,7 +106,7 @@ def test_a_report_tells_what_came_what_left_and_what_is_held():
     assert reports[2].added == (Entry(3, OUT, "c", 9),)
 
 
-def test_a_listener_may_append_and_read():
+def test_a_listener_can_append_and_read():
     seen = []
 
     def listen(report):
@@ -119,7 +119,7 @@ def test_a_listener_may_append_and_read():
     assert seen == [3, 3, 3]
 
 
-def test_a_listener_that_fails_is_logged_and_the_entity_stays(caplog):
+def test_a_failing_listener_is_logged_and_the_entity_is_kept(caplog):
     def fail(report):
         raise ValueError("no good")
 
@@ -130,14 +130,14 @@ def test_a_listener_that_fails_is_logged_and_the_entity_stays(caplog):
     assert log.entity_count == 1
 
 
-def test_a_text_is_redacted_before_anyone_sees_it():
+def test_a_text_is_redacted_before_anyone_reads_it():
     reports = []
     log = OutputLog(redact=lambda text: text.replace("secret", "***"), listener=reports.append)
     log.append(Entry(NO_LINE, OUT, "a secret", 0))
     assert log.entries()[0].text == reports[0].added[0].text == "a ***"
 
 
-def test_entries_are_found_by_every_filter_and_the_newest_come_in_line_order():
+def test_the_newest_matching_entries_are_returned_in_line_order():
     log = OutputLog()
     for number in range(1, 13):
         log.append(
@@ -164,7 +164,7 @@ def test_entries_are_found_by_every_filter_and_the_newest_come_in_line_order():
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["ann", "bob", None])), max_size=60), st.integers(1, 12))
-def test_the_log_is_always_the_newest_that_fit(appended, cap):
+def test_the_log_always_contains_the_newest_entries_that_fit(appended, cap):
     log = OutputLog(max_entities=cap, max_bytes=100)
     kept = []
     for length, who in appended:
@@ -176,7 +176,7 @@ def test_the_log_is_always_the_newest_that_fit(appended, cap):
         assert lines(log.entries(who="ann")) == [line for line, _, who in kept if who == "ann"]
 
 
-def test_threads_that_append_at_once_never_share_a_line():
+def test_threads_appending_concurrently_never_share_a_line():
     log = OutputLog(max_entities=100)
     given_lines = [[] for _ in range(4)]
 
@@ -192,7 +192,7 @@ def test_threads_that_append_at_once_never_share_a_line():
     assert lines(log.entries()) == lines(log.entries(who="w")) == list(range(1901, 2001))
 
 
-def test_a_query_in_another_thread_sees_one_moment_of_the_log():
+def test_a_query_in_another_thread_sees_a_consistent_log():
     log = OutputLog(max_entities=300)
     is_over = threading.Event()
 
@@ -216,7 +216,7 @@ def test_a_query_in_another_thread_sees_one_moment_of_the_log():
     assert len(log.query("[:find ?l :where [_ :output/line ?l]]").result) == 300
 
 
-def test_a_follower_hears_for_the_length_of_its_context_alone():
+def test_a_follower_is_notified_only_within_its_context():
     log = OutputLog()
     heard = []
     with log.followed_by(heard.append):
@@ -238,13 +238,13 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
-def test_whoever_reads_finds_what_could_wait(read):
+def test_reading_includes_deferred_entries(read):
     log = OutputLog()
     assert [log.append(Entry(NO_LINE, OUT, "x", 0), may_wait=True) for _ in range(3)] == [1, 2, 3]
     assert read(log) == 3
 
 
-def test_what_waits_is_told_of_as_one_without_secrets_and_leaves_like_any_other():
+def test_deferred_entries_are_reported_together_redacted_and_evicted_normally():
     reports = []
     log = OutputLog(max_entities=2, redact=lambda text: text.replace("secret", "***"), listener=reports.append)
     for text in ("a", "b", "a secret"):
@@ -261,7 +261,7 @@ def test_what_waits_is_told_of_as_one_without_secrets_and_leaves_like_any_other(
 
 
 @pytest.mark.parametrize("texts", [["x"] * MOST_WAITING, ["x" * (LIGHT_CHARACTERS + 1)]], ids=["many", "long"])
-def test_what_is_much_does_not_wait(texts):
+def test_large_or_many_entries_are_not_deferred(texts):
     reports = []
     log = OutputLog(listener=reports.append)
     for text in texts:
@@ -270,7 +270,7 @@ def test_what_is_much_does_not_wait(texts):
     assert len(reports[0].added) == len(texts)
 
 
-def test_threads_that_add_what_can_wait_and_read_lose_nothing_and_keep_the_order():
+def test_concurrent_deferred_writes_and_reads_lose_nothing_and_keep_order():
     told, go = [], threading.Barrier(4)
 
     def hear(report):
@@ -295,12 +295,12 @@ def test_threads_that_add_what_can_wait_and_read_lose_nothing_and_keep_the_order
     assert lines(told) == list(range(1, 2001))
 
 
-def test_no_more_lines_wait_than_the_history_reserves_ahead():
+def test_fewer_lines_are_deferred_than_the_history_reserves():
     assert MOST_WAITING <= MOST_UNTOLD
 
 
 @pytest.mark.parametrize("until", [0, 1, 7, 15, 20, 99])
-def test_a_query_can_be_asked_as_if_nothing_had_come_after_a_line(until):
+def test_a_query_can_exclude_entries_after_a_line(until):
     log = filled(20, max_entities=15)
     for query in ("[:find [?l ...] :where [?e :output/line ?l]]", BY_BOB):
         rows = log.query(query).result
@@ -310,7 +310,7 @@ def test_a_query_can_be_asked_as_if_nothing_had_come_after_a_line(until):
 BY_BOB = '[:find [?l ...] :where [?e :output/who "bob"] [?e :output/line ?l]]'
 
 
-def test_every_row_of_a_query_for_one_can_be_asked_for():
+def test_every_row_of_a_query_for_one_can_be_requested():
     log = filled(3)
     assert log.query("[:find ?l . :where [_ :output/line ?l]]", every_row=True).result == [1, 2, 3]
     assert log.query("[:find [?l ?t] :where [?e :output/line ?l] [?e :output/text ?t]]", every_row=True).count == 3

@@ -1,4 +1,4 @@
-"""Files of pictures: private, there once, and gone with the entries of the log that they are of."""
+"""Files of images: private, stored once, and removed with the log entries they belong to."""
 
 import base64
 
@@ -18,7 +18,7 @@ def log_with(*datas, max_entities=10):
     return log
 
 
-def test_a_picture_is_a_private_file_with_its_bytes_under_one_name(tmp_path):
+def test_an_image_is_a_private_file_stored_once(tmp_path):
     files = ImageFiles(tmp_path / "state" / "pictures", log_with(PNG))
     path = files.save("image/png", PNG)
     assert files.save("image/png", PNG) == path
@@ -28,7 +28,7 @@ def test_a_picture_is_a_private_file_with_its_bytes_under_one_name(tmp_path):
     assert posix_only.has_mode(file.parent, 0o700)
 
 
-def test_a_picture_goes_with_the_last_entry_that_has_it_and_no_sooner(tmp_path):
+def test_an_image_is_removed_with_its_last_entry(tmp_path):
     log = log_with(PNG, GIF, PNG)
     files = ImageFiles(tmp_path / "pictures", log)
     files.save("image/png", PNG)
@@ -41,7 +41,7 @@ def test_a_picture_goes_with_the_last_entry_that_has_it_and_no_sooner(tmp_path):
     assert list((tmp_path / "pictures").iterdir()) == []
 
 
-def test_what_a_killed_server_left_is_removed_and_a_folder_that_cannot_be_is_no_fault(tmp_path):
+def test_files_of_a_killed_server_are_removed_and_an_unusable_directory_is_harmless(tmp_path):
     files = ImageFiles(tmp_path / "pictures", log_with())
     files.clear()
     files.save("image/png", PNG)
@@ -51,7 +51,7 @@ def test_what_a_killed_server_left_is_removed_and_a_folder_that_cannot_be_is_no_
     assert ImageFiles(tmp_path / "file" / "pictures", log_with()).save("image/png", PNG) is None
 
 
-def test_nothing_is_written_through_a_link_that_somebody_left(tmp_path):
+def test_a_link_in_place_of_an_image_is_not_written_through(tmp_path):
     (tmp_path / "pictures").mkdir()
     files = ImageFiles(tmp_path / "pictures", log_with(PNG))
     path = files.save("image/png", PNG)

@@ -1,4 +1,4 @@
-"""An evaluation whose answer does not say otherwise is in the history's file, whatever the disk does."""
+"""An evaluation is in the history file unless its answer says otherwise, whatever the disk does."""
 
 import random
 import sys
@@ -68,7 +68,7 @@ def evaluate_until_the_end(client, name, recorded):
         return
 
 
-def test_no_kill_loses_an_evaluation_that_was_answered_as_recorded(on_slow_disk):
+def test_a_kill_loses_no_evaluation_reported_as_recorded(on_slow_disk):
     recorded = []
     for number in range(KILLS):
         live = on_slow_disk()
@@ -94,7 +94,7 @@ def test_no_kill_loses_an_evaluation_that_was_answered_as_recorded(on_slow_disk)
     assert len(recorded) > 3 * KILLS  # the servers did work before they were killed
 
 
-def test_a_disk_that_blocks_delays_no_other_client_and_the_answer_tells_it(on_slow_disk):
+def test_a_blocking_disk_delays_no_other_client_and_is_reported(on_slow_disk):
     live = on_slow_disk()
     with live.client() as one, live.client() as other:
         assert "recorded" not in one.call("evaluate_code", code="'before'", timeoutMs=60_000)

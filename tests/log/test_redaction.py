@@ -40,20 +40,20 @@ redact = Redactor.from_environment(ENVIRON)
         ("", None),
     ],
 )
-def test_the_values_of_secret_variables_become_marks(text, expected):
+def test_values_of_secret_variables_are_replaced_by_marks(text, expected):
     assert redact(text) == (text if expected is None else expected)
 
 
-def test_a_name_counts_in_lower_case_too():
+def test_lower_case_names_count_too():
     assert Redactor.from_environment({"api_token": "12345678"})("12345678") == "<<redacted:api_token>>"
 
 
-def test_no_secrets_change_nothing():
+def test_without_secrets_nothing_changes():
     assert Redactor.from_environment({})("any text") == "any text"
     assert Redactor.from_environment({}).stream().feed("any text") == "any text"
 
 
-def test_two_names_of_one_value_are_told_apart_by_the_alphabet_not_by_chance():
+def test_the_first_of_two_names_for_one_value_is_used():
     for environ in ({"B_KEY": "samesame", "A_KEY": "samesame"}, {"A_KEY": "samesame", "B_KEY": "samesame"}):
         assert Redactor.from_environment(environ)("samesame") == "<<redacted:A_KEY>>"
 
@@ -87,7 +87,7 @@ SERVICE_ACCOUNT = f"""{{
         PEM_LINE.replace("/", r"\/"),
     ],
 )
-def test_a_line_of_a_secret_of_several_is_a_secret_too(line):
+def test_a_line_of_a_multi_line_secret_is_a_secret_too(line):
     redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
     for shown in (line, f"+{line}", f"  {line}", f"('{line}\\n'", f'"{line}",'):
         assert redactor(shown) == shown.replace(line, "<<redacted:ACCOUNT_KEY>>")
@@ -114,7 +114,7 @@ def test_a_line_of_a_secret_of_several_is_a_secret_too(line):
         '"scopes": [',
     ],
 )
-def test_a_line_that_says_nothing_stays(line):
+def test_a_line_that_reveals_nothing_is_kept(line):
     redactor = Redactor.from_environment({"X_KEY": f"{line}\n{line}\nand more", "ACCOUNT_KEY": SERVICE_ACCOUNT})
     assert redactor(f"+{line} ") == f"+{line} "
 
@@ -123,21 +123,21 @@ def test_a_line_that_says_nothing_stays(line):
     "line",
     ["MIIBOgIBAAJBAKj34Gk", "kLmNoPqRsTuV", "q7T+/w==", "correct horse", "12345678", "kLmNoPqRsTuV=", "Tr0ub4dor&3"],
 )
-def test_a_short_line_of_a_key_that_is_no_word_is_a_secret_too(line):
+def test_a_short_random_line_of_a_key_is_a_secret_too(line):
     redactor = Redactor.from_environment({"X_KEY": f"-----BEGIN KEY-----\n{PEM_LINE}\n{line}\n-----END KEY-----\n"})
     for shown in (line, f"+{line}", f"  {line}", f"('{line}\n'", f'"{line}",'):
         assert redactor(shown) == shown.replace(line, "<<redacted:X_KEY>>")
 
 
-def test_of_a_line_with_a_name_the_value_is_the_secret_where_it_is_long_enough():
+def test_only_the_value_of_a_named_line_is_a_secret_if_long_enough():
     assert secret_lines("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
 
 
-def test_a_secret_of_one_line_has_no_other_lines():
+def test_a_single_line_secret_has_no_lines_of_its_own():
     assert secret_lines("one value of more than twenty characters") == ()
 
 
-def test_a_line_of_a_secret_does_not_leave_a_stream_in_pieces():
+def test_a_line_of_a_secret_split_across_chunks_is_redacted():
     redactor = Redactor.from_environment({"ACCOUNT_KEY": SERVICE_ACCOUNT})
     for cut in range(1, len(PEM_LINE)):
         stream = redactor.stream()
@@ -146,7 +146,7 @@ def test_a_line_of_a_secret_does_not_leave_a_stream_in_pieces():
 
 
 @pytest.mark.parametrize("times", range(4))
-def test_a_print_without_any_piece_of_a_secret_surely_holds_none(times):
+def test_a_text_without_any_fragment_of_a_secret_is_recognized_as_clean(times):
     for secret in (*ENVIRON.values(), 'quote"slash\\\n12'):
         printed = secret
         for _ in range(times):
@@ -157,7 +157,7 @@ def test_a_print_without_any_piece_of_a_secret_surely_holds_none(times):
     assert not Redactor({}).may_find("whatever")
 
 
-def test_a_secret_that_is_split_between_chunks_does_not_leave():
+def test_a_secret_split_across_chunks_is_redacted():
     secret = ENVIRON["LONG_TOKEN"]
     for cut in range(1, len(secret)):
         stream = redact.stream()
@@ -165,7 +165,7 @@ def test_a_secret_that_is_split_between_chunks_does_not_leave():
         assert out == "before <<redacted:LONG_TOKEN>> after"
 
 
-def test_only_what_may_begin_a_secret_is_kept_back():
+def test_only_a_possible_start_of_a_secret_is_held_back():
     stream = redact.stream()
     assert stream.feed("plain text\n") == "plain text\n"
     assert stream.feed("a sk-abc") == "a "
@@ -175,7 +175,7 @@ def test_only_what_may_begin_a_secret_is_kept_back():
     assert stream.flush() == ""
 
 
-def test_a_secret_that_may_grow_into_a_longer_one_is_decided_at_the_end():
+def test_a_secret_that_may_continue_is_decided_at_the_end():
     stream = redact.stream()
     assert stream.feed("sk-abcdefgh") == ""
     assert stream.flush() == "<<redacted:API_KEY>>"
@@ -188,7 +188,7 @@ def test_a_secret_that_may_grow_into_a_longer_one_is_decided_at_the_end():
     st.lists(st.text("ab-", max_size=9), max_size=12),
     st.data(),
 )
-def test_chunks_leave_no_secret_that_the_whole_would_not(secrets, chunks, data):
+def test_chunks_are_redacted_like_the_whole(secrets, chunks, data):
     redactor = Redactor.from_environment({f"S{i}_KEY": secret for i, secret in enumerate(sorted(secrets))})
     chunks = [*chunks, data.draw(st.sampled_from(sorted(secrets))), *chunks]
     stream = redactor.stream()
@@ -230,20 +230,20 @@ UNTIDY = 'p@ss"wo\\rd é1'
 @example(UNTIDY, repr, str)
 @example(UNTIDY, json.dumps, str)
 @example(UNTIDY, json.dumps, repr)
-def test_a_secret_is_known_however_a_language_prints_it(secret, prints, prints_again):
+def test_a_secret_is_redacted_in_the_notation_of_any_language(secret, prints, prints_again):
     redactor = Redactor.from_environment({"DB_PASSWORD": secret})
     out = redactor(prints_again(prints(f"({secret})")))
     assert out.strip("b'\"\\") == "(<<redacted:DB_PASSWORD>>)"
 
 
 @given(NASTY, st.sampled_from(ENCODERS))
-def test_a_secret_is_known_in_an_address_on_a_page_and_in_a_shell(secret, encodes):
+def test_a_secret_is_redacted_in_urls_html_and_shell_quoting(secret, encodes):
     redactor = Redactor.from_environment({"DB_PASSWORD": secret})
     assert redactor(encodes(secret)).strip("'") == "<<redacted:DB_PASSWORD>>"
 
 
 @given(NASTY, st.sampled_from(PRINTERS), st.data())
-def test_a_printed_secret_that_is_split_between_chunks_does_not_leave(secret, prints, data):
+def test_a_quoted_secret_split_across_chunks_is_redacted(secret, prints, data):
     redactor = Redactor.from_environment({"DB_PASSWORD": secret})
     text = f"x{prints(secret)}y{secret}"
     cuts = sorted({0, len(text), *data.draw(st.sets(st.integers(0, len(text)), max_size=6))})
@@ -254,7 +254,7 @@ def test_a_printed_secret_that_is_split_between_chunks_does_not_leave(secret, pr
     assert out.count("<<redacted:DB_PASSWORD>>") == 2
 
 
-def test_a_key_of_many_lines_is_known_with_its_lines_escaped():
+def test_a_multi_line_key_is_redacted_with_escaped_lines():
     key = "-----BEGIN KEY-----\n" + ("Abc/+d8" * 9 + "\n") * 25 + "-----END KEY-----\n"
     redactor = Redactor.from_environment({"TLS_KEY": key})
     assert redactor(f"{key}|{key!r}|{json.dumps(key)}|{json.dumps(repr(key))}") == (
@@ -262,7 +262,7 @@ def test_a_key_of_many_lines_is_known_with_its_lines_escaped():
     )
 
 
-def test_what_is_undecodable_in_a_secret_does_not_leave_either():
+def test_a_secret_with_undecodable_bytes_is_redacted():
     secret = b"gr\xfc\xdfe-abcdef".decode("utf-8", "surrogateescape")
     redactor = Redactor.from_environment({"OLD_PASSWORD": secret})
     raw = secret.encode("utf-8", "surrogateescape")
@@ -272,14 +272,14 @@ def test_what_is_undecodable_in_a_secret_does_not_leave_either():
     assert redactor(repr(secret)) == "'<<redacted:OLD_PASSWORD>>'"
 
 
-def test_a_secret_with_half_of_a_character_pair_is_found():
+def test_a_secret_with_a_lone_surrogate_is_redacted():
     secret = "half \ud800 of a pair"
     redact = Redactor({"HALF_KEY": secret})
     assert redact(f"a {secret}!") == "a <<redacted:HALF_KEY>>!"
     assert redact(json.dumps(secret)) == '"<<redacted:HALF_KEY>>"'
 
 
-def test_a_secret_that_is_learnt_is_taken_out_from_then_on_also_of_streams_under_way():
+def test_a_secret_added_later_is_redacted_also_in_open_streams():
     redactor = Redactor({"A_KEY": "first-secret"})
     stream = redactor.stream()
     stream.feed("x")
@@ -292,7 +292,7 @@ def test_a_secret_that_is_learnt_is_taken_out_from_then_on_also_of_streams_under
     assert stream.feed("y second-sec") + stream.feed("ret z") + stream.flush() == "y <<redacted:KERNEL_TOKEN>> z"
 
 
-def test_what_an_application_tells_is_redacted_by_its_name_until_its_repl_is_gone():
+def test_sensitive_values_of_an_application_are_redacted_until_its_repl_ends():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
     stream = redactor.stream()
     redactor.learn_sensitive("py", [("shop user.<token>", "hunter-2-hunter"), ("shop user.card", "4111 1111 1111")])
@@ -310,7 +310,7 @@ def test_what_an_application_tells_is_redacted_by_its_name_until_its_repl_is_gon
     assert redactor(told) == told.replace("t0ken-of-the-environment", "<<redacted:A_TOKEN>>")
 
 
-def test_what_was_told_is_shown_to_whoever_may_see_it_and_the_environment_s_secrets_are_not():
+def test_permitted_callers_see_sensitive_values_but_no_environment_secrets():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
     redactor.learn_sensitive("py", [("shop token", "hunter-2-hunter")])
     redactor.learn("B_TOKEN", "t0ken-of-a-server")
@@ -320,7 +320,7 @@ def test_what_was_told_is_shown_to_whoever_may_see_it_and_the_environment_s_secr
     assert "hunter" not in str(redactor.redact_json(told))
 
 
-def test_of_all_that_is_told_the_newest_is_known_and_never_more_than_the_bounds():
+def test_only_the_newest_sensitive_values_are_kept_within_limits():
     redactor = Redactor({})
     redactor.learn_sensitive("py", [("shop token", f"token-{number}-of-many") for number in range(1001)])
     assert redactor("token-0-of-many token-1-of-many token-1000-of-many").split()[0] == "token-0-of-many"
@@ -331,7 +331,7 @@ def test_of_all_that_is_told_the_newest_is_known_and_never_more_than_the_bounds(
 
 
 @pytest.mark.parametrize("text", ["short", "-" * 20, " " * 8, ""])
-def test_what_an_application_tells_that_is_short_or_has_no_letter_and_no_digit_is_no_secret(text):
+def test_short_or_symbol_only_sensitive_values_are_not_redacted(text):
     redactor = Redactor({})
     redactor.learn_sensitive("py", [("shop token", text)])
     assert redactor(f"<{text}>") == f"<{text}>"

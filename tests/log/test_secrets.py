@@ -1,4 +1,4 @@
-"""A secret that a program prints in pieces, cut anywhere, neither leaves the server nor enters the log."""
+"""A secret that a program prints in chunks neither leaves the server nor enters the log, wherever it is split."""
 
 import itertools
 import json
@@ -52,7 +52,7 @@ TEXTS = st.lists(st.sampled_from([SECRET, "plain ", "sk-Tr4vel", "\n", "light-00
 
 
 @given(TEXTS, st.data())
-def test_a_stream_cut_anywhere_gives_what_the_whole_would(text, data):
+def test_a_split_stream_is_redacted_like_the_whole(text, data):
     cuts = data.draw(st.sets(st.integers(0, len(text))))
     stream = Stream(Store(2**20), "stdout", 0, redactor)
     seen = [stream.append(piece) for piece in pieces(text, cuts)] + [stream.end()]
@@ -61,13 +61,13 @@ def test_a_stream_cut_anywhere_gives_what_the_whole_would(text, data):
 
 
 @given(st.integers(1, len(SECRET) - 1), st.integers(1, 40))
-def test_not_even_the_part_before_a_cut_is_seen(cut, room):
+def test_the_part_before_a_split_is_never_visible(cut, room):
     stream = Stream(Store(room), "stdout", 0, redactor)
     assert stream.append("token: " + SECRET[:cut]) == "token: "
     assert stream.append(SECRET[cut:]) == MARK
 
 
-def test_a_transcript_knows_its_secrets_before_anything_is_cut_from_it():
+def test_a_transcript_is_redacted_before_it_is_cut():
     transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1")
     transcript.out.append("x" * 10 + SECRET)
@@ -75,7 +75,7 @@ def test_a_transcript_knows_its_secrets_before_anything_is_cut_from_it():
     assert transcript.out.all()[10:] == MARK
 
 
-def test_a_transcript_takes_in_no_secret_whichever_way_it_comes():
+def test_every_part_of_a_transcript_is_redacted():
     transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1", code=f"(log {SECRET})")
     transcript.retain_stacks(f"main: {SECRET}\n own: {SECRET}", f"own: {SECRET}")
@@ -85,7 +85,7 @@ def test_a_transcript_takes_in_no_secret_whichever_way_it_comes():
 
 
 @pytest.mark.parametrize("before", range(180, 201))
-def test_the_head_of_a_transcript_is_cut_only_after_its_secrets_are_out(before):
+def test_the_head_of_a_transcript_is_cut_after_redaction(before):
     transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1", code="#" * before + SECRET)
     assert transcript.head == ("#" * before + MARK)[:200]
@@ -93,7 +93,7 @@ def test_the_head_of_a_transcript_is_cut_only_after_its_secrets_are_out(before):
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.integers(1, len(SECRET) - 1), max_size=4))
-def test_a_real_program_that_prints_a_secret_in_pieces_is_redacted_everywhere(client, cuts):
+def test_a_real_program_printing_a_secret_in_chunks_is_redacted_everywhere(client, cuts):
     # The program knows the secret by its environment, as it must not be in the code either.
     places = sorted({0, len(SECRET), *cuts})
     writes = [
@@ -112,7 +112,7 @@ def test_a_real_program_that_prints_a_secret_in_pieces_is_redacted_everywhere(cl
     assert client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"] == f"{MARK}|"[3:]
 
 
-def test_what_only_began_like_a_secret_is_there_at_the_end(client):
+def test_a_mere_start_of_a_secret_is_released_at_the_end(client):
     answer = client.call("evaluate_code", code="import sys\nsys.stdout.write('ends with sk-Tr4')\nNone")
     assert answer["stdout"] == "ends with sk-Tr4"
     query = "[:find [?t ...] :in $ ?id :where [?e :output/evaluation ?id] [?e :output/category ?c] [?e :output/text ?t]"
@@ -121,7 +121,7 @@ def test_what_only_began_like_a_secret_is_there_at_the_end(client):
     assert "".join(texts) == "ends with sk-Tr4"
 
 
-def test_a_result_that_is_read_in_parts_has_no_half_of_a_secret(client):
+def test_a_result_read_in_parts_contains_no_part_of_a_secret(client):
     answer = client.call("evaluate_code", code="import os\n'xxxxxxxxxx' + os.environ['TRIP_TOKEN'] + 'yyyy'")
     assert answer["result"] == f"'xxxxxxxxxx{MARK}yyyy'"
     texts = [
@@ -132,7 +132,7 @@ def test_a_result_that_is_read_in_parts_has_no_half_of_a_secret(client):
 
 
 @pytest.mark.parametrize("before", range(190, 206, 3))
-def test_the_head_of_code_is_cut_only_after_its_secrets_are_out(live, client, before):
+def test_the_head_of_code_is_cut_after_redaction(live, client, before):
     client.call("evaluate_code", code=f"'told {before}'")
     with live.client(name="careless") as careless:
         careless.call("evaluate_code", code="#" * before + SECRET + "\n1")
@@ -155,7 +155,7 @@ for text in (repr(secret), ascii(secret), repr(secret.encode()), json.dumps(secr
 
 
 @pytest.mark.parametrize("value", ["secret", "ascii(secret)", "json.dumps(secret)", "{secret: secret.encode()}"])
-def test_an_untidy_secret_is_redacted_in_every_form_a_program_prints(live, client, value):
+def test_an_unusual_secret_is_redacted_in_every_printed_form(live, client, value):
     answer = client.call("evaluate_code", code=PRINTED.format(value=value))
     assert answer["ok"]
     address = f"codriver://evaluation/{answer['evaluationId']}/"
@@ -172,7 +172,7 @@ def test_an_untidy_secret_is_redacted_in_every_form_a_program_prints(live, clien
             assert piece not in text
 
 
-def test_a_diff_shows_no_line_of_a_secret_of_several(live, client):
+def test_a_diff_contains_no_line_of_a_multi_line_secret(live, client):
     (live.workspace / "deploy.clj").write_text(f'(def pem "{PEM}")\n(def port 1)\n')
     edit = {"type": "replace", "filePath": "deploy.clj", "line": 6, "targetLineText": "(def port 1)"}
     answer = client.call("edit_files", edits=[{**edit, "newForm": "(def port 2)"}])
@@ -183,7 +183,7 @@ def test_a_diff_shows_no_line_of_a_secret_of_several(live, client):
     assert not [line for line in KEY_LINES if line in json.dumps(answer)]
 
 
-def test_a_pretty_print_shows_no_line_of_a_secret_of_several(live, client):
+def test_pretty_printed_output_contains_no_line_of_a_multi_line_secret(live, client):
     answer = client.call("evaluate_code", code="import os, pprint\npprint.pprint({'key': os.environ['DEPLOY_KEY']})")
     assert answer["stdout"].count("<<redacted:DEPLOY_KEY>>") == len(KEY_LINES)
     assert not [line for line in KEY_LINES if line in answer["stdout"]]
@@ -196,7 +196,7 @@ def log_and_history(client):
     return answer["result"] if answer["ok"] else pytest.fail(str(answer))
 
 
-def test_a_secret_as_who_enters_neither_log_nor_history(client):
+def test_a_secret_caller_name_is_redacted_in_log_and_history(client):
     answer = client.call("evaluate_code", code="1", who=SLUG)
     assert answer["who"] == "<<redacted:SLUG_TOKEN>>"
     assert "<<redacted:SLUG_TOKEN>>" in log_and_history(client)
@@ -204,7 +204,7 @@ def test_a_secret_as_who_enters_neither_log_nor_history(client):
     assert SLUG not in str(client.request("resources/read", {"uri": "codriver://log"}))
 
 
-def test_a_secret_in_the_name_of_a_client_is_known_to_nobody(live, client):
+def test_a_secret_in_a_client_name_is_redacted(live, client):
     with live.client(name=f"Agent {SECRET}") as careless:
         answer = careless.call("evaluate_code", code="1")
         assert answer["who"] == "agent-redacted-trip-token"

@@ -1,4 +1,4 @@
-"""Long texts of evaluations in files: whole, found again by place, bounded, private, and gone in the end."""
+"""Long texts of evaluations in files: whole, readable by offset, bounded, private, and removed in the end."""
 
 import os
 import random
@@ -81,7 +81,7 @@ def held_up(made):
 
 
 @pytest.mark.anyio
-async def test_who_can_wait_until_the_disk_has_what_was_printed_does(held_up, monkeypatch):
+async def test_a_writer_can_wait_until_output_is_on_disk(held_up, monkeypatch):
     monkeypatch.setattr(spill_files, "HANGS_S", 60)
     store, text, go_on = held_up
     over = anyio.Event()
@@ -100,7 +100,7 @@ async def test_who_can_wait_until_the_disk_has_what_was_printed_does(held_up, mo
 
 
 @pytest.mark.anyio
-async def test_nobody_waits_twice_for_a_disk_that_hangs(held_up, monkeypatch):
+async def test_a_hung_disk_is_waited_for_only_once(held_up, monkeypatch):
     monkeypatch.setattr(spill_files, "HANGS_S", 0.05)
     store, _, _ = held_up
     await store.wait_until_written()
@@ -129,7 +129,7 @@ ALPHABET = "ab\né€𝄞\ud800\r\x85"
 
 @settings(max_examples=30)
 @given(st.lists(st.text(ALPHABET, max_size=120), max_size=25), st.data())
-def test_every_range_of_a_text_is_as_it_was_printed_wherever_it_lies(tmp_path_factory, chunks, data):
+def test_every_range_of_a_text_is_read_exactly(tmp_path_factory, chunks, data):
     with pytest.MonkeyPatch.context() as patch:
         make_parts_small(patch)
         store = Store(MIB, SpillCapacity(tmp_path_factory.mktemp("store"), MIB))
@@ -149,7 +149,7 @@ def test_every_range_of_a_text_is_as_it_was_printed_wherever_it_lies(tmp_path_fa
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_what_is_in_files_is_not_in_memory(made):
+def test_spilled_text_is_not_in_memory(made):
     store = made()
     text = Text(store, "e1.stdout", 1)
     for number in range(1000):
@@ -162,7 +162,7 @@ def test_what_is_in_files_is_not_in_memory(made):
     assert text.read(6 * 500, 6 * 501).text == "00500\n"
 
 
-def test_a_single_long_piece_leaves_only_its_end_in_memory(made):
+def test_only_the_end_of_a_long_chunk_stays_in_memory(made):
     store = made()
     text = Text(store, "e1.result", 1)
     text.add("x" * 10 * MIB)
@@ -171,7 +171,7 @@ def test_a_single_long_piece_leaves_only_its_end_in_memory(made):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc, which only Linux has")
-def test_a_text_that_is_written_is_no_open_file(made, tmp_path):
+def test_a_written_text_keeps_no_file_open(made, tmp_path):
     store = made()
     text = Text(store, "e1.stdout", 1)
     text.add("x" * MIB)
@@ -184,7 +184,7 @@ def test_a_text_that_is_written_is_no_open_file(made, tmp_path):
     until(lambda: not opened(), "the file to be closed")
 
 
-def test_a_short_text_never_touches_the_disk(made, tmp_path):
+def test_a_short_text_is_never_written_to_disk(made, tmp_path):
     store = made()
     text = Text(store, "e1.stdout", 1)
     text.add("x" * (256 * 1024 - 1))
@@ -193,7 +193,7 @@ def test_a_short_text_never_touches_the_disk(made, tmp_path):
     assert text.is_in_memory
 
 
-def test_files_and_folders_are_the_users_alone(made, tmp_path):
+def test_files_and_directories_are_private(made, tmp_path):
     store = made()
     text = Text(store, "e1.stdout", 1)
     before = os.umask(0)
@@ -209,7 +209,7 @@ def test_files_and_folders_are_the_users_alone(made, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_beyond_its_part_of_the_disk_a_text_loses_its_oldest_and_says_how_much(made, tmp_path):
+def test_a_text_beyond_its_share_of_the_disk_drops_its_oldest_part(made, tmp_path):
     store = made(max_bytes=8000)  # 2000 for one text
     text = Text(store, "e1.stdout", 1)
     whole = numbered(500)
@@ -225,7 +225,7 @@ def test_beyond_its_part_of_the_disk_a_text_loses_its_oldest_and_says_how_much(m
     )
 
 
-def test_a_disk_that_lags_behind_drops_no_more_of_a_text_than_one_that_keeps_up(made):
+def test_a_slow_disk_drops_no_more_than_a_fast_one(made):
     store = made(max_bytes=32 * MIB)
     text = Text(store, "e1.stdout", 1)
     for size in (3, 9):
@@ -235,7 +235,7 @@ def test_a_disk_that_lags_behind_drops_no_more_of_a_text_than_one_that_keeps_up(
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_of_all_texts_the_oldest_leaves_the_disk_first(made, tmp_path):
+def test_the_oldest_text_is_dropped_first(made, tmp_path):
     store = made(max_bytes=8000)
     long = [Text(store, f"e{number}.stdout", number) for number in range(6)]
     for text in reversed(long):
@@ -250,7 +250,7 @@ def test_of_all_texts_the_oldest_leaves_the_disk_first(made, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_file_that_somebody_removed_or_changed_is_lost_and_the_rest_is_not(made, tmp_path):
+def test_a_removed_or_changed_file_loses_only_its_own_part(made, tmp_path):
     store = made(max_bytes=8000)
     text = Text(store, "e1.stdout", 1)
     for _ in range(10):
@@ -266,7 +266,7 @@ def test_a_file_that_somebody_removed_or_changed_is_lost_and_the_rest_is_not(mad
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_forgotten_text_leaves_no_file_and_takes_no_more(made, tmp_path):
+def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(made, tmp_path):
     store = made()
     text, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
     for one in (text, other):
@@ -281,7 +281,7 @@ def test_a_forgotten_text_leaves_no_file_and_takes_no_more(made, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_texts_that_are_forgotten_while_they_are_written_leave_nothing(made, tmp_path):
+def test_texts_forgotten_while_being_written_leave_nothing(made, tmp_path):
     store = made()
     for number in range(100):
         text = Text(store, f"e{number}.stdout", number)
@@ -292,7 +292,7 @@ def test_texts_that_are_forgotten_while_they_are_written_leave_nothing(made, tmp
     assert files_in(tmp_path) == []
 
 
-def test_one_prints_and_others_read_at_the_same_time(made):
+def test_one_thread_can_print_while_others_read(made):
     store = made(max_bytes=256 * MIB)
     text = Text(store, "e1.stdout", 1)
     whole = numbered(400_000)
@@ -319,7 +319,7 @@ def test_one_prints_and_others_read_at_the_same_time(made):
     assert text.all() == whole
 
 
-def test_a_disk_that_cannot_be_written_is_told_once_and_so_is_that_it_can_be_again(made, tmp_path, small_parts):
+def test_a_failing_disk_and_its_recovery_are_each_reported_once(made, tmp_path, small_parts):
     (tmp_path / "spill").write_text("in the way")
     told = []
     store = made()
@@ -338,7 +338,7 @@ def test_a_disk_that_cannot_be_written_is_told_once_and_so_is_that_it_can_be_aga
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
-def test_a_disk_that_hangs_holds_up_nobody_and_does_not_fill_the_memory(made, tmp_path, monkeypatch):
+def test_a_hung_disk_blocks_nobody_and_memory_stays_bounded(made, tmp_path, monkeypatch):
     store = made(max_bytes=1024 * MIB)
     folder = store._directory.path()
     pipe = tmp_path / "hanging"
@@ -386,7 +386,7 @@ def held(tmp_path):
     transcripts.store.close()
 
 
-def test_excerpts_of_a_long_text_go_on_where_they_ended(held):
+def test_excerpts_of_a_long_text_continue_where_they_ended(held):
     transcript = held.open("e1")
     whole = numbered(100_000)
     transcript.add_value(whole)
@@ -403,7 +403,7 @@ LINES = st.text("ab\n\r\x0b\u2028", max_size=200)
 
 
 @given(LINES, st.sampled_from(["a", "ab", "aba", "bbbb"]), st.integers(1, 9))
-def test_lines_are_found_as_if_the_text_were_searched_whole(said, wanted, at_once):
+def test_lines_are_found_as_in_the_whole_text(said, wanted, at_once):
     transcript = Transcripts(stored=1, max_bytes=MIB, max_stream_bytes=MIB, redactor=NOTHING_SECRET).open("e1")
     transcript.out.append(said)
     with pytest.MonkeyPatch.context() as patch:
@@ -430,7 +430,7 @@ def test_lines_of_a_long_text_are_found_with_their_numbers(held):
     assert match["line"] == 300_002
 
 
-def test_long_texts_are_compared_to_their_end(held):
+def test_long_texts_are_compared_up_to_a_limit(held):
     one, another, different = (held.open(name) for name in ("e1", "e2", "e3"))
     whole = numbered(300_000)
     for transcript, end in ((one, "end"), (another, "end"), (different, "END")):
@@ -442,7 +442,7 @@ def test_long_texts_are_compared_to_their_end(held):
     assert said["diff"] == "(only the first 2000 lines of stdout were compared)"
 
 
-def test_a_difference_in_the_first_lines_of_long_texts_is_shown(held):
+def test_a_difference_in_the_first_lines_of_long_texts_is_reported(held):
     one, another = held.open("e1"), held.open("e2")
     one.out.append("same\nold\n" + "x" * 20 * MIB)
     another.out.append("same\nnew\n" + "x" * 20 * MIB)
@@ -464,7 +464,7 @@ def spilled(root):
     return store, text
 
 
-def test_an_end_leaves_nothing(tmp_path):
+def test_closing_leaves_nothing(tmp_path):
     store, text = spilled(tmp_path)
     assert files_in(tmp_path)
     store.close()
@@ -474,7 +474,7 @@ def test_an_end_leaves_nothing(tmp_path):
     assert text.last(1).text == "y"
 
 
-def test_a_sweep_takes_what_is_left_and_nothing_of_who_lives(tmp_path):
+def test_a_sweep_removes_only_leftovers_of_dead_servers(tmp_path):
     store, text = spilled(tmp_path)
     dead = tmp_path / "0123456789ab"
     dead.mkdir()
@@ -490,7 +490,7 @@ def test_a_sweep_takes_what_is_left_and_nothing_of_who_lives(tmp_path):
     store.close()
 
 
-def test_two_servers_of_one_root_have_folders_of_their_own(tmp_path):
+def test_two_servers_have_separate_directories(tmp_path):
     (one, first), (other, second) = spilled(tmp_path), spilled(tmp_path)
     assert len(files_in(tmp_path)) == 2
     one.close()
@@ -500,7 +500,7 @@ def test_two_servers_of_one_root_have_folders_of_their_own(tmp_path):
     other.close()
 
 
-def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_path, monkeypatch):
+def test_a_directory_swept_during_its_creation_is_replaced_by_another(tmp_path, monkeypatch):
     names = iter(["1" * 12, "2" * 12])
     monkeypatch.setattr(secrets, "token_hex", lambda _: next(names))
     lock, swept = try_lock, []
@@ -517,7 +517,7 @@ def test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder(tmp_pat
     folder.remove()
 
 
-def test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept(tmp_path):
+def test_output_is_stored_again_after_the_directory_was_deleted(tmp_path):
     store, text = spilled(tmp_path / "spill")
     shutil.rmtree(tmp_path / "spill")
     later = Text(store, "e2.stdout", 2)
@@ -533,7 +533,7 @@ def test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept(t
     assert list((tmp_path / "spill").iterdir()) == []
 
 
-def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
+def test_a_link_in_place_of_a_file_is_not_followed(tmp_path):
     folder = SpillDirectory(tmp_path / "spill")
     target = tmp_path / "target"
     target.write_text("of somebody else")
@@ -546,7 +546,7 @@ def test_a_link_in_the_place_of_a_file_is_not_followed(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_pipe_or_a_link_in_the_place_of_a_file_holds_up_no_reader(tmp_path):
+def test_a_pipe_or_a_link_in_place_of_a_file_does_not_block_readers(tmp_path):
     folder = SpillDirectory(tmp_path / "spill")
     file = SpillFile(folder, "e1.stdout.1", 0)
     file.append(["mine"])

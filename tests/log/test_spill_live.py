@@ -1,4 +1,4 @@
-"""Long texts of evaluations on the disk of a real server: whole, without secrets, bounded, and gone in the end."""
+"""Long texts of evaluations on the disk of a real server: whole, redacted, bounded, and removed in the end."""
 
 import base64
 import contextlib
@@ -70,7 +70,7 @@ def live(tmp_path_factory):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which only Linux has")
-def test_200_mb_of_output_are_all_there_and_leave_the_server_small(client, live):
+def test_two_hundred_mb_of_output_are_available_without_growing_the_server(client, live):
     before = resident_mib(live)
     code = "import sys\nfor n in range(3200): sys.stdout.write(f'{n:07}\\n' * 8192); sys.stdout.flush()\nNone"
     answer = client.call("evaluate_code", code=code, timeoutMs=120_000)
@@ -96,7 +96,7 @@ def test_200_mb_of_output_are_all_there_and_leave_the_server_small(client, live)
     assert resident_mib(live, "VmHWM") < before + 200
 
 
-def test_no_secret_lies_on_the_disk(client, live):
+def test_no_secret_is_written_to_disk(client, live):
     # It is printed in pieces, alone and at the ends of blocks and writes, over some MiB, and is in the value too.
     code = """
 import os, sys
@@ -134,7 +134,7 @@ def test_an_image_in_a_long_value_is_still_an_image(client, live):
     assert again["structuredContent"]["result"] == "'<<image-1>>'"
 
 
-def test_long_texts_are_compared_with_those_of_the_same_code_before(client, live):
+def test_long_texts_are_compared_with_those_of_the_same_earlier_code(client, live):
     code = print_numbers(200_000) + "\n'x' * 1_000_000"
     first = client.call("evaluate_code", code=code, timeoutMs=60_000)
     await_files(live, first, "stdout", "result")
@@ -144,7 +144,7 @@ def test_long_texts_are_compared_with_those_of_the_same_code_before(client, live
     assert client.call("get_evaluation", **both)["same"]
 
 
-def test_many_evaluations_that_print_at_once_are_each_whole(live):
+def test_concurrent_evaluations_with_long_output_are_each_whole(live):
     clients = [live.client() for _ in range(4)]
     asked = []
     for number, one in enumerate(clients):
@@ -161,7 +161,7 @@ def test_many_evaluations_that_print_at_once_are_each_whole(live):
         one.close()
 
 
-def test_a_quarter_of_the_disk_is_for_one_text_and_what_is_dropped_is_said(tmp_path):
+def test_one_text_may_use_a_quarter_of_the_disk_and_the_rest_is_noted(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text(f"spillMaxBytes = {32 * MIB}\n")
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
@@ -195,7 +195,7 @@ def test_a_clean_stop_leaves_no_spilled_text(tmp_path):
     assert live.process.returncode == 0
 
 
-def test_what_a_killed_server_left_is_swept_by_the_next_and_no_other_server_loses_any(tmp_path):
+def test_the_next_server_sweeps_only_files_of_killed_servers(tmp_path):
     killed = Live(tmp_path / "first", "--repl", "python")
     # Another workspace, whose state lies in the same folder of the user.
     neighbour = Live(tmp_path / "second", "--repl", "python")

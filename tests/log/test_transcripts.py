@@ -1,4 +1,4 @@
-"""What evaluations said: held within bounds, found again in pieces, and what is not held is said."""
+"""Transcripts of evaluations: bounded, readable in chunks, with notes on what was dropped."""
 
 import itertools
 import json
@@ -26,7 +26,7 @@ def transcripts(kept=10, max_bytes=1000, max_stream_bytes=100):
 
 
 @given(st.lists(st.text("ab\n", max_size=30), max_size=30), st.integers(1, 40), st.integers(0, 300), st.integers(0, 99))
-def test_a_place_in_a_text_means_the_same_however_much_was_dropped(chunks, room, start, length):
+def test_an_offset_is_stable_however_much_was_dropped(chunks, room, start, length):
     transcript = transcripts(max_stream_bytes=room).open("e1")
     for chunk in chunks:
         transcript.out.append(chunk)
@@ -38,7 +38,7 @@ def test_a_place_in_a_text_means_the_same_however_much_was_dropped(chunks, room,
 
 
 @given(st.text(min_size=1, max_size=200), st.integers(4, 50))
-def test_going_on_where_an_excerpt_ended_gives_the_whole(text, max_bytes):
+def test_continuing_where_an_excerpt_ended_gives_the_whole(text, max_bytes):
     transcript = transcripts(max_stream_bytes=MIB).open("e1")
     transcript.add_value(text)
     parts, start = [], 0
@@ -49,7 +49,7 @@ def test_going_on_where_an_excerpt_ended_gives_the_whole(text, max_bytes):
     assert "".join(parts) == text
 
 
-def test_values_together_are_kept_within_bounds_and_the_oldest_are_counted_out():
+def test_all_values_share_a_limit_and_the_oldest_are_dropped_and_counted():
     transcript = transcripts(max_stream_bytes=10).open("e1")
     for text in ("aaaa", "bbbb", "cccc", "d" * 20):
         transcript.add_value(text)
@@ -58,7 +58,7 @@ def test_values_together_are_kept_within_bounds_and_the_oldest_are_counted_out()
     assert transcript.chunk("result", 0, 18).text == "ddd"
 
 
-def test_the_oldest_transcripts_are_forgotten_when_all_hold_too_much():
+def test_the_oldest_transcripts_are_forgotten_if_all_are_too_large():
     held = transcripts(max_bytes=250)
     for number in range(5):
         held.open(f"e{number}").out.append("x" * 100)
@@ -67,7 +67,7 @@ def test_the_oldest_transcripts_are_forgotten_when_all_hold_too_much():
     assert held.store.usage() == {"keptBytes": 200, "spilledBytes": 0}
 
 
-def test_what_still_runs_is_never_forgotten():
+def test_a_running_evaluation_is_never_forgotten():
     held = transcripts(kept=1)
     running = held.open("running")
     for number in range(3):
@@ -93,7 +93,7 @@ def relayed(live):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_a_real_client_reads_a_long_text_piece_by_piece_by_the_name_the_answer_gave(live, mode):
+async def test_a_real_client_reads_a_long_text_in_chunks_by_the_uri_in_the_answer(live, mode):
     with anyio.fail_after(60):
         async with Client(relayed(live), mode=mode) as client:
             code = "for number in range(60_000): print('line', number)"
@@ -116,7 +116,7 @@ async def test_a_real_client_reads_a_long_text_piece_by_piece_by_the_name_the_an
             assert str(note.uri) == f"{uri}#note"
 
 
-def test_what_did_not_fit_into_memory_is_said_by_the_answer_the_part_and_the_resource(forgetful):
+def test_dropped_output_is_noted_by_the_answer_the_part_and_the_resource(forgetful):
     client = forgetful
     code = "import sys\nfor number in range(40): sys.stdout.write(f'{number:02}' * 2**19); sys.stdout.flush()\nNone"
     answer = client.call("evaluate_code", code=code, timeoutMs=60_000)
@@ -135,7 +135,7 @@ def test_what_did_not_fit_into_memory_is_said_by_the_answer_the_part_and_the_res
     assert last == "3939"
 
 
-def test_an_evaluation_whose_text_was_forgotten_says_so(forgetful):
+def test_an_evaluation_with_forgotten_output_says_so(forgetful):
     client = forgetful
     code = "print('x' * (30 * 2**20))"
     first = client.call("evaluate_code", code=code, timeoutMs=60_000)
@@ -148,7 +148,7 @@ def test_an_evaluation_whose_text_was_forgotten_says_so(forgetful):
     assert (part["ok"], part["reason"]) == (False, "forgotten")
 
 
-def test_several_values_are_shown_within_the_limit_and_the_rest_is_counted(client):
+def test_several_values_fit_the_limit_and_the_rest_is_counted(client):
     answer = client.call("evaluate_code", code="\n".join(f"'{number:02}' * 1_000" for number in range(5)))
     assert sum(map(len, [answer["result"], *answer["values"]])) <= 6000
     assert answer["result"] == repr("04" * 1_000)
@@ -160,7 +160,7 @@ def test_several_values_are_shown_within_the_limit_and_the_rest_is_counted(clien
     assert any(note.startswith("values has 100 of 150: ") for note in many["notes"])
 
 
-def test_result_and_output_share_the_length_of_one_answer(client):
+def test_result_and_output_share_the_limit_of_one_answer(client):
     code = "import sys\nprint('o' * 100_000)\nprint('e' * 100_000, file=sys.stderr)\n'v' * 100_000"
     answer = client.call("evaluate_code", code=code)
     lengths = [len(answer[key]) for key in ("result", "stderr", "stdout")]
@@ -177,12 +177,12 @@ def test_result_and_output_share_the_length_of_one_answer(client):
     assert alone["stdout"] == "short\n"
 
 
-def test_the_last_of_several_values_is_repeated_when_it_is_short(client):
+def test_a_short_last_value_is_included_among_several_values(client):
     assert client.call("evaluate_code", code="1\n2\n3")["values"] == ["1", "2", "3"]
 
 
 @given(st.integers(0, 60_000), st.lists(st.integers(0, 60_000), max_size=4))
-def test_each_gets_a_fair_part_and_nothing_is_left_that_is_wanted(max_bytes, sizes):
+def test_each_part_gets_a_fair_share_and_no_space_is_wasted(max_bytes, sizes):
     wanted = {str(place): size for place, size in enumerate(sizes)}
     shares = share(max_bytes, wanted)
     assert sum(shares.values()) == min(max_bytes, sum(sizes))
@@ -191,7 +191,7 @@ def test_each_gets_a_fair_part_and_nothing_is_left_that_is_wanted(max_bytes, siz
 
 
 @pytest.mark.parametrize("asked", ["has_printed", "total"])
-def test_a_stream_that_another_thread_looks_into_first_disturbs_nobody(asked):
+def test_reading_a_stream_before_it_exists_is_safe_across_threads(asked):
     transcript = transcripts().open("e1")
 
     class Interrupted:

@@ -1,4 +1,4 @@
-"""The format of the history: what is written is read again, however it comes; what is broken says how."""
+"""The format of the history: everything written can be read again, and errors say what is broken."""
 
 import io
 import itertools
@@ -64,7 +64,7 @@ def cut(content, places):
 
 
 @given(ENTRIES, st.data())
-def test_what_is_written_is_read_however_it_is_cut(entries, data):
+def test_entries_round_trip_however_the_file_is_split(entries, data):
     content = b"".join(file_chunks(entries))
     places = data.draw(st.sets(st.integers(0, len(content)), max_size=20))
     assert read(*cut(content, places)) == (entries, 0, False)
@@ -72,7 +72,7 @@ def test_what_is_written_is_read_however_it_is_cut(entries, data):
 
 
 @given(entries_up_to(2**53 - 1))  # the library writes longer numbers as texts, as JavaScript has none
-def test_each_line_is_what_the_transit_library_reads_and_writes(entries):
+def test_each_line_matches_the_transit_library(entries):
     for entry in entries:
         entity = {Keyword(f"output/{name}"): value for name, value in entry.to_json().items()}
         written = io.StringIO()
@@ -83,14 +83,14 @@ def test_each_line_is_what_the_transit_library_reads_and_writes(entries):
     assert dict(header) == {Keyword("format-version"): transit_format.FORMAT_VERSION}
 
 
-def test_a_long_file_is_written_in_pieces():
+def test_a_long_file_is_written_in_chunks():
     entries = [Entry(number, "evaluatedCode", "x" * 100_000, 1) for number in range(10)]
     pieces = list(file_chunks(entries))
     assert 3 <= len(pieces) <= 5
     assert read(*pieces) == (entries, 0, False)
 
 
-def test_half_a_character_becomes_a_mark():
+def test_a_lone_surrogate_becomes_a_replacement_character():
     assert read(HEADER, line_of(Entry(1, "evaluatedCode", "a\ud83d", 2)))[0] == [
         Entry(1, "evaluatedCode", "a\ufffd", 2)
     ]
@@ -99,7 +99,7 @@ def test_half_a_character_becomes_a_mark():
 @pytest.mark.parametrize(
     "more", [["~:output/mood", "good"], ["~:output/since", "~m1700000000000"], ["other", "~~tilde"], [1, [2]]]
 )
-def test_what_this_version_does_not_know_of_an_entity_is_left_out(more):
+def test_unknown_attributes_of_an_entity_are_ignored(more):
     assert read(HEADER, line([*ENTITY, *more])) == ([Entry(1, "evaluatedCode", "1", 2)], 0, False)
 
 
@@ -133,12 +133,12 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
-def test_a_line_that_cannot_be_read_takes_no_other_with_it(content):
+def test_a_broken_line_affects_no_other(content):
     first, last = (Entry(number, "evaluatedCode", "1", 2) for number in (1, 3))
     assert read(HEADER, line_of(first), content, line_of(last)) == ([first, last], 1, False)
 
 
-def test_a_line_that_is_too_long_is_left_out_and_a_torn_one_is_no_broken_one(monkeypatch):
+def test_an_oversized_line_is_skipped_and_a_partial_one_is_not_broken(monkeypatch):
     monkeypatch.setattr(transit_format, "MAX_LINE_BYTES", 1000)
     good = line_of(Entry(1, "evaluatedCode", "1", 2))
     entry = Entry(1, "evaluatedCode", "1", 2)
@@ -151,12 +151,12 @@ def test_a_line_that_is_too_long_is_left_out_and_a_torn_one_is_no_broken_one(mon
     [b"", b"{", b"[]", b"5", b"null", b'["^ "]', b'["~:format-version",1]', b'["^ ","~:format-version","1"]',
      b'["^ ","~:format-version",0]', b'["^ ","~:format-version",true]', b'["^ ","~:format-version",' + b"9" * 4096],
 )  # fmt: skip
-def test_a_file_that_says_no_version_is_none(content):
+def test_a_file_without_a_version_is_refused(content):
     with pytest.raises(UnreadableError, match="no :format-version"):
         check_version(content)
 
 
-def test_a_newer_version_is_told_before_anything_else_is_looked_at():
+def test_a_newer_version_is_reported_before_anything_else_is_read():
     for content in (b'["^ ","~:format-version",3]\nwhat ever', b' [ "^ ", "~:format-version" , 3 , "~:entities", {'):
         with pytest.raises(NewerFormatError, match="format 3, and this version knows 2"):
             check_version(content)

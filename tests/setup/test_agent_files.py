@@ -1,4 +1,4 @@
-"""The files that `codriver init` writes for agents: skills as files, and a block in AGENTS.md."""
+"""Files that `codriver init` writes for agents: skills, and a section in AGENTS.md."""
 
 import subprocess
 import sys
@@ -41,13 +41,13 @@ def files(workspace):
 # The skills
 
 
-def test_each_skill_is_written_where_some_client_reads_it(workspace):
+def test_each_skill_is_written_where_clients_read_it(workspace):
     assert set(do(workspace, SKILLS)) == {"add"}
     assert files(workspace) == {f"{folder}/{path}" for folder in SKILL_FOLDERS for path in skill_texts()}
     assert "live-repl/SKILL.md" in skill_texts()
 
 
-def test_the_skill_of_lisp_is_not_written_into_a_project_of_python_alone(workspace):
+def test_the_lisp_skill_is_not_written_into_a_pure_python_project(workspace):
     (workspace / "pyproject.toml").write_text('[project]\nname = "shop"\n')
     do(workspace, SKILLS)
     assert not list(workspace.rglob("editing-lisp-files"))
@@ -57,32 +57,32 @@ def test_the_skill_of_lisp_is_not_written_into_a_project_of_python_alone(workspa
     assert len(list(workspace.rglob("editing-lisp-files"))) == len(SKILL_FOLDERS)
 
 
-def test_a_skills_file_begins_with_what_clients_look_for(workspace):
+def test_a_skill_file_starts_with_the_front_matter_clients_expect(workspace):
     do(workspace, SKILLS)
     for path in workspace.rglob("SKILL.md"):
         assert path.read_text().startswith(f"---\nname: {path.parent.name}\ndescription: ")
 
 
-def test_a_skills_file_names_the_file_beside_it(workspace):
+def test_a_skill_file_refers_to_the_file_next_to_it(workspace):
     do(workspace, SKILLS)
     for path in workspace.rglob("SKILL.md"):
         assert "skill://" not in path.read_text()
         assert ("`REFERENCE.md`" in path.read_text()) is path.with_name("REFERENCE.md").exists()
 
 
-def test_a_second_time_changes_nothing(workspace):
+def test_writing_skills_twice_changes_nothing(workspace):
     do(workspace, SKILLS)
     assert set(do(workspace, SKILLS)) == {"same"}
 
 
-def test_they_go_as_they_came(workspace):
+def test_skills_can_be_removed_without_a_trace(workspace):
     do(workspace, SKILLS)
     assert set(do(workspace, UNSKILLED)) == {"remove"}
     assert files(workspace) == set()
     assert set(do(workspace, UNSKILLED)) == {"absent"}
 
 
-def test_a_file_of_an_older_codriver_is_replaced(workspace):
+def test_a_skill_file_of_an_older_codriver_is_replaced(workspace):
     do(workspace, SKILLS)
     file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
     newest = file.read_text()
@@ -91,7 +91,7 @@ def test_a_file_of_an_older_codriver_is_replaced(workspace):
     assert file.read_text() == newest
 
 
-def test_a_file_of_a_skill_that_is_gone_goes_too(workspace):
+def test_a_file_of_a_skill_that_no_longer_exists_is_removed(workspace):
     gone = workspace / SKILL_FOLDERS[1] / "older-skill" / "SKILL.md"
     gone.parent.mkdir(parents=True)
     gone.write_text(signed("of last year\n"))
@@ -103,7 +103,7 @@ def test_a_file_of_a_skill_that_is_gone_goes_too(workspace):
 
 @pytest.mark.parametrize("changed", ["my own skill\n", signed("of codriver\n") + "and mine\n", ""])
 @pytest.mark.parametrize("wanted", [SKILLS, UNSKILLED])
-def test_a_file_that_somebody_changed_stays_without_force(workspace, changed, wanted):
+def test_a_modified_skill_file_is_kept_without_force(workspace, changed, wanted):
     file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
     file.parent.mkdir(parents=True)
     file.write_text(changed)
@@ -115,7 +115,7 @@ def test_a_file_that_somebody_changed_stays_without_force(workspace, changed, wa
     assert not file.exists() if wanted.remove else file.read_text() == signed(skill_texts()["live-repl/SKILL.md"])
 
 
-def test_line_ends_changed_by_git_count_as_no_change(workspace):
+def test_line_endings_changed_by_git_do_not_count_as_a_modification(workspace):
     do(workspace, SKILLS)
     for path in workspace.rglob("*.md"):
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
@@ -123,7 +123,7 @@ def test_line_ends_changed_by_git_count_as_no_change(workspace):
     assert set(do(workspace, UNSKILLED)) == {"remove"}
 
 
-def test_one_folder_that_is_a_link_to_the_other_is_written_once(workspace):
+def test_a_directory_linked_to_the_other_is_written_once(workspace):
     (workspace / ".agents" / "skills").mkdir(parents=True)
     (workspace / ".claude").mkdir()
     (workspace / ".claude" / "skills").symlink_to("../.agents/skills")
@@ -154,7 +154,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=repr)
-def test_the_users_text_is_byte_for_byte_as_before(workspace, text):
+def test_removal_restores_agents_md_byte_for_byte(workspace, text):
     file = workspace / "AGENTS.md"
     file.write_bytes(text.encode())
     assert do(workspace, ADVICE) == ["add"]
@@ -167,18 +167,18 @@ def test_the_users_text_is_byte_for_byte_as_before(workspace, text):
     assert (file.read_bytes().decode() if file.exists() else "") == text
 
 
-def test_without_agents_md_there_is_the_block_alone_and_then_nothing(workspace):
+def test_without_agents_md_only_the_section_is_written_and_removed_again(workspace):
     assert do(workspace, ADVICE) == ["add"]
     assert (workspace / "AGENTS.md").read_text() == f"{BEGIN}\n{BLOCK}{END}\n"
     do(workspace, UNADVISED)
     assert files(workspace) == set()
 
 
-def test_the_block_is_six_lines():
+def test_the_section_has_six_lines():
     assert len(BLOCK.splitlines()) == 6
 
 
-def test_what_is_written_behind_the_block_stays(workspace):
+def test_text_after_the_section_is_kept(workspace):
     file = workspace / "AGENTS.md"
     file.write_text("# Mine\n")
     do(workspace, ADVICE)
@@ -188,7 +188,7 @@ def test_what_is_written_behind_the_block_stays(workspace):
     assert file.read_text() == "# Mine\nmore of mine\n"
 
 
-def test_an_older_block_is_replaced_where_it_stands(workspace):
+def test_an_older_section_is_replaced_in_place(workspace):
     file = workspace / "AGENTS.md"
     file.write_text(f"before\n\n{BEGIN}\nas of last year\n{END}\n\nbehind\n")
     assert do(workspace, ADVICE) == ["replace"]
@@ -197,7 +197,7 @@ def test_an_older_block_is_replaced_where_it_stands(workspace):
 
 @pytest.mark.parametrize("text", [BEGIN, END, f"{END}\n{BEGIN}", f"{BEGIN}\n{BEGIN}\n{END}", f"{BEGIN}{END}{END}"])
 @pytest.mark.parametrize("wanted", [ADVICE, UNADVISED])
-def test_marks_that_are_no_pair_are_left_alone(workspace, text, wanted):
+def test_unpaired_section_markers_are_left_alone(workspace, text, wanted):
     (workspace / "AGENTS.md").write_text(text)
     (change,) = plan_agent_files(workspace, wanted)
     assert (change.state, "no pair" in change.problem) == ("refused", True)
@@ -205,7 +205,7 @@ def test_marks_that_are_no_pair_are_left_alone(workspace, text, wanted):
     assert (workspace / "AGENTS.md").read_text() == text
 
 
-def test_a_file_that_is_no_text_is_left_alone(workspace):
+def test_an_agents_md_that_is_not_text_is_left_alone(workspace):
     (workspace / "AGENTS.md").write_bytes(b"\xff\xfe")
     assert do(workspace, ADVICE) == ["refused"]
     assert (workspace / "AGENTS.md").read_bytes() == b"\xff\xfe"
@@ -221,27 +221,27 @@ def init(workspace, tmp_path):
     return lambda **options: run_init(launch, InitOptions(start_repl=False, **options), machine)
 
 
-def test_init_writes_them_only_when_asked(workspace, init):
+def test_init_writes_agent_files_only_on_request(workspace, init):
     init(clients=["vscode"])
     assert files(workspace) == {".vscode/mcp.json"}
     assert init(clients=["vscode"], skills=True, agents_md=True).exit_status == 0
     assert len(files(workspace)) == 2 + 2 * len(skill_texts())
 
 
-def test_a_dry_run_writes_none(workspace, init):
+def test_a_dry_run_writes_no_agent_files(workspace, init):
     shown = init(clients=["vscode"], skills=True, agents_md=True, dry_run=True).text
     assert files(workspace) == set()
     assert "+## Live REPL" in shown
 
 
-def test_init_a_second_time_sets_up_no_other_client(workspace, init):
+def test_a_second_init_sets_up_no_other_client(workspace, init):
     init(clients=["vscode"], skills=True, agents_md=True)
     before = files(workspace)
     init(skills=True, agents_md=True)
     assert files(workspace) == before
 
 
-def test_a_removal_that_names_them_takes_out_nothing_else(workspace, init):
+def test_a_removal_of_agent_files_removes_nothing_else(workspace, init):
     init(clients=["vscode"], skills=True, agents_md=True)
     init(remove=True, skills=True)
     assert files(workspace) == {".vscode/mcp.json", "AGENTS.md"}
@@ -249,20 +249,20 @@ def test_a_removal_that_names_them_takes_out_nothing_else(workspace, init):
     assert files(workspace) == {".vscode/mcp.json"}
 
 
-def test_a_removal_that_names_nothing_takes_all_out_with_the_folders(workspace, init):
+def test_a_full_removal_also_removes_the_directories(workspace, init):
     init(clients=["vscode"], skills=True, agents_md=True)
     assert init(remove=True).exit_status == 0
     assert not list(workspace.iterdir())
 
 
 @pytest.mark.parametrize("options", [{"clients": ["vscode"]}, {"scope": "user"}], ids=["a client", "a scope"])
-def test_a_removal_of_less_leaves_what_is_for_all_clients(workspace, init, options):
+def test_a_partial_removal_keeps_files_shared_by_all_clients(workspace, init, options):
     init(clients=["vscode"], skills=True, agents_md=True)
     init(remove=True, **options)
     assert {"AGENTS.md", f"{SKILL_FOLDERS[0]}/live-repl/SKILL.md"} <= files(workspace)
 
 
-def test_a_removal_that_names_nothing_leaves_a_changed_skill_and_says_so(workspace, init):
+def test_a_full_removal_keeps_a_modified_skill_and_says_so(workspace, init):
     init(clients=["vscode"], skills=True)
     file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
     file.write_text("mine\n")
@@ -271,7 +271,7 @@ def test_a_removal_that_names_nothing_leaves_a_changed_skill_and_says_so(workspa
     assert f"skipped: {file}: it is not as codriver wrote it" in report.text
 
 
-def test_the_command_takes_the_options(workspace, tmp_path):
+def test_the_command_accepts_the_agent_file_options(workspace, tmp_path):
     command = [sys.executable, "-m", "codriver", "init", "-w", str(workspace), "--client", "vscode"]
     for more in (["--skills", "--agents-md"], ["--remove", "--skills", "--agents-md"]):
         done = subprocess.run([*command, *more], env=environ(tmp_path), capture_output=True, check=False, timeout=60)
@@ -279,7 +279,7 @@ def test_the_command_takes_the_options(workspace, tmp_path):
         assert (workspace / "AGENTS.md").exists() == (workspace / ".agents").exists() == ("--remove" not in more)
 
 
-def test_no_more_files_are_looked_at_than_said(workspace, monkeypatch):
+def test_a_bounded_number_of_skill_files_is_inspected(workspace, monkeypatch):
     monkeypatch.setattr(agent_files, "MOST_SKILL_FILES", 1)
     for name in ("a", "b"):
         file = workspace / SKILL_FOLDERS[0] / name / "SKILL.md"

@@ -1,4 +1,6 @@
-"""Plans and changes: everything else in a file stays, nothing of another's is overwritten, nothing is half done."""
+"""Plans and changes of client files: other content is kept, nobody else's entry is overwritten, and nothing is half
+done.
+"""
 
 import json
 import os
@@ -50,7 +52,7 @@ def file_of(machine, launch):
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_setting_up_twice_is_setting_up_once(name, one, file_of):
+def test_setting_up_twice_is_the_same_as_once(name, one, file_of):
     first = one(name)
     assert first.state == "add"
     apply(first)
@@ -63,7 +65,7 @@ def test_setting_up_twice_is_setting_up_once(name, one, file_of):
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_removing_takes_away_a_file_that_setting_up_made(name, one, file_of):
+def test_removal_deletes_a_file_that_setup_created(name, one, file_of):
     apply(one(name))
     change = one(name, plan_removal)
     assert change.state == "remove"
@@ -88,7 +90,7 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_what_others_wrote_stays_and_comes_back_as_it_was(name, one, file_of):
+def test_other_content_is_kept_and_restored(name, one, file_of):
     file = file_of(name)
     file.write_bytes(FOREIGN[name].encode())
     apply(one(name))
@@ -113,7 +115,7 @@ WITHOUT_SERVERS = [
 
 
 @pytest.mark.parametrize("text", WITHOUT_SERVERS)
-def test_what_was_made_around_an_entry_goes_with_it(text, one, file_of):
+def test_structure_created_around_an_entry_is_removed_with_it(text, one, file_of):
     file_of("zed").write_bytes(text.encode())
     apply(one("zed"))
     assert "codriver" in file_of("zed").read_text()
@@ -122,7 +124,7 @@ def test_what_was_made_around_an_entry_goes_with_it(text, one, file_of):
 
 
 @pytest.mark.parametrize("text", ["", "\n", '{"defaultAgent": "plan"}'])
-def test_a_file_without_any_server_takes_one(text, one, file_of):
+def test_an_entry_is_added_to_a_file_without_servers(text, one, file_of):
     file_of("eca").write_text(text)
     apply(one("eca"))
     data = json.loads(file_of("eca").read_text())
@@ -130,7 +132,7 @@ def test_a_file_without_any_server_takes_one(text, one, file_of):
     assert data == json.loads(text.strip() or "{}")
 
 
-def test_an_entry_beside_a_stranger_keeps_the_stranger(one, file_of):
+def test_another_servers_entry_is_kept(one, file_of):
     file_of("codex").write_text(FOREIGN["codex"])
     apply(one("codex"))
     data = tomllib.loads(file_of("codex").read_text())
@@ -157,7 +159,7 @@ def toml(text):
 
 
 @pytest.mark.parametrize("text", TOML_SHAPES)
-def test_however_a_toml_entry_is_written_it_alone_is_replaced_and_removed(text, one, file_of):
+def test_a_toml_entry_in_any_notation_is_replaced_and_removed_alone(text, one, file_of):
     file = file_of("codex")
     rest = toml(text)
     del rest["mcp_servers"]["codriver"]
@@ -185,7 +187,7 @@ OTHER_ENTRY = {
 
 
 @pytest.mark.parametrize("name", OTHER_ENTRY)
-def test_a_different_entry_is_replaced_only_by_force(name, one, file_of):
+def test_a_different_entry_is_replaced_only_with_force(name, one, file_of):
     file_of(name).write_text(OTHER_ENTRY[name])
     refused = one(name)
     assert refused.state == "refused"
@@ -199,7 +201,7 @@ def test_a_different_entry_is_replaced_only_by_force(name, one, file_of):
 
 
 @pytest.mark.parametrize("name", OTHER_ENTRY)
-def test_an_entry_that_is_not_ours_is_removed_only_by_force(name, one, file_of):
+def test_an_entry_not_written_by_codriver_is_removed_only_with_force(name, one, file_of):
     file_of(name).write_text(OTHER_ENTRY[name])
     assert one(name, plan_removal).state == "refused"
     assert one(name, plan_removal, force=True).state == "remove"
@@ -208,7 +210,7 @@ def test_an_entry_that_is_not_ours_is_removed_only_by_force(name, one, file_of):
 @pytest.mark.parametrize(
     "command", ['"codriver-relay"', '"/x/codriver_relay.py"', '["python", "/x/codriver_relay.py"]']
 )
-def test_an_entry_that_starts_the_relay_from_elsewhere_is_ours_to_remove(command, one, file_of):
+def test_an_entry_that_starts_a_relay_elsewhere_can_be_removed(command, one, file_of):
     file_of("eca").write_text(f'{{"mcpServers": {{"codriver": {{"command": {command}}}}}}}')
     assert one("eca", plan_removal).state == "remove"
 
@@ -225,7 +227,7 @@ def test_an_entry_that_starts_the_relay_from_elsewhere_is_ours_to_remove(command
         ("codex", "mcp_servers = 3\n", "write mcp_servers as [mcp_servers.NAME] tables"),
     ],
 )
-def test_a_broken_file_is_left_alone_and_the_place_told(name, text, problem, one, file_of):
+def test_a_broken_file_is_left_alone_and_its_error_located(name, text, problem, one, file_of):
     file_of(name).write_text(text)
     change = one(name)
     assert change.state == "refused"
@@ -235,12 +237,12 @@ def test_a_broken_file_is_left_alone_and_the_place_told(name, text, problem, one
     assert file_of(name).read_text() == text
 
 
-def test_a_file_that_is_no_text_is_left_alone(one, file_of):
+def test_a_file_that_is_not_text_is_left_alone(one, file_of):
     file_of("vscode").write_bytes(b"{}\xff")
     assert one("vscode").problem == "it is not UTF-8 (byte 2)"
 
 
-def test_a_diff_shows_the_change_and_git_would_take_it(one, file_of, tmp_path):
+def test_a_diff_shows_the_change_and_git_can_apply_it(one, file_of, tmp_path):
     file_of("claude-code").write_text('{\n  "a": 1\n}')
     change = one("claude-code")
     patch = diff(change).replace(str(change.file), "x.json")
@@ -262,7 +264,7 @@ def test_a_file_changed_since_the_plan_is_left_alone(one, file_of):
 
 
 @pytest.mark.parametrize("scope", ["workspace", "user"])
-def test_mode_and_link_of_a_file_stay(one, launch, machine, tmp_path, scope):
+def test_mode_and_link_of_a_file_are_preserved(one, launch, machine, tmp_path, scope):
     real = (launch.workspace if scope == "workspace" else tmp_path) / "dotfiles.json"
     real.write_text("{}")
     real.chmod(0o640)
@@ -277,7 +279,7 @@ def test_mode_and_link_of_a_file_stay(one, launch, machine, tmp_path, scope):
 
 
 @pytest.mark.parametrize("planner", [plan, plan_removal])
-def test_a_file_of_the_workspace_that_is_a_link_out_of_it_is_refused_and_left_alone(one, file_of, tmp_path, planner):
+def test_a_workspace_file_linked_to_the_outside_is_refused(one, file_of, tmp_path, planner):
     apply(one("zed"))
     real = tmp_path / "elsewhere.json"
     file_of("zed").rename(real)
@@ -290,7 +292,7 @@ def test_a_file_of_the_workspace_that_is_a_link_out_of_it_is_refused_and_left_al
     assert real.read_text() == text
 
 
-def test_a_file_exchanged_for_a_link_out_of_the_workspace_since_the_plan_is_left_alone(one, file_of, tmp_path):
+def test_a_file_replaced_by_a_link_since_the_plan_is_left_alone(one, file_of, tmp_path):
     change = one("zed")
     real = tmp_path / "elsewhere.json"
     real.write_text("{}")
@@ -301,23 +303,23 @@ def test_a_file_exchanged_for_a_link_out_of_the_workspace_since_the_plan_is_left
 
 
 @pytest.mark.parametrize("shape", ["pipe", "/dev/zero", "/dev/ptmx"])
-def test_a_file_that_is_none_is_refused_at_once(one, file_of, shape):
+def test_a_file_that_is_not_regular_is_refused(one, file_of, shape):
     posix_only.make_pipe(file_of("zed")) if shape == "pipe" else file_of("zed").symlink_to(shape)
     assert one("zed").state == "refused"
 
 
-def test_a_new_file_has_the_mode_of_any_new_file(one, file_of, tmp_path):
+def test_a_new_file_has_the_default_mode(one, file_of, tmp_path):
     apply(one("zed"))
     (tmp_path / "any").write_text("")
     assert file_of("zed").stat().st_mode == (tmp_path / "any").stat().st_mode
 
 
-def test_nothing_is_left_beside_the_file(one, file_of):
+def test_no_temporary_file_is_left_behind(one, file_of):
     apply(one("vscode"))
     assert [entry.name for entry in file_of("vscode").parent.iterdir()] == ["mcp.json"]
 
 
-def test_a_file_that_cannot_be_written_is_told(one, file_of):
+def test_an_unwritable_file_is_reported(one, file_of):
     change = one("vscode")
     file_of("vscode").parent.rmdir()
     file_of("vscode")
@@ -328,7 +330,7 @@ def test_a_file_that_cannot_be_written_is_told(one, file_of):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a folder cannot be read as a file in other words there")
-def test_a_folder_in_the_place_of_a_file_is_told(one, file_of):
+def test_a_directory_in_place_of_a_file_is_reported(one, file_of):
     file_of("claude-code").mkdir()
     assert "cannot be read" in one("claude-code").problem
 
@@ -344,7 +346,7 @@ ODD = [
 
 @pytest.mark.parametrize("text", ODD)
 @pytest.mark.parametrize("name", CLIENTS)
-def test_whatever_a_file_says_the_entry_is_written_or_refused(name, text, one, file_of):
+def test_an_entry_is_written_or_refused_whatever_the_file_contains(name, text, one, file_of):
     file = file_of(name)
     file.write_bytes(text.encode())
     change = one(name, force=True)
@@ -374,7 +376,7 @@ def test_clients_that_read_the_same_file_share_one_entry(machine, launch):
 
 
 @pytest.mark.parametrize(("first", "second"), [("workspace", "user"), ("user", "workspace")])
-def test_a_client_that_reads_two_files_gets_its_entry_once(machine, launch, one, first, second):
+def test_a_client_that_reads_two_files_gets_one_entry(machine, launch, one, first, second):
     apply(one("copilot", scope=first))
     change = one("copilot", scope=second)
     assert change.state == "skipped"
@@ -397,7 +399,7 @@ def test_keys_of_two_clients_are_never_mixed_in_one_file(one, file_of, name):
     assert file_of(name).read_text() == theirs
 
 
-def test_of_clients_that_cannot_share_a_file_the_first_gets_it(machine, launch):
+def test_the_first_of_two_clients_that_cannot_share_a_file_gets_it(machine, launch):
     for change in planned(["claude-code", "visual-studio"], machine, launch):
         apply(change)
     assert list(json.loads((launch.workspace / ".mcp.json").read_text())) == ["mcpServers"]
@@ -418,12 +420,12 @@ def entry_in(name, file):
     return node["codriver"]
 
 
-def test_the_clients_whose_entries_can_approve_tools_are_these():
+def test_entries_of_these_clients_can_approve_tools():
     assert {name: dict(client.approval) for name, client in CLIENTS.items() if client.approval} == APPROVING
 
 
 @pytest.mark.parametrize("name", APPROVING)
-def test_tools_are_approved_only_when_that_is_asked_for(name, one, file_of, launch):
+def test_tools_are_approved_only_on_request(name, one, file_of, launch):
     file, plain = file_of(name), CLIENTS[name].entry(launch, "codriver")
     apply(one(name))
     assert entry_in(name, file) == plain
@@ -438,7 +440,7 @@ def test_tools_are_approved_only_when_that_is_asked_for(name, one, file_of, laun
 
 
 @pytest.mark.parametrize("name", APPROVING)
-def test_an_approving_entry_is_written_at_once_and_taken_out_whole(name, one, file_of):
+def test_an_approving_entry_can_be_written_directly_and_removed_completely(name, one, file_of):
     file = file_of(name)
     file.write_text(FOREIGN["codex"] if name == "codex" else '// mine\n{\n  "theme": "dark" // why\n}\n')
     before = file.read_text()
@@ -452,7 +454,7 @@ def entry_in_text(name, file):
     return find_entry(CLIENTS[name], file.read_text(), "codriver")
 
 
-def test_an_entry_of_somebody_else_is_not_approved_without_force(one, file_of):
+def test_an_entry_not_written_by_codriver_is_not_approved_without_force(one, file_of):
     file_of("gemini").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
     assert one("gemini", approve=True).state == "refused"
     file_of("qwen").write_text("{")

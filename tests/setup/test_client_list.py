@@ -41,7 +41,7 @@ def test_every_client_has_a_line(launch, machine):
         assert row(text, printed.title)[2].split(maxsplit=1) == ["never", "not looked for: --client prints one"]
 
 
-def test_a_client_is_told_with_its_entries_and_its_last_connection(launch, machine):
+def test_a_client_is_listed_with_its_entries_and_last_connection(launch, machine):
     for scope in ("workspace", "user"):
         for change in plan([CLIENTS["codex"]], launch, machine, scope=scope):
             apply(change)
@@ -52,7 +52,7 @@ def test_a_client_is_told_with_its_entries_and_its_last_connection(launch, machi
         assert row(text, title)[2].startswith("2026-11-22 09:30")
 
 
-def test_an_entry_that_init_did_not_write_is_told_as_such(launch, machine):
+def test_an_entry_not_written_by_init_is_listed_as_such(launch, machine):
     (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
     text = client_list(launch, machine, {})
     assert ".mcp.json: it has another entry codriver" in row(text, "Claude Code")[2]

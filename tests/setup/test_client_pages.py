@@ -1,4 +1,4 @@
-"""The page about clients says what the templates say. `python tests/setup/test_client_pages.py` writes it anew."""
+"""The page about clients matches the templates. `python tests/setup/test_client_pages.py` writes it again."""
 
 import re
 import tomllib
@@ -197,7 +197,7 @@ def anchor(client):
     return re.sub(r"[()]", "", client.title.lower()).replace(" ", "-")
 
 
-def test_the_page_is_that_of_the_templates():
+def test_the_page_matches_the_templates():
     assert PAGE.read_text() == page(), "run `python tests/setup/test_client_pages.py`"
 
 

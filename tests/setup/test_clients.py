@@ -159,17 +159,17 @@ def read(client, text):
     return tomllib.loads(text) if client.is_toml else json.loads(text)
 
 
-def test_every_client_has_its_documented_form_checked():
+def test_every_client_has_a_documented_form():
     assert list(DOCUMENTED) == list(CLIENTS)
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_a_template_filled_in_is_what_the_client_documents(name):
+def test_a_rendered_template_matches_the_clients_documentation(name):
     assert read(CLIENTS[name], CLIENTS[name].render(LAUNCH, "codriver")) == DOCUMENTED[name][2]
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_an_entry_lies_where_the_client_documents_it(name, machine):
+def test_an_entry_is_where_the_client_documents_it(name, machine):
     workspace_file, user_file, whole = DOCUMENTED[name]
     client = CLIENTS[name]
     workspace = machine.home / "w"
@@ -187,7 +187,7 @@ def test_an_entry_lies_where_the_client_documents_it(name, machine):
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_awkward_paths_arrive_whole(name):
+def test_unusual_paths_are_written_correctly(name):
     client = CLIENTS[name]
     launch = Launch(Path('/p "q"/py\\thon'), Path("/релей/r.py"), Path("/w {{name}}"))
     command = command_line(client.entry(launch, "codriver"))
@@ -213,12 +213,12 @@ def test_awkward_paths_arrive_whole(name):
         ("linux", {"XDG_CONFIG_HOME": "/xdg"}, "opencode", "/xdg/opencode/opencode.json"),
     ],
 )
-def test_platform_and_variables_say_where_a_user_file_lies(tmp_path, platform, variables, client, file):
+def test_platform_and_variables_determine_a_user_file(tmp_path, platform, variables, client, file):
     machine = Environment(tmp_path, platform, variables)
     assert CLIENTS[client].file("user", tmp_path, machine) == tmp_path / file
 
 
-def test_a_package_of_windows_has_a_file_of_its_own(tmp_path):
+def test_a_windows_store_package_has_its_own_file(tmp_path):
     desktop = CLIENTS["claude-desktop"]
     machine = Environment(tmp_path, "windows", {"LOCALAPPDATA": str(tmp_path / "local")})
     plain = tmp_path / "AppData" / "Roaming" / "Claude" / "claude_desktop_config.json"
@@ -230,24 +230,24 @@ def test_a_package_of_windows_has_a_file_of_its_own(tmp_path):
     assert desktop.file("user", tmp_path, machine) == package / "claude_desktop_config.json"
 
 
-def test_every_client_has_a_user_file_on_every_platform_or_on_none():
+def test_every_client_has_a_user_file_on_all_platforms_or_none():
     for client in CLIENTS.values():
         assert set(client.user) in (set(), {"linux", "macos", "windows"})
 
 
-def test_a_file_that_is_there_wins_over_the_first_that_could_be(machine, tmp_path):
+def test_an_existing_file_takes_precedence_over_the_first_candidate(machine, tmp_path):
     (tmp_path / "opencode.jsonc").write_text("{}")
     assert CLIENTS["opencode"].file("workspace", tmp_path, machine) == tmp_path / "opencode.jsonc"
 
 
-def test_a_scope_that_a_client_does_not_have_is_refused(machine, tmp_path):
+def test_an_unsupported_scope_is_refused(machine, tmp_path):
     with pytest.raises(NoSuchScopeError, match="use --scope user"):
         CLIENTS["windsurf"].file("workspace", tmp_path, machine)
     with pytest.raises(NoSuchScopeError, match="use --scope workspace"):
         CLIENTS["cursor"].file("user", tmp_path, machine)
 
 
-def test_clients_are_found_by_their_marks_traces_and_commands(tmp_path):
+def test_clients_are_detected_by_files_traces_and_commands(tmp_path):
     workspace, home, programs = (tmp_path / name for name in ("workspace", "home", "bin"))
     for folder in (workspace / ".vscode", home / ".codeium" / "windsurf", programs):
         folder.mkdir(parents=True)
@@ -258,27 +258,27 @@ def test_clients_are_found_by_their_marks_traces_and_commands(tmp_path):
     assert [client.id for client in found_clients(workspace, machine)] == ["vscode", "windsurf", "codex"]
 
 
-def test_clients_are_chosen_by_name():
+def test_clients_are_selected_by_name():
     assert [client.id for client in chosen_clients(["zed", "eca", "zed"])] == ["zed", "eca"]
     assert [client.id for client in chosen_clients(["all"])] == list(CLIENTS)
     with pytest.raises(UnknownClientError, match="'emacs'; known are claude-code, vscode"):
         chosen_clients(["emacs"])
 
 
-def test_what_is_launched_here_is_this_interpreter_and_the_users_relay(monkeypatch, tmp_path):
+def test_the_launch_uses_this_interpreter_and_the_users_relay(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "link").symlink_to(tmp_path)
     launch = Launch.here(tmp_path / "link")
     assert launch == Launch(Path(sys.executable), tmp_path / "config" / "codriver" / "codriver_relay.py", tmp_path)
 
 
-def test_in_a_file_for_all_workspaces_each_has_an_entry_of_its_own():
+def test_each_workspace_has_its_own_entry_in_a_user_file():
     assert entry_name("workspace", Path("/a/My App")) == "codriver"
     assert entry_name("user", Path("/a/My App")) == "codriver-my-app"
     assert entry_name("user", Path("/")) == "codriver"
 
 
-def test_every_file_of_the_templates_is_used():
+def test_every_template_file_is_used():
     folder = shipped_directory("wrapper-config")
     used = {"clients.toml", "printed.toml", "README.md"}
     used |= set(re.findall(r'template = "(.*)"', (folder / "clients.toml").read_text()))

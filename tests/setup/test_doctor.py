@@ -1,4 +1,4 @@
-"""The doctor: what it says of a workspace that is well, and of each thing that can be wrong with one."""
+"""`codriver doctor`: its report on a healthy workspace, and on everything that can be wrong with one."""
 
 import contextlib
 import json
@@ -103,7 +103,7 @@ def of(report, area):
     return [check for check in report.checks if check.area == area]
 
 
-def test_a_workspace_that_is_well_is_told_so(examine, launch, machine):
+def test_a_healthy_workspace_is_reported_as_such(examine, launch, machine):
     (change,) = plan([known_clients()["zed"]], launch, machine)
     apply(change)
     report = examine()
@@ -131,7 +131,7 @@ def test_each_repl_has_a_row_for_each_capability(examine):
     assert "  note: It cannot be interrupted while it compiles.\n" in text
 
 
-def test_the_servers_own_rows_are_understood(examine, server):
+def test_rows_sent_by_the_server_are_understood(examine, server):
     profile = Profile(
         dialect="basilisp",
         versions={"basilisp": "0.5.1"},
@@ -154,7 +154,7 @@ def test_the_servers_own_rows_are_understood(examine, server):
     assert report.notes == ("It serves one client.",)
 
 
-def test_test_runs_are_warm_or_plain_for_a_reason(examine, server):
+def test_runs_are_listed_as_warm_or_plain_with_a_reason(examine, server):
     plain = {"start": "plain", "why": "every run is a plain new process"}
     warm = {"start": "warm", "python": "/py", "memoryMb": 48, "hashSeed": 5, "runs": 2}
     differing = {"start": "plain", "python": "/py", "directory": "/w/b", "why": "t differs", "differences": ["t"]}
@@ -166,7 +166,7 @@ def test_test_runs_are_warm_or_plain_for_a_reason(examine, server):
     ]
 
 
-def test_the_report_as_json_is_the_report(examine):
+def test_the_json_report_has_the_same_content(examine):
     report = examine()
     data = json.loads(json.dumps(report.to_json()))
     assert data["ok"] is True
@@ -176,7 +176,7 @@ def test_the_report_as_json_is_the_report(examine):
     }  # fmt: skip
 
 
-def test_without_a_server_nothing_is_wrong_and_the_command_is_told(launch, machine):
+def test_without_a_server_nothing_is_wrong_and_the_command_is_suggested(launch, machine):
     report = diagnose(launch, nobody, machine)
     assert report.exit_status == 0
     (check,) = of(report, "server")
@@ -184,7 +184,7 @@ def test_without_a_server_nothing_is_wrong_and_the_command_is_told(launch, machi
     assert report.repls == ()
 
 
-def test_a_port_file_of_a_server_that_is_gone_is_told(launch, machine, server):
+def test_a_port_file_of_a_dead_server_is_reported(launch, machine, server):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait(timeout=60)
     (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps({**RECORD, "pid": gone.pid}))
@@ -192,7 +192,7 @@ def test_a_port_file_of_a_server_that_is_gone_is_told(launch, machine, server):
     assert "left by a server that is gone" in check.text
 
 
-def test_a_process_that_only_a_record_names_is_never_said_to_be_a_server_to_end(launch, machine, server):
+def test_a_process_named_only_by_a_record_is_never_suggested_to_be_killed(launch, machine, server):
     """The record may have come with a checkout, and names a process that runs: nobody holds the lock."""
     (check,) = of(diagnose(launch, nobody, machine), "port file")
     assert "left by a server that is gone" in check.text
@@ -218,7 +218,7 @@ def test_a_server_that_does_not_answer_is_wrong(launch, machine, held):
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])
-def test_whatever_answers_instead_of_a_server_does_not_stop_the_doctor(launch, machine, server, error, held):
+def test_an_invalid_answer_does_not_stop_the_doctor(launch, machine, server, error, held):
     def broken(tool, arguments):
         raise error
 
@@ -226,7 +226,7 @@ def test_whatever_answers_instead_of_a_server_does_not_stop_the_doctor(launch, m
     assert (str(error) or "TimeoutError") in check.text
 
 
-def test_a_server_that_refuses_says_why(launch, machine, server, held):
+def test_a_refusal_by_the_server_is_reported_with_its_reason(launch, machine, server, held):
     refused = {"ok": False, "reason": "stopping", "hint": "wait until it is gone"}
     report = diagnose(launch, lambda tool, _: refused, machine)
     assert "wait until it is gone" in of(report, "server")[0].text
@@ -246,19 +246,19 @@ def test_a_server_that_refuses_says_why(launch, machine, server, held):
         ({"repls": [{"phase": "connected", "address": "10.1.2.3:7"}]}, "REPLs", "10.1.2.3 is another machine"),
     ],
 )  # fmt: skip
-def test_what_the_server_says_of_itself_is_judged(examine, server, change, area, words):
+def test_problems_that_the_server_reports_are_listed(examine, server, change, area, words):
     server["server_health"].update(change)
     found = [check for check in of(examine(), area) if words in check.text]
     assert [check.state != "ok" for check in found] == [True]
 
 
 @pytest.mark.parametrize(("others", "words"), [([], "clients: none"), ([{"name": ""}, {"name": "zed"}], "clients: 2")])
-def test_the_doctor_does_not_count_itself_among_the_clients(examine, server, others, words):
+def test_the_doctor_does_not_count_itself_as_a_client(examine, server, others, words):
     server["server_health"]["clients"] = [{"name": "codriver-doctor"}, *others]
     assert words in of(examine(), "server")[0].text
 
 
-def test_a_relay_that_is_missing_or_old_is_told(examine, launch):
+def test_a_missing_or_old_relay_is_reported(examine, launch):
     launch.relay.write_text("old")
     assert of(examine(), "relay")[0].state == "note"
     launch.relay.unlink()
@@ -266,14 +266,14 @@ def test_a_relay_that_is_missing_or_old_is_told(examine, launch):
     assert (check.state, "codriver init" in check.fix) == ("wrong", True)
 
 
-def test_a_relay_that_was_never_installed_is_no_fault(tmp_path, machine):
+def test_a_relay_that_was_never_installed_is_just_a_note(tmp_path, machine):
     (tmp_path / "app").mkdir()
     launch = Launch(Path(sys.executable), tmp_path / "none.py", tmp_path / "app")
     (check,) = of(diagnose(launch, lambda *_: {}, machine, lambda *_: None), "relay")
     assert (check.state, "codriver init" in check.fix) == ("note", True)
 
 
-def test_every_wrong_setting_is_told_at_once(examine, launch):
+def test_all_invalid_settings_are_reported_at_once(examine, launch):
     (launch.workspace / "codriver.toml").write_text('maxDepth = 0\nwatch = "x"\nport = 1\n')
     checks = of(examine(), "settings")
     assert [check.state for check in checks] == ["wrong", "wrong", "note"]
@@ -288,7 +288,7 @@ def test_a_relay_that_does_not_reach_the_server_is_wrong(launch, machine, server
     assert check.fix.endswith("--verbose")
 
 
-def test_the_relay_is_tried_as_a_client_starts_it(tmp_path):
+def test_the_relay_is_tested_as_a_client_starts_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         launch = Launch(Path(sys.executable), Path(RELAY), live.workspace)
         assert obstacle(launch, live.port_file) is None
@@ -298,7 +298,7 @@ def test_the_relay_is_tried_as_a_client_starts_it(tmp_path):
         assert [check["state"] for check in report["checks"] if check["area"] == "relay"] == ["ok"]
 
 
-def test_skills_that_nobody_sees_are_told(examine, launch, monkeypatch, tmp_path):
+def test_unreadable_skills_are_reported(examine, launch, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     file = launch.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
     file.parent.mkdir(parents=True)
@@ -322,7 +322,7 @@ def test_skills_that_nobody_sees_are_told(examine, launch, monkeypatch, tmp_path
 
 
 @pytest.mark.parametrize("dialect", ["clojure", "babashka", "clojurescript", "nbb", "basilisp", "hy", "python"])
-def test_what_would_provide_a_capability_can_be_done_in_that_language(dialect):
+def test_advice_for_a_missing_capability_fits_the_language(dialect):
     for capability in set(CAPABILITIES) - {"evaluate", "load-file"}:
         line = missing(capability, dialect)
         assert line, capability
@@ -330,7 +330,7 @@ def test_what_would_provide_a_capability_can_be_done_in_that_language(dialect):
         assert ("cider-nrepl" in line) <= (dialect == "clojure")
 
 
-def test_a_repl_is_of_another_project_where_the_server_says_so(examine, server):
+def test_a_repl_of_another_project_is_reported_if_the_server_says_so(examine, server):
     at_home = {**SESSION, "kind": "port-file", "origin": "/w/.nrepl-port", "projectRoot": "/elsewhere"}
     server["list_sessions"] = {
         "ok": True,
@@ -342,7 +342,7 @@ def test_a_repl_is_of_another_project_where_the_server_says_so(examine, server):
     assert check.fix.startswith("rm /w/.nrepl-port")
 
 
-def test_a_repl_tells_whether_an_application_in_it_shows_itself_and_how_it_would(launch, machine):
+def test_the_seam_row_shows_whether_an_application_is_visible(launch, machine):
     with serving(launch.workspace, "--repl", "python") as live, live.client(name="codriver-doctor") as client:
         client.call("evaluate_code", code="1")
 
@@ -361,14 +361,14 @@ def test_a_repl_tells_whether_an_application_in_it_shows_itself_and_how_it_would
         assert seam_rows() == [Row("seam", "works", "by codriver/seam; frames: shop")]
 
 
-def test_a_repl_that_is_not_there_yet_has_no_rows_and_says_so(examine, server):
+def test_a_repl_that_is_starting_has_no_rows_and_says_so(examine, server):
     coming = {"key": "clj", "dialect": "clojure", "phase": "starting", "generation": 0}
     server["list_sessions"] = {"ok": True, "sessions": [coming], "count": 1}
     (repl,) = examine().repls
     assert (repl.rows, repl.notes) == ((), ("what it can do shows when it is connected",))
 
 
-def test_settings_are_judged(examine, launch):
+def test_settings_are_checked(examine, launch):
     file = launch.workspace / "codriver.toml"
     file.write_text("maxDepth = 3\n")
     assert of(examine(), "settings")[0].text == f"from {file}"
@@ -394,7 +394,7 @@ def test_a_client_with_another_entry_or_a_broken_file_is_wrong(examine, launch):
     assert "line 1, column 2" in of(examine(), "clients")[0].text
 
 
-def test_an_entry_with_another_python_works_unless_that_is_gone(examine, launch):
+def test_an_entry_with_another_python_works_unless_it_is_missing(examine, launch):
     other = launch.workspace / "python"
     other.write_text("")
     entry = {"command": str(other), "args": [str(launch.relay), "port", "--start"]}
@@ -414,7 +414,7 @@ def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
 
 
 @pytest.mark.parametrize(("name", "mode"), [(".", 0o777), ("port", 0o622), ("server.json", 0o606)])
-def test_files_that_others_may_write_are_wrong(examine, launch, name, mode):
+def test_files_writable_by_others_are_wrong(examine, launch, name, mode):
     file = launch.workspace / ".calva" / "mcp-server" / name
     file.chmod(mode)
     (check,) = of(examine(), "permissions")
@@ -422,14 +422,14 @@ def test_files_that_others_may_write_are_wrong(examine, launch, name, mode):
     assert check.fix.startswith("chmod go-w")
 
 
-def test_a_file_where_the_folder_should_be_is_wrong(launch, machine):
+def test_a_file_in_place_of_the_directory_is_wrong(launch, machine):
     (launch.workspace / ".calva").write_text("")
     (check,) = of(diagnose(launch, nobody, machine), "permissions")
     assert (check.state, "a file is in the way" in check.text) == ("wrong", True)
 
 
 @pytest.mark.parametrize("end", ["ends", "is killed"])
-def test_a_development_server_that_was_stopped_is_a_note(tmp_path, end):
+def test_a_stopped_development_server_is_a_note(tmp_path, end):
     with serving(tmp_path, "--repl", "none") as live, running(live.workspace) as program:
         until(lambda: "shop" in live.run("status").stdout, "the application")
         program.process.kill() if end == "is killed" else program.end()
@@ -442,14 +442,14 @@ def test_a_development_server_that_was_stopped_is_a_note(tmp_path, end):
 
 @pytest.mark.parametrize("kind", ["port-file", "address"])
 @pytest.mark.parametrize("phase", ["stopped", "waiting"])
-def test_a_repl_that_its_user_started_is_a_note_when_it_is_gone(examine, server, kind, phase):
+def test_a_disconnected_external_repl_is_a_note(examine, server, kind, phase):
     gone = {"key": "app", "kind": kind, "phase": phase, "note": "it hung up", "address": f"127.0.0.1:{unused_port()}"}
     server["server_health"].update(repls=[gone])
     (check,) = of(examine(), "REPLs")
     assert (check.state, "it hung up" in check.text) == ("note", True)
 
 
-def test_a_repl_of_ours_that_stopped_gets_the_command_that_starts_it(examine, server):
+def test_a_stopped_repl_of_codriver_gets_the_command_that_starts_it(examine, server):
     stopped = {"key": "bb", "kind": "process", "phase": "stopped", "note": "there is no bb in PATH"}
     server["server_health"].update(repls=[stopped])
     (check,) = of(examine(), "REPLs")
@@ -469,7 +469,7 @@ def kernel_file(machine, launch, port):
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
-def test_without_a_server_kernels_of_notebooks_are_told_with_what_they_need(launch, machine, monkeypatch, is_installed):
+def test_without_a_server_notebook_kernels_are_listed_with_what_they_need(launch, machine, monkeypatch, is_installed):
     monkeypatch.setattr(doctor, "_has_jupyter", lambda: is_installed)
     with listening("127.0.0.1") as port:
         path, machine = kernel_file(machine, launch, port)
@@ -478,7 +478,7 @@ def test_without_a_server_kernels_of_notebooks_are_told_with_what_they_need(laun
     assert note.fix == ("codriver serve connects to it" if is_installed else install_extra("jupyter"))
 
 
-def test_a_kernel_that_was_found_and_given_up_is_no_fault(examine, server):
+def test_a_dead_discovered_kernel_is_a_note(examine, server):
     stopped = {
         "key": "a-ipynb",
         "kind": "kernel",
@@ -497,13 +497,13 @@ def test_the_users_own_group_may_write(examine, launch):
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o775, 0o711])
-def test_a_folder_that_others_may_enter_counts_for_nothing_and_this_is_said(examine, launch, mode):
+def test_a_directory_open_to_others_is_ignored_and_reported(examine, launch, mode):
     (launch.workspace / ".calva" / "mcp-server").chmod(mode)
     (check,) = of(examine(), "permissions")
     assert (check.state, "nothing in it counts" in check.text) == ("note", True)
 
 
-def test_a_folder_that_is_a_link_is_wrong(examine, launch):
+def test_a_linked_directory_is_wrong(examine, launch):
     folder = launch.workspace / ".calva"
     folder.rename(launch.workspace / "elsewhere")
     folder.symlink_to("elsewhere")
@@ -511,7 +511,7 @@ def test_a_folder_that_is_a_link_is_wrong(examine, launch):
     assert (check.state, f"{folder} is a link" in check.text) == ("wrong", True)
 
 
-def test_a_token_that_others_may_read_is_wrong(examine, launch):
+def test_a_token_readable_by_others_is_wrong(examine, launch):
     token = launch.workspace / ".calva" / "mcp-server" / "token"
     token.write_text("x")
     token.chmod(0o644)
@@ -521,7 +521,7 @@ def test_a_token_that_others_may_read_is_wrong(examine, launch):
 
 
 @pytest.mark.parametrize(("host", "is_wide"), [("127.0.0.1", False), ("127.0.0.2", False), ("0.0.0.0", True)])
-def test_a_repl_that_is_open_beyond_loopback_is_named(examine, server, host, is_wide):
+def test_a_repl_listening_beyond_loopback_is_reported(examine, server, host, is_wide):
     with listening(host) as port:
         server["server_health"]["repls"] = [{**SESSION, "address": f"127.0.0.1:{port}"}]
         found = [check for check in of(examine(), "REPLs") if "beyond loopback" in check.text]
@@ -529,7 +529,7 @@ def test_a_repl_that_is_open_beyond_loopback_is_named(examine, server, host, is_
         assert all(check.state == "wrong" and "clj" in check.text for check in found)
 
 
-def test_without_a_server_the_repls_of_port_files_are_looked_at(launch, machine):
+def test_without_a_server_repls_of_port_files_are_checked(launch, machine):
     with listening("0.0.0.0") as port:
         (launch.workspace / ".nrepl-port").write_text(f"{port}\n")
         note, wide = of(diagnose(launch, nobody, machine), "REPLs")
@@ -538,7 +538,7 @@ def test_without_a_server_the_repls_of_port_files_are_looked_at(launch, machine)
 
 
 @pytest.mark.parametrize("written", ["free", "99999999"])
-def test_without_a_server_a_port_file_that_leads_nowhere_says_so_with_the_cure(launch, machine, written):
+def test_without_a_server_a_dead_port_file_is_reported_with_a_fix(launch, machine, written):
     with listening("127.0.0.1") as port:
         pass
     (launch.workspace / ".nrepl-port").write_text(f"{port if written == 'free' else written}\n")
@@ -547,14 +547,14 @@ def test_without_a_server_a_port_file_that_leads_nowhere_says_so_with_the_cure(l
     assert note.fix == "start the REPL again, or rm .nrepl-port"
 
 
-def test_a_port_beyond_the_last_is_not_taken_for_the_one_that_a_resolver_makes_of_it(launch, machine):
+def test_an_out_of_range_port_is_not_reduced_to_a_valid_one(launch, machine):
     with listening("127.0.0.1") as port:
         (launch.workspace / ".nrepl-port").write_text(f"{port + (1 << 16)}\n")
         (note,) = of(diagnose(launch, nobody, machine), "REPLs")
     assert "where nothing listens" in note.text
 
 
-def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(launch, machine, monkeypatch, tmp_path):
+def test_without_a_server_a_python_without_the_projects_packages_is_reported(launch, machine, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (launch.workspace / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
@@ -570,7 +570,7 @@ def test_without_a_server_a_python_that_may_lack_the_projects_packages_is_told(l
 
 
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
-def test_a_listener_on_all_ipv6_addresses_is_wide():
+def test_a_listener_on_all_ipv6_addresses_is_reported():
     try:
         listener = socket.create_server(("::", 0), family=socket.AF_INET6)
     except OSError:
@@ -580,7 +580,7 @@ def test_a_listener_on_all_ipv6_addresses_is_wide():
     assert wide_listener(unused_port()) is None
 
 
-def test_a_report_counts_what_is_wrong():
+def test_a_report_counts_errors_and_notes():
     report = Report((Check("a", "wrong", "x", "do y"), Check("bb", "note", "z")))
     assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks is wrong.\n"
     noted = Report((Check("a", "ok", "x"), Check("b", "note", "z")))

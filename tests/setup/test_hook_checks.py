@@ -1,4 +1,4 @@
-"""`codriver doctor` runs the hooks that are installed, with recorded inputs, and nothing that a file says of itself."""
+"""`codriver doctor` runs installed hooks with recorded inputs, and nothing else that a file names."""
 
 import json
 import sys
@@ -46,7 +46,7 @@ def checks(live, launch, environment):
 
 
 @pytest.mark.parametrize("name", list(known_hooks()))
-def test_each_installed_hook_is_run_and_told_with_its_time_and_answer(live, launch, environment, name):
+def test_each_installed_hook_is_run_and_reported_with_time_and_answer(live, launch, environment, name):
     assert checks(live, launch, environment) == []
     changes = plan_hooks([known_clients()[name]], launch, environment)
     for change in changes:
@@ -66,7 +66,7 @@ def test_each_installed_hook_is_run_and_told_with_its_time_and_answer(live, laun
     assert " edited " not in texts
 
 
-def test_a_hook_that_says_anything_else_is_not_run(live, launch, environment):
+def test_a_modified_hook_command_is_not_run(live, launch, environment):
     mark = live.folder / "ran"
     command = f"touch '{mark}'; codriver-hook gemini edited"
     file = live.workspace / ".gemini" / "settings.json"
@@ -81,7 +81,7 @@ def test_a_hook_that_says_anything_else_is_not_run(live, launch, environment):
         file.unlink()
 
 
-def test_without_the_program_it_is_wrong(live, launch, environment, tmp_path):
+def test_a_hook_without_its_program_is_wrong(live, launch, environment, tmp_path):
     lost = Launch(launch.python, tmp_path / "codriver_relay.py", launch.workspace)
     (change,) = plan_hooks([known_clients()["qwen"]], lost, environment)
     apply(change)

@@ -1,4 +1,4 @@
-"""`codriver init --hooks`: what it installs for each client, what it leaves alone, and that `--remove` takes it out."""
+"""`codriver init --hooks`: what it installs for each client, what it leaves alone, and how it is removed."""
 
 import json
 import subprocess
@@ -56,13 +56,13 @@ def remove(place, *names):
         apply(change)
 
 
-def test_every_client_that_the_hook_program_knows_can_be_installed_and_no_other():
+def test_exactly_the_clients_of_the_hook_program_can_be_installed():
     assert set(CLIENTS_WITH_HOOKS) == set(CLIENTS)
     assert set(CLIENTS_WITH_HOOKS) <= set(known_clients())
 
 
 @pytest.mark.parametrize("name", CLIENTS_WITH_HOOKS)
-def test_hooks_are_installed_known_again_and_taken_out_with_nothing_left(place, name):
+def test_hooks_are_installed_recognized_and_removed_without_a_trace(place, name):
     installed = install(place, name)
     assert {change.state for change in installed} == {"add"}
     assert {change.state for change in plan_hooks(clients(name), launch(place), machine(place))} == {"same"}
@@ -75,7 +75,7 @@ def test_hooks_are_installed_known_again_and_taken_out_with_nothing_left(place, 
 
 
 @pytest.mark.parametrize("name", CLIENTS_WITH_HOOKS)
-def test_each_event_is_asked_for_by_the_clients_own_name_once(place, name):
+def test_each_event_is_registered_once_by_the_clients_own_name(place, name):
     install(place, name)
     text = "".join((place / "app" / file).read_text() for file in sorted(files(place)))
     for event, own in CLIENTS[name].items():
@@ -88,7 +88,7 @@ def test_each_event_is_asked_for_by_the_clients_own_name_once(place, name):
         assert named or name == "opencode"
 
 
-def test_hooks_and_settings_of_others_stay_comments_included(place):
+def test_hooks_settings_and_comments_of_others_are_kept(place):
     file = place / "app" / ".gemini" / "settings.json"
     file.parent.mkdir()
     theirs = {"matcher": "write_file", "hooks": [{"type": "command", "command": "lint"}]}
@@ -106,7 +106,7 @@ def test_hooks_and_settings_of_others_stay_comments_included(place):
     assert "codriver" not in left
 
 
-def test_an_older_hook_of_ours_is_replaced_and_none_is_there_twice(place):
+def test_an_older_hook_is_replaced_and_none_is_duplicated(place):
     file = place / "app" / ".qwen" / "settings.json"
     file.parent.mkdir()
     old = {"hooks": [{"type": "command", "command": "/old/python /old/codriver_hook.py qwen edited"}]}
@@ -119,7 +119,7 @@ def test_an_older_hook_of_ours_is_replaced_and_none_is_there_twice(place):
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"hooks": []}', '{"hooks": {"Stop": {}}}', '{"hooks": 1}'])
-def test_a_file_of_another_shape_is_refused_and_left_as_it_is(place, text):
+def test_a_file_of_an_unexpected_shape_is_refused_and_unchanged(place, text):
     file = place / "app" / ".claude" / "settings.local.json"
     file.parent.mkdir()
     file.write_text(text)
@@ -128,7 +128,7 @@ def test_a_file_of_another_shape_is_refused_and_left_as_it_is(place, text):
     assert file.read_text() == text
 
 
-def test_a_plugin_of_somebody_else_under_our_name_is_left_alone_without_force(place):
+def test_a_foreign_plugin_named_codriver_is_kept_without_force(place):
     file = place / "app" / ".opencode" / "plugins" / "codriver.js"
     file.parent.mkdir(parents=True)
     file.write_text("export const Mine = 1\n")
@@ -148,7 +148,7 @@ def test_a_link_out_of_the_workspace_is_not_written_through(place):
     assert list(outside.iterdir()) == []
 
 
-def test_files_that_git_shares_name_no_path_of_this_machine(place):
+def test_files_shared_by_git_contain_no_local_paths(place):
     (place / "app" / ".git").mkdir()
     bare = machine(place, has_program=False)
     changes = plan_hooks(clients(*CLIENTS_WITH_HOOKS), launch(place), bare)
@@ -161,7 +161,7 @@ def test_files_that_git_shares_name_no_path_of_this_machine(place):
             assert str(place) not in change.file.read_text()
 
 
-def test_where_the_program_is_not_on_the_path_the_installed_one_is_named_and_quoted(place):
+def test_if_the_program_is_not_on_path_the_installed_one_is_named_and_quoted(place):
     changes = plan_hooks(clients("cline", "opencode"), launch(place), machine(place, has_program=False))
     script = str(place / "config dir" / "codriver_hook.py")
     *cline, plugin = changes
@@ -170,13 +170,13 @@ def test_where_the_program_is_not_on_the_path_the_installed_one_is_named_and_quo
     assert json.loads(words.partition("= ")[2]) == [sys.executable, "-I", "-S", script]
 
 
-def test_clines_hooks_are_programs(place):
+def test_cline_hooks_are_executable_scripts(place):
     for change in install(place, "cline"):
         assert change.file.stat().st_mode & 0o111
         assert change.file.read_text().startswith("#!/bin/sh\n")
 
 
-def test_the_plugin_of_opencode_is_a_module_that_javascript_takes(place):
+def test_the_opencode_plugin_is_a_valid_javascript_module(place):
     install(place, "opencode")
     file = place / "app" / ".opencode" / "plugins" / "codriver.js"
     module = place / "codriver.mjs"
@@ -189,7 +189,7 @@ def options(*names, **more):
     return InitOptions(names, start_repl=False, **more)
 
 
-def test_init_installs_hooks_only_where_it_is_asked_to(place):
+def test_init_installs_hooks_only_on_request(place):
     run_init(launch(place), options("gemini"), machine(place))
     assert "codriver-hook" not in (place / "app" / ".gemini" / "settings.json").read_text()
     report = run_init(launch(place), options("gemini", hooks=True), machine(place))
@@ -200,7 +200,7 @@ def test_init_installs_hooks_only_where_it_is_asked_to(place):
     assert "start gemini again" in report.text
 
 
-def test_a_removal_takes_the_hooks_out_with_the_entry_or_nothing_but_the_hooks(place):
+def test_a_removal_removes_hooks_with_the_entry_or_hooks_alone(place):
     file = place / "app" / ".gemini" / "settings.json"
     run_init(launch(place), options("gemini", hooks=True), machine(place))
     run_init(launch(place), options("gemini", hooks=True, remove=True), machine(place))
@@ -217,14 +217,14 @@ def test_a_dry_run_shows_the_hooks_and_writes_none(place):
     assert files(place) == set()
 
 
-def test_a_removal_finds_the_hooks_of_clients_that_nothing_else_shows(place):
+def test_a_removal_finds_hooks_of_otherwise_undetected_clients(place):
     for name in CLIENTS_WITH_HOOKS:
         install(place, name)
     run_init(launch(place), options(remove=True), machine(place))
     assert files(place) == set()
 
 
-def test_a_removal_of_other_files_leaves_the_hooks(place):
+def test_a_removal_of_other_files_keeps_the_hooks(place):
     install(place, "qwen")
     run_init(launch(place), options("qwen", remove=True, skills=True), machine(place))
     assert files(place) == {".qwen/settings.json"}

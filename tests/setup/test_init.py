@@ -1,4 +1,4 @@
-"""`codriver init`: what it finds, says and writes."""
+"""`codriver init`: what it detects, prints and writes."""
 
 import json
 import tomllib
@@ -64,7 +64,7 @@ GROUPS = '[dependency-groups]\ndev = ["basilisp", {include-group = "x"}]'
         ({"tool.py": ""}, "python", "tool.py"),
     ],
 )  # fmt: skip
-def test_a_project_is_known_by_its_files(workspace, files, repl, evidence):
+def test_a_project_is_recognized_by_its_files(workspace, files, repl, evidence):
     write(workspace, files)
     first = find_projects(workspace)[0]
     assert (first.repl, first.evidence) == (repl, evidence)
@@ -81,27 +81,27 @@ def test_a_project_is_known_by_its_files(workspace, files, repl, evidence):
         {"node_modules/x/a.lpy": "", ".venv/lib/b.py": ""},
     ],
 )
-def test_a_folder_that_shows_nothing_is_no_project(workspace, files):
+def test_a_directory_without_evidence_is_not_a_project(workspace, files):
     write(workspace, files)
     assert find_projects(workspace) == ()
 
 
-def test_a_project_of_two_kinds_is_told_as_both(workspace):
+def test_a_project_of_several_kinds_is_listed_with_all(workspace):
     write(workspace, {"deps.edn": "{}", "bb.edn": "{}", "scripts/x.py": ""})
     assert [project.repl for project in find_projects(workspace)] == ["clojure", "bb", "python"]
 
 
-def test_a_pyproject_that_cannot_be_read_does_not_stop_the_look(workspace):
+def test_an_unreadable_pyproject_does_not_stop_the_search(workspace):
     write(workspace, {"pyproject.toml": "[", "a.lpy": ""})
     assert [project.repl for project in find_projects(workspace)] == ["python", "lisp"]
 
 
-def test_a_port_file_says_that_a_repl_runs(workspace):
+def test_a_valid_port_file_means_a_running_repl(workspace):
     write(workspace, {".nrepl-port": "1234\n", ".shadow-cljs/nrepl.port": "x"})
     assert running_repls(workspace) == (".nrepl-port",)
 
 
-def test_init_writes_the_entries_of_the_clients_it_finds(init, workspace):
+def test_init_writes_entries_of_detected_clients(init, workspace):
     write(workspace, {".vscode/settings.json": "{}", "a.py": ""})
     report = init()
     assert report.exit_status == 0
@@ -112,7 +112,7 @@ def test_init_writes_the_entries_of_the_clients_it_finds(init, workspace):
     assert "codriver doctor" in report.text
 
 
-def test_opencode_is_told_the_folder_of_this_workspaces_pictures(init, workspace, tmp_path, monkeypatch):
+def test_opencode_may_read_the_image_directory_of_this_workspace_only(init, workspace, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "elsewhere"))
     write(workspace, {"opencode.json": "{}"})
     text = init().text
@@ -123,7 +123,7 @@ def test_opencode_is_told_the_folder_of_this_workspaces_pictures(init, workspace
     assert "permission" not in json.loads((workspace / "opencode.json").read_text())
 
 
-def test_a_second_init_says_that_all_is_there(init, workspace):
+def test_a_second_init_reports_that_everything_exists(init, workspace):
     write(workspace, {".vscode/settings.json": "{}"})
     init()
     report = init()
@@ -140,13 +140,13 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(init, workspace):
     assert {file.name for file in workspace.iterdir()} == {"deps.edn"}
 
 
-def test_the_repl_to_start_is_written_where_the_project_needs_one(init, workspace):
+def test_the_repl_to_start_is_written_if_the_project_needs_one(init, workspace):
     write(workspace, {"deps.edn": "{}"})
     init(clients=["zed"])
     assert load(workspace, environ={}).settings.repl == ("clojure",)
 
 
-def test_projects_in_folders_below_are_told_with_the_way_to_a_server_of_theirs(init, workspace):
+def test_projects_in_subdirectories_are_listed_with_a_way_to_serve_them(init, workspace):
     files = {"backend/deps.edn": "{}", "a/b/c/bb.edn": "{}", "tools/pyproject.toml": "", "node_modules/x/nbb.edn": ""}
     write(workspace, files)
     told = init(clients=["zed"]).text
@@ -161,13 +161,13 @@ def test_projects_in_folders_below_are_told_with_the_way_to_a_server_of_theirs(i
     assert "backend" not in told
 
 
-def test_settings_that_are_there_stay_and_the_repl_goes_before_them(init, workspace):
+def test_existing_settings_are_kept_and_the_repl_is_written_before_them(init, workspace):
     write(workspace, {"bb.edn": "{}", "codriver.toml": "# mine\nwatch = true\n"})
     init(clients=["zed"])
     assert (workspace / "codriver.toml").read_text() == 'repl = ["bb"]\n# mine\nwatch = true\n'
 
 
-def test_settings_with_a_byte_order_mark_and_other_line_ends_take_the_repl(init, workspace):
+def test_settings_with_a_byte_order_mark_and_crlf_accept_the_repl(init, workspace):
     (workspace / "bb.edn").write_text("{}")
     (workspace / "codriver.toml").write_bytes(b"\xef\xbb\xbfwatch = true\r\n")
     assert init(clients=["zed"]).exit_status == 0
@@ -184,12 +184,12 @@ def test_settings_with_a_byte_order_mark_and_other_line_ends_take_the_repl(init,
         {".nrepl-port": "7888"},
     ],
 )
-def test_no_repl_is_written_where_one_is_named_or_runs(init, workspace, files):
+def test_no_repl_is_written_if_one_is_configured_or_running(init, workspace, files):
     write(workspace, {"deps.edn": "{}", **files})
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
 
-def test_no_repl_is_written_where_its_program_is_missing_or_it_was_not_wanted(init, workspace):
+def test_no_repl_is_written_if_its_program_is_missing_or_it_is_declined(init, workspace):
     write(workspace, {"project.clj": ""})
     report = init(clients=["zed"])
     assert "lein is not installed" in report.text
@@ -199,14 +199,14 @@ def test_no_repl_is_written_where_its_program_is_missing_or_it_was_not_wanted(in
     assert not (workspace / "codriver.toml").exists()
 
 
-def test_a_program_of_the_project_itself_counts_as_installed(init, workspace):
+def test_a_program_in_node_modules_counts_as_installed(init, workspace):
     write(workspace, {"package.json": NBB, "node_modules/.bin/nbb": ""})
     init(clients=["zed"])
     assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["nbb"]}
 
 
 @pytest.mark.parametrize("before", ["", "# mine\nwatch = true\n", 'toolset = "default"\nwatch = true\n', "[other]\n"])
-def test_the_toolset_asked_for_is_written_once_and_all_else_stays(init, workspace, before):
+def test_a_requested_toolset_is_written_once_and_other_settings_are_kept(init, workspace, before):
     write(workspace, {"AGENTS.md": "", "codriver.toml": before})
     init(clients=["claude-code"], toolset="full")
     text = (workspace / "codriver.toml").read_text()
@@ -216,21 +216,21 @@ def test_the_toolset_asked_for_is_written_once_and_all_else_stays(init, workspac
     assert (workspace / "codriver.toml").read_text() == text
 
 
-def test_the_toolset_stands_beside_the_repl_to_start(init, workspace):
+def test_the_toolset_is_written_next_to_the_repl(init, workspace):
     write(workspace, {"bb.edn": "{}"})
     init(clients=["claude-code"], toolset="full")
     assert tomllib.loads((workspace / "codriver.toml").read_text()) == {"repl": ["bb"], "toolset": "full"}
 
 
 @pytest.mark.parametrize("files", [{"pyproject.toml": ""}, {"tool.py": ""}, {"Makefile": "", "src/shop.py": ""}])
-def test_the_repl_of_a_python_project_is_written_as_that_of_any_other(init, workspace, files):
+def test_the_repl_of_a_python_project_is_written_too(init, workspace, files):
     write(workspace, files)
     assert "change repl there to use another" in init(clients=["zed"]).text
     assert load(workspace, environ={}).settings.repl == ("python",)
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
 
-def test_a_folder_that_shows_no_project_gets_no_settings(init, workspace):
+def test_a_directory_without_a_project_gets_no_settings(init, workspace):
     write(workspace, {"AGENTS.md": ""})
     init(clients=["zed"])
     assert not (workspace / "codriver.toml").exists()
@@ -245,7 +245,7 @@ def test_a_folder_that_shows_no_project_gets_no_settings(init, workspace):
         ({"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'}, 'codriver starts ["bb"]'),
     ],
 )
-def test_the_repl_that_a_workspace_of_no_known_kind_gets_is_told_as_it_is(init, workspace, files, told):
+def test_the_repl_of_an_unrecognized_workspace_is_described(init, workspace, files, told):
     write(workspace, files)
     lines = init(clients=["zed"], dry_run=True).text.splitlines()
     assert "project    none recognised" in lines
@@ -253,7 +253,7 @@ def test_the_repl_that_a_workspace_of_no_known_kind_gets_is_told_as_it_is(init, 
     assert told in line
 
 
-def test_one_refusal_stops_no_other_client_and_shows_in_the_exit_status(init, workspace):
+def test_one_refusal_stops_no_other_client_and_fails_the_command(init, workspace):
     write(workspace, {".mcp.json": "{", ".cursor/mcp.json": "{}"})
     report = init(clients=["claude-code", "cursor"])
     assert report.exit_status == 1
@@ -261,12 +261,12 @@ def test_one_refusal_stops_no_other_client_and_shows_in_the_exit_status(init, wo
     assert "codriver" in (workspace / ".cursor" / "mcp.json").read_text()
 
 
-def test_without_any_client_the_names_are_told(init):
+def test_without_a_detected_client_the_names_are_listed(init):
     report = init()
     assert "none found here; name one with --client: claude-code, vscode," in report.text
 
 
-def test_removing_undoes_what_init_did(init, workspace):
+def test_removal_undoes_what_init_did(init, workspace):
     before = {"AGENTS.md": "x"}
     write(workspace, before)
     init(clients=["all"])
@@ -276,7 +276,7 @@ def test_removing_undoes_what_init_did(init, workspace):
     assert files == set(before)
 
 
-def test_removing_takes_out_the_folders_that_init_made_and_no_others(init, workspace, tmp_path):
+def test_removal_deletes_only_directories_that_init_created(init, workspace, tmp_path):
     (workspace / ".cursor").mkdir()
     (tmp_path / "home").mkdir()
     init(clients=["all"])
@@ -288,7 +288,7 @@ def test_removing_takes_out_the_folders_that_init_made_and_no_others(init, works
     assert list((tmp_path / "home").iterdir()) == []
 
 
-def test_a_folder_that_somebody_made_again_is_kept(init, workspace):
+def test_a_directory_recreated_by_the_user_is_kept(init, workspace):
     init(clients=["vscode"])
     init(clients=["vscode"], remove=True)
     write(workspace, {".vscode/mcp.json": "{}"})
@@ -299,9 +299,7 @@ def test_a_folder_that_somebody_made_again_is_kept(init, workspace):
 
 @pytest.mark.parametrize("remove", [False, True])
 @pytest.mark.parametrize(("scope", "lacking"), [("user", ["Claude Code", "VS Code"]), ("workspace", ["Windsurf"])])
-def test_all_clients_but_those_that_keep_no_entry_in_a_scope_are_set_up_and_the_others_named(
-    init, scope, lacking, remove
-):
+def test_all_clients_of_a_scope_are_set_up_and_the_others_named(init, scope, lacking, remove):
     report = init(clients=["all"], scope=scope, remove=remove)
     assert report.exit_status == 0
     for title in lacking:
@@ -311,7 +309,7 @@ def test_all_clients_but_those_that_keep_no_entry_in_a_scope_are_set_up_and_the_
         init(clients=["all", "claude-code" if scope == "user" else "windsurf"], scope=scope)
 
 
-def test_removing_from_one_scope_says_what_stays_in_the_other(init, workspace, tmp_path, monkeypatch):
+def test_removal_from_one_scope_says_what_remains_in_the_other(init, workspace, tmp_path, monkeypatch):
     monkeypatch.chdir(workspace)
     for scope in ("workspace", "user"):
         init(clients=["zed", "codex", "claude-code"] if scope == "workspace" else ["zed", "codex"], scope=scope)
@@ -334,7 +332,7 @@ def test_removing_from_one_scope_says_what_stays_in_the_other(init, workspace, t
     assert "--scope workspace --client codex --workspace" in init(clients=["codex"], remove=True, scope="user").text
 
 
-def test_a_scope_is_used_by_the_clients_that_have_it(init, workspace, tmp_path):
+def test_a_scope_applies_to_the_clients_that_support_it(init, workspace, tmp_path):
     write(workspace, {".vscode/x": "", ".codex/x": ""})
     report = init(scope="user")
     assert [change.title for change in report.changes] == ["Codex"]
@@ -348,7 +346,7 @@ def test_an_unknown_client_is_refused_before_anything_is_written(init, workspace
     assert list(workspace.iterdir()) == []
 
 
-def test_paths_of_this_machine_are_told_where_they_could_be_committed(init, workspace):
+def test_local_paths_in_files_that_may_be_committed_are_reported(init, workspace):
     assert "git:" not in init(clients=["vscode"]).text
     (workspace / ".git").mkdir()
     assert "git: .mcp.json names paths of this machine" in init(clients=["claude-code"]).text
@@ -357,7 +355,7 @@ def test_paths_of_this_machine_are_told_where_they_could_be_committed(init, work
     assert "git:" not in init(clients=["claude-code"], remove=True).text
 
 
-def test_a_dry_run_says_so_also_when_no_client_is_found(init, workspace):
+def test_a_dry_run_without_a_detected_client_says_so(init, workspace):
     write(workspace, {"deps.edn": "{}"})
     report = init(dry_run=True)
     assert "none found here" in report.text
@@ -365,7 +363,7 @@ def test_a_dry_run_says_so_also_when_no_client_is_found(init, workspace):
     assert not (workspace / "codriver.toml").exists()
 
 
-def test_what_the_settings_of_a_workspace_would_run_is_shown(init, workspace):
+def test_programs_started_by_workspace_settings_are_listed(init, workspace):
     write(workspace, {"deps.edn": "{}", "codriver.toml": 'repl = ["make repl"]\nnrepl = ["7888"]\n'})
     text = init(clients=["vscode"], dry_run=True).text
     assert 'codriver starts ["make repl"], as the workspace\'s settings say' in text
@@ -381,12 +379,12 @@ def test_what_the_settings_of_a_workspace_would_run_is_shown(init, workspace):
         "[build-system]\nrequires = 1\n", "dependency-groups = 1\n", "[dependency-groups]\na = 1\n",
     ],
 )  # fmt: skip
-def test_a_project_file_of_another_shape_does_not_stop_it(init, workspace, text):
+def test_an_unexpected_project_file_does_not_stop_init(init, workspace, text):
     write(workspace, {"pyproject.toml": text})
     assert "VS Code" in init(clients=["vscode"], dry_run=True).text
 
 
-def test_a_client_whose_file_is_another_clients_is_skipped_and_fails_only_if_it_was_named(init, workspace):
+def test_a_client_that_cannot_share_a_file_is_skipped_and_fails_only_if_named(init, workspace):
     write(workspace, {".mcp.json": '{"mcpServers": {}}', ".vs/x": ""})
     report = init()
     assert "Visual Studio   skipped:" in report.text
@@ -396,14 +394,14 @@ def test_a_client_whose_file_is_another_clients_is_skipped_and_fails_only_if_it_
     assert "servers" not in json.loads((workspace / ".mcp.json").read_text())
 
 
-def test_copilot_is_told_that_the_entry_of_claude_code_is_its_own(init, workspace):
+def test_copilot_uses_the_entry_of_claude_code(init, workspace):
     report = init(clients=["claude-code", "copilot"])
     assert f"Claude Code     added to {workspace / '.mcp.json'}" in report.text
     assert f"Copilot CLI     already in {workspace / '.mcp.json'}" in report.text
     assert "Copilot CLI: start copilot in the workspace and trust the folder" in report.text
 
 
-def test_approving_says_in_a_sentence_what_it_grants(init, workspace):
+def test_approving_explains_what_it_grants(init, workspace):
     report = init(clients=["codex", "zed"], approve=True, dry_run=True)
     told = 'Codex: default_tools_approval_mode = "approve" lets its agent run every tool of codriver, any code included'
     assert f"approve    {told}, without asking you" in report.text
@@ -411,7 +409,7 @@ def test_approving_says_in_a_sentence_what_it_grants(init, workspace):
     assert "approve" not in init(clients=["codex"], dry_run=True).text
 
 
-def test_a_folder_of_notebooks_gets_a_kernel(init, workspace):
+def test_a_directory_of_notebooks_gets_a_kernel(init, workspace):
     write(workspace, {"look.ipynb": "", "x.csv": "", "requirements.txt": "pandas\n", ".venv/bin/python": ""})
     assert 'repl = ["python"]' in init(clients=["vscode"], dry_run=True).text
     write(workspace, {".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
@@ -421,7 +419,7 @@ def test_a_folder_of_notebooks_gets_a_kernel(init, workspace):
 
 
 @pytest.mark.parametrize("where", ["home", "above home", "root"])
-def test_a_folder_of_everything_is_set_up_only_by_force(tmp_path, where):
+def test_home_and_root_are_set_up_only_with_force(tmp_path, where):
     home = tmp_path / "home"
     home.mkdir()
     env = {**environ(tmp_path), "HOME": str(home), "USERPROFILE": str(home)}

@@ -1,4 +1,4 @@
-"""JSON with comments: read with places, and changed in one place only."""
+"""JSON with comments: parsed with positions, and changed in one place only."""
 
 import contextlib
 import json
@@ -50,15 +50,15 @@ ADDED = """\
 """
 
 
-def test_a_member_is_added_and_every_comment_stays():
+def test_a_member_is_added_and_every_comment_kept():
     assert with_member(COMMENTED, PATH, ENTRY) == ADDED
 
 
-def test_what_was_added_is_removed_without_a_trace():
+def test_an_added_member_is_removed_without_a_trace():
     assert without_member(ADDED, PATH) == COMMENTED
 
 
-def test_a_member_is_replaced_where_it_stands():
+def test_a_member_is_replaced_in_place():
     changed = with_member(ADDED, PATH, {"command": "other"})
     assert changed == ADDED.replace('"python",\n      "args": ["a", "b"]', '"other"')
 
@@ -101,17 +101,17 @@ def test_a_member_is_added_in_the_style_of_the_file(before, after):
         ("// nothing\n", "// nothing\n"),
     ],
 )
-def test_a_member_is_removed_and_what_stays_can_be_read(before, after):
+def test_a_member_is_removed_and_the_rest_stays_valid(before, after):
     assert without_member(before, ["a"]) == after
 
 
-def test_objects_on_the_way_are_made():
+def test_missing_objects_on_the_path_are_created():
     assert value(with_member("{}", ["a", "b", "c"], 1)) == {"a": {"b": {"c": 1}}}
     assert value(with_member('{"a": {"x": 0}}', ["a", "b", "c"], 1)) == {"a": {"x": 0, "b": {"c": 1}}}
 
 
 @pytest.mark.parametrize("text", ['{"a": []}', '{\n "a": 3}', "[]"])
-def test_something_else_on_the_way_is_refused(text):
+def test_another_type_on_the_path_is_refused(text):
     with pytest.raises(FileFaultError, match="here should be an object"):
         with_member(text, ["a", "b"], 1)
 
@@ -136,7 +136,7 @@ def test_something_else_on_the_way_is_refused(text):
         ("[" * 300, 1, 202, "nested deeper"),
     ],
 )
-def test_a_fault_is_told_with_its_place(text, line, column, problem):
+def test_an_error_has_its_position(text, line, column, problem):
     with pytest.raises(FileFaultError, match="line") as caught:
         parse(text)
     assert problem in str(caught.value)
@@ -144,25 +144,25 @@ def test_a_fault_is_told_with_its_place(text, line, column, problem):
 
 
 @pytest.mark.parametrize("text", ['{} // x"', "/* x */ {}", '{"a": /* x */ 1}'])
-def test_comments_are_a_fault_where_a_client_takes_none(text):
+def test_comments_are_an_error_if_the_client_does_not_support_them(text):
     parse(text)
     with pytest.raises(FileFaultError, match="a comment is not allowed"):
         parse(text, comments=False)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1,}', "[1, ]", '{"a": [1,\n]}', "[1, // x\n]"])
-def test_trailing_commas_are_a_fault_where_a_client_takes_none(text):
+def test_trailing_commas_are_an_error_if_the_client_does_not_support_them(text):
     parse(text)
     with pytest.raises(FileFaultError, match="a comma before"):
         parse(text, trailing_commas=False)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "// only this\n", "/* a */ /* b */", "\ufeff"])
-def test_a_text_of_blanks_and_comments_holds_nothing(text):
+def test_blanks_and_comments_alone_are_empty(text):
     assert parse(text) is None
 
 
-def test_the_last_of_two_members_with_one_name_counts():
+def test_the_last_of_duplicate_members_counts():
     assert value('{"a": 1, "a": 2}') == {"a": 2}
     assert with_member('{"a": 1, "a": 2}', ["a"], 3) == '{"a": 1, "a": 3}'
 
@@ -177,13 +177,13 @@ LAYOUT = st.sampled_from([None, 1, 2, 4, "\t"])
 
 
 @given(JSON, LAYOUT, st.booleans())
-def test_what_the_standard_library_writes_is_read_as_it_reads_it(data, indent, ascii_only):
+def test_output_of_the_standard_library_is_parsed_equally(data, indent, ascii_only):
     text = json.dumps(data, indent=indent, ensure_ascii=ascii_only)
     assert parse(text, comments=False, trailing_commas=False).value == json.loads(text)
 
 
 @given(OBJECT, LAYOUT, st.text(max_size=4), JSON)
-def test_setting_and_removing_change_one_member_and_nothing_else(data, indent, key, new):
+def test_setting_and_removing_changes_only_one_member(data, indent, key, new):
     text = json.dumps(data, indent=indent)
     changed = with_member(text, [key], new)
     assert json.loads(changed) == {**data, key: new}
@@ -194,11 +194,11 @@ def test_setting_and_removing_change_one_member_and_nothing_else(data, indent, k
 
 
 @given(st.text(alphabet='{}[]",:/*\\ \n1atrue', max_size=40))
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_parsed_or_refused(text):
     with contextlib.suppress(FileFaultError):
         assert without_member(with_member(text, ["a"], 1), ["a"]) is not None
 
 
 @given(JSON)
-def test_what_is_dumped_is_read_back(data):
+def test_dumped_data_round_trips(data):
     assert json.loads(dump(data)) == data

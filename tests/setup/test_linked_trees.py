@@ -1,4 +1,4 @@
-"""A linked working tree of git has a server and an environment of its own, wherever it lies."""
+"""A linked git working tree has its own server and environment, wherever it is."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def init(folder, home, shared=RELAY):
     return run_init(launch, InitOptions(clients=("claude-code",)), Environment(home, "linux", {"PATH": "/usr/bin"}))
 
 
-def test_init_says_what_is_its_own_and_writes_an_entry_that_leads_to_it(main, inner, tmp_path, monkeypatch):
+def test_init_explains_what_is_separate_and_writes_a_matching_entry(main, inner, tmp_path, monkeypatch):
     said = init(inner, tmp_path).text
     assert f"linked to {main}; its server, REPLs, log and history are its own" in said
     assert f"Python     .venv of the main checkout {main}, as this working tree has none" in said
@@ -50,7 +50,7 @@ def test_init_says_what_is_its_own_and_writes_an_entry_that_leads_to_it(main, in
     assert "tree " not in init(main, tmp_path).text
 
 
-def test_an_entry_that_leads_to_the_server_of_another_tree_is_named_as_that(main, inner, tmp_path):
+def test_an_entry_for_the_server_of_another_tree_is_reported_as_such(main, inner, tmp_path):
     words = ["/r/codriver_relay.py", str(main / ".calva/mcp-server/port")]
     (inner / ".mcp.json").write_text(
         json.dumps(
@@ -68,7 +68,7 @@ def test_an_entry_that_leads_to_the_server_of_another_tree_is_named_as_that(main
     assert f"it has another entry codriver, which leads to the server of {main};" in said
 
 
-def test_an_environment_of_its_own_is_the_one_that_its_code_runs_in(main, inner):
+def test_a_trees_own_environment_takes_precedence(main, inner):
     assert find_python(inner, {}).path == str(main / ".venv/bin/python")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", inner / ".venv"], check=True)
     found = find_python(inner, {})
@@ -76,7 +76,7 @@ def test_an_environment_of_its_own_is_the_one_that_its_code_runs_in(main, inner)
 
 
 @pytest.mark.slow
-def test_commands_in_a_tree_know_its_own_server_and_no_other(tmp_path):
+def test_commands_in_a_tree_use_only_its_own_server(tmp_path):
     env, main = environ(tmp_path), tmp_path / "main"
     git("init", str(main))
     (main / "codriver.toml").touch()

@@ -1,6 +1,6 @@
-"""The packages are those of their description, and each says what its format wants of it.
+"""The packages match their description and the rules of their formats.
 
-What the programs themselves say of them is in `test_real_packages.py`.
+`test_real_packages.py` tests them with the programs they are for.
 """
 
 import base64
@@ -45,11 +45,11 @@ def links():
 
 
 @pytest.mark.parametrize("path", maker().packages(), ids=str)
-def test_every_file_is_that_of_the_description(path):
+def test_every_file_matches_the_description(path):
     assert (ROOT / path).read_text() == maker().packages()[path], "run `python wrapper-config/make_packages.py`"
 
 
-def test_no_file_of_the_plugin_is_left_from_another_description():
+def test_the_plugin_contains_no_stale_file():
     written = {path for path in maker().packages() if path.is_relative_to("wrapper-config/plugin")}
     assert {path.relative_to(ROOT) for path in PLUGIN.rglob("*") if path.is_file()} == written
 
@@ -83,7 +83,7 @@ def test_every_package_has_the_version_of_codriver():
     assert package["version"] == __version__
 
 
-def test_the_page_of_the_plugin_says_that_codriver_has_to_be_installed():
+def test_the_plugin_page_says_that_codriver_must_be_installed():
     assert f"`{RELAY[0]}` has to be on the PATH" in " ".join((PLUGIN / "README.md").read_text().split())
 
 
@@ -92,7 +92,7 @@ def test_the_page_of_the_plugin_says_that_codriver_has_to_be_installed():
 MOST_BYTES, MOST_OF_WHEN = 1_400, 200
 
 
-def test_the_subagent_and_its_skill_say_the_same_in_the_format_of_each_client():
+def test_the_subagent_and_its_skill_match_in_each_clients_format():
     body = (ROOT / "wrapper-config/live-debugger.md").read_text()
     agent = (PLUGIN / "agents/live-debugger.agent.md").read_text()
     skill = (PLUGIN / "skills/debugging-live/SKILL.md").read_text()
@@ -107,7 +107,7 @@ def test_the_subagent_and_its_skill_say_the_same_in_the_format_of_each_client():
     assert len(codex["description"]) <= MOST_OF_WHEN
 
 
-def test_the_subagent_names_tools_and_arguments_that_there_are():
+def test_the_subagent_names_only_existing_tools_and_arguments():
     needs.every_feature()
     body = (ROOT / "wrapper-config/live-debugger.md").read_text()
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)*)`", body)) - {"undecided", "label", "edits", "candidates"}
@@ -119,7 +119,7 @@ def test_the_subagent_names_tools_and_arguments_that_there_are():
 # The MCP registry
 
 
-def test_the_entry_for_the_registry_fits_its_schema():
+def test_the_registry_entry_fits_its_schema():
     """The limits of server.schema.json of 2025-12-11, as far as they concern this entry."""
     entry = read("wrapper-config/server.json")
     assert entry["$schema"].startswith("https://static.modelcontextprotocol.io/schemas/20")
@@ -137,11 +137,11 @@ def test_the_entry_for_the_registry_fits_its_schema():
         assert wanted <= argument.keys() <= {"type", "name", "value"}
 
 
-def test_the_registry_finds_its_name_in_the_readme():
+def test_the_registry_name_is_in_the_readme():
     assert f"mcp-name: {read('wrapper-config/server.json')['name']} " in (ROOT / "README.md").read_text()
 
 
-def test_the_command_line_that_the_registry_tells_is_the_relays():
+def test_the_command_line_in_the_registry_is_the_relays():
     (package,) = read("wrapper-config/server.json")["packages"]
     words = [
         part
@@ -165,7 +165,7 @@ def test_codriver_relay_is_the_relay():
 # Links that add the entry to a client
 
 
-def test_the_link_for_vs_code_has_the_entry():
+def test_the_vs_code_link_contains_the_entry():
     link = urlsplit(links()["VS Code"])
     assert link.path == "/redirect/mcp/install"
     asked = parse_qs(link.query)
@@ -174,7 +174,7 @@ def test_the_link_for_vs_code_has_the_entry():
 
 
 @pytest.mark.parametrize("client", ["Cursor", "LM Studio"])
-def test_the_other_links_have_it_in_base64(client):
+def test_the_other_links_contain_the_entry_in_base64(client):
     link = urlsplit(links()[client])
     assert link.path.endswith("/install-mcp")
     asked = parse_qs(link.query)
@@ -192,7 +192,7 @@ def bundle(tmp_path_factory):
     return folder
 
 
-def test_the_bundle_holds_all_that_its_project_file_names(bundle):
+def test_the_bundle_contains_everything_its_project_file_names(bundle):
     manifest = json.loads((bundle / "manifest.json").read_text())
     assert (bundle / manifest["server"]["entry_point"]).is_file()
     for name in (
@@ -215,7 +215,7 @@ def test_the_bundle_asks_for_the_project(bundle):
     assert all(manifest["user_config"][name]["required"] for name in asked)
 
 
-def test_other_words_are_refused():
+def test_unknown_options_are_refused():
     done = subprocess.run([sys.executable, MAKER, "--else"], check=False, timeout=60, capture_output=True, text=True)
     assert done.returncode == 2
     assert "--bundle FOLDER" in done.stderr

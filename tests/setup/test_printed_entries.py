@@ -1,4 +1,4 @@
-"""Entries that are printed to be pasted: each says what its client documents, and nothing is written."""
+"""Entries printed for pasting: each matches its client's documentation, and nothing is written."""
 
 import json
 import subprocess
@@ -61,27 +61,27 @@ def read_yaml(text):
     return document
 
 
-def test_every_printed_entry_has_its_documented_form_checked():
+def test_every_printed_entry_has_a_documented_form():
     assert list(DOCUMENTED) == list(PRINTED)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRINTED)
-def test_a_printed_entry_filled_in_is_what_the_client_documents(name):
+def test_a_rendered_printed_entry_matches_the_clients_documentation(name):
     client = PRINTED[name]
     texts = [client.render(block, LAUNCH) for block in client.blocks]
     read = [(json.loads if text.startswith("{") else read_yaml)(text) for text in texts]
     assert read == DOCUMENTED[name]
 
 
-def test_names_of_clients_that_are_written_are_left_to_the_others():
+def test_clients_with_files_are_not_printed():
     text, others = printed_entries(["zed", "goose", "all"], LAUNCH, remove=False)
     assert others == ("zed", "all")
     assert text.startswith("goose: paste into ~/.config/goose/config.yaml")
     assert text.endswith("then start a new session of goose\n")
 
 
-def test_of_what_was_pasted_a_removal_says_where_it_is():
+def test_a_removal_says_where_pasted_entries_are():
     text, _ = printed_entries(["github"], LAUNCH, remove=True)
     assert text.startswith("Copilot cloud agent: codriver wrote nothing; take out by hand what you pasted into")
     assert ".github/workflows/copilot-setup-steps.yml" in text

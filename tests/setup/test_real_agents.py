@@ -1,4 +1,6 @@
-"""Whole agents over the entries that `codriver init` writes: a model of ours asks, the real client calls the tool."""
+"""Real agents with the entries that `codriver init` writes: a scripted model requests a tool, and the real client
+calls it.
+"""
 
 import json
 import sys
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("name", AGENTS)
-def test_the_agent_evaluates(tmp_path, name):
+def test_a_real_agent_evaluates(tmp_path, name):
     place = Place(tmp_path)
     place.trust()
     (place.workspace / "module.py").write_text("")
@@ -50,7 +52,7 @@ def test_the_agent_evaluates(tmp_path, name):
     assert ("Live REPL: the MCP server" in heard) == (name != "gemini")
 
 
-def test_the_first_session_of_an_agent_that_waits_for_no_server_has_the_tools_from_its_first_request(tmp_path):
+def test_the_first_request_of_an_agent_that_does_not_wait_has_the_tools(tmp_path):
     place = Place(tmp_path)
     place.trust()
     (place.workspace / "module.py").write_text("")

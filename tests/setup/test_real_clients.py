@@ -1,4 +1,4 @@
-"""What the clients themselves make of the entries that `codriver init` writes."""
+"""What real clients make of the entries that `codriver init` writes."""
 
 import json
 import re
@@ -52,7 +52,7 @@ def write_entry(place, name, scope, launch):
 
 
 @pytest.mark.parametrize(("name", "scope"), [(name, scope) for name in LISTED for scope in CLIENTS[name].scopes])
-def test_the_client_itself_lists_the_entry(place, tmp_path, name, scope):
+def test_a_real_client_lists_the_entry(place, tmp_path, name, scope):
     (command, *words), *expected = LISTED[name]
     launch = Launch(Path(PYTHON), tmp_path / "codriver_relay.py", place.workspace)
     write_entry(place, name, scope, launch)
@@ -65,7 +65,7 @@ def test_the_client_itself_lists_the_entry(place, tmp_path, name, scope):
 
 
 @pytest.mark.parametrize("name", CONNECTED)
-def test_the_client_itself_connects_where_nobody_started_a_server(place, name):
+def test_a_real_client_connects_without_a_running_server(place, name):
     (command, *words), expected = CONNECTED[name]
     write_entry(place, name, "workspace", Launch(Path(sys.executable), Path(RELAY), place.workspace))
     try:

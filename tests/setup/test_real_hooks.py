@@ -1,4 +1,4 @@
-"""Whole agents that edit files with their own tools, over the hooks that `codriver init --hooks` writes."""
+"""Real agents that edit files with their own tools, with the hooks that `codriver init --hooks` installs."""
 
 import json
 import os
@@ -98,7 +98,7 @@ def edits(place, who):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_an_edit_by_the_clients_own_tool_reaches_the_log_and_what_is_wrong_its_model(tmp_path, name, monkeypatch):
+def test_an_edit_by_a_clients_own_tool_is_logged_and_problems_reach_its_model(tmp_path, name, monkeypatch):
     place = Place(tmp_path)
     place.environment["CODRIVER_HOOK_DEADLINE_S"] = "5"  # no client waits longer
     place.trust()

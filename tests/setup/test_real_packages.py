@@ -1,4 +1,4 @@
-"""The packages in the hands of the programs that they are for: each validates its own, installs it and starts it."""
+"""The packages with the programs they are for: each validates, installs and starts its own."""
 
 import contextlib
 import json
@@ -58,7 +58,7 @@ def test_claude_code_validates_the_plugin(place, folder):
     assert "✔ Validation passed" in shown, shown
 
 
-def test_claude_codes_directory_would_refuse_nothing_of_it(place):
+def test_the_claude_code_directory_profile_accepts_the_plugin(place):
     shown = place.run(program("claude"), "plugin", "validate", str(PLUGIN), "--profile", "directory")
     assert "✔ Validation passed" in shown, shown
 
@@ -85,7 +85,7 @@ def test_the_plugin_is_installed_and_its_server_evaluates(place, name):
 
 
 @pytest.mark.parametrize("name", EXTENDED)
-def test_the_same_folder_is_an_extension(place, name):
+def test_the_same_directory_is_an_extension(place, name):
     agent = program(name)
     if name == "gemini":
         shown = place.run(agent, "extensions", "validate", str(PLUGIN))
@@ -123,7 +123,7 @@ def test_the_bundle_is_valid_and_packed(place, bundle):
     assert names == {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
 
 
-def test_uv_runs_what_is_in_the_bundle(place, bundle):
+def test_uv_runs_the_bundle(place, bundle):
     needs.program("uv", install="pip install uv", is_expected=False)
     config = json.loads((bundle / "manifest.json").read_text())["server"]["mcp_config"]
     filled = {"${__dirname}": str(bundle), "${user_config.workspace}": str(place.workspace)}

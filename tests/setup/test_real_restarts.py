@@ -1,6 +1,6 @@
-"""Real agents whose server is restarted between two calls, in both eras of the protocol: they go on.
+"""Real agents whose server is restarted between two calls, in both protocol eras: they continue.
 
-Claude Code and Copilot CLI ask `server/discover` first, and make the handshake where that is not known.
+Claude Code and Copilot CLI request `server/discover` first, and fall back to the handshake.
 """
 
 import json
@@ -59,7 +59,7 @@ def write_entry(place, era):
 
 @pytest.mark.parametrize("era", ["modern", "handshake"])
 @pytest.mark.parametrize("name", INTERFACES)
-def test_the_agent_goes_on_where_its_server_was_restarted(place, monkeypatch, name, era):
+def test_an_agent_continues_after_its_server_was_restarted(place, monkeypatch, name, era):
     notes, speak, stops = write_entry(place, era), scripted_model.INTERFACES[INTERFACES[name]], []
 
     def stopping(body, script):

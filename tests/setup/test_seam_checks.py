@@ -1,4 +1,4 @@
-"""The doctor's row on the seam: the frames by name where there is one, else why there is none, and what to do."""
+"""The doctor's row on the seam: its frames if there is one, or else why there is none and what to do."""
 
 import pytest
 
@@ -42,26 +42,26 @@ def why(**answers):
     return row.detail
 
 
-def test_the_frames_are_named():
+def test_frames_are_listed_by_name():
     assert shown() == "by codriver/seam; frames: shop, cart"
 
 
-def test_a_seam_without_frames_is_told_how_to_name_one():
+def test_a_seam_without_frames_says_how_to_register_one():
     assert shown(frames=[]) == (
         f"by codriver/seam, which names no frame, so that no state is shown: evaluate {PYTHON.code}"
     )
 
 
-def test_a_seam_of_another_version_is_told_with_both():
+def test_a_seam_of_another_version_is_reported_with_both_versions():
     assert f"it answers by contract 7, and this codriver asks by {CONTRACT}" in shown(contract=7)
     assert accessors.CONTRACT == CONTRACT
 
 
-def test_a_seam_that_was_not_asked_is_told_by_its_provider():
+def test_a_seam_that_was_not_queried_is_described_by_its_provider():
     assert seam_row({**SESSION, "capabilities": SEAM}, "works", asking()) == Row("seam", "works", "by codriver/seam")
 
 
-def test_a_seam_that_is_off_is_told_with_the_place_that_it_came_from():
+def test_a_disabled_seam_is_reported_with_its_file():
     found = {"ok": True, "name": "install", "arglists": ["()"], "file": "/copy/codriver_seam/recording.py"}
     assert why(symbol_info=found, repl_output_log=logged(LOST)) == (
         "codriver_seam was imported from /copy/codriver_seam/recording.py and is not switched on: evaluate "
@@ -69,7 +69,7 @@ def test_a_seam_that_is_off_is_told_with_the_place_that_it_came_from():
     )
 
 
-def test_an_import_that_failed_is_told_with_its_error():
+def test_a_failed_import_of_the_seam_is_reported_with_its_error():
     assert why(symbol_info=UNKNOWN, repl_output_log=logged(LOST)) == (
         "an import of it failed (ModuleNotFoundError: No module named 'codriver_seam'): "
         f"load_file {PYTHON.file}, then evaluate {PYTHON.code}"
@@ -86,19 +86,19 @@ OTHER_ERRORS = {
 
 
 @pytest.mark.parametrize("answer", OTHER_ERRORS.values(), ids=OTHER_ERRORS)
-def test_an_error_that_says_nothing_of_the_seam_is_none_of_its(answer):
+def test_an_unrelated_error_is_not_attributed_to_the_seam(answer):
     assert why(symbol_info=UNKNOWN, repl_output_log=answer) == WAYS["python"]
 
 
-def test_without_answers_the_way_is_told_all_the_same():
+def test_without_answers_the_setup_advice_is_given():
     assert why() == WAYS["python"]
 
 
-def test_a_language_without_a_seam_is_told_so():
+def test_a_language_without_a_seam_says_so():
     assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == Row("seam", "missing", NO_WAY)
 
 
-def test_a_port_file_left_behind_is_named_with_what_to_do():
+def test_a_left_over_port_file_is_named_with_a_fix():
     gone = {**SESSION, "phase": "waiting", "kind": "port-file", "origin": "/w/.py-port"}
     assert seam_row(gone, None, asking()).detail == (
         "/w/.py-port leads to no REPL: start the application again, or rm /w/.py-port if it was left behind"

@@ -1,4 +1,4 @@
-"""Entries in files that a team shares: no path of one machine, and one command line wherever the files go."""
+"""Entries in files shared by a team: no local paths, and one command line that works everywhere."""
 
 import contextlib
 import json
@@ -77,7 +77,7 @@ def entry(name, launch, file):
 
 @pytest.mark.parametrize("shared", [RELAY, UVX], ids=lambda words: words[0])
 @pytest.mark.parametrize("name", SHARING)
-def test_a_shared_file_holds_no_path_of_this_machine(name, shared, workspace, machine):
+def test_a_shared_file_contains_no_local_path(name, shared, workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), workspace, shared)
     (change,) = plan([CLIENTS[name]], launch, machine, scope="workspace")
     assert change.state == "add"
@@ -91,7 +91,7 @@ def test_a_shared_file_holds_no_path_of_this_machine(name, shared, workspace, ma
     assert removal.state == "remove"
 
 
-def test_the_users_own_file_keeps_the_paths(launch, machine):
+def test_the_users_own_file_keeps_paths(launch, machine):
     (change,) = plan([CLIENTS["zed"]], launch, machine, scope="user")
     assert '"/opt/python"' in change.after
     assert "auto" not in change.after
@@ -109,7 +109,7 @@ def test_an_older_entry_with_paths_is_replaced_without_force(name, launch, works
     assert "/home/other" not in change.file.read_text()
 
 
-def test_an_older_entry_without_the_keys_that_came_later_is_replaced(launch, workspace, machine):
+def test_an_older_entry_without_newer_keys_is_replaced(launch, workspace, machine):
     old = {"command": "/x/python", "args": ["/x/codriver_relay.py", "/x/app/.calva/mcp-server/port", "--start"]}
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": old}}))
     (change,) = plan([CLIENTS["claude-code"]], launch, machine)
@@ -127,7 +127,7 @@ def test_an_older_entry_without_the_keys_that_came_later_is_replaced(launch, wor
         {"args": [*RELAY[1:], "--verbose"]},
     ],
 )
-def test_an_entry_that_somebody_changed_needs_force(launch, workspace, machine, changed):
+def test_an_entry_modified_by_the_user_needs_force(launch, workspace, machine, changed):
     old = {
         "type": "stdio",
         "command": "/x/python",
@@ -141,7 +141,7 @@ def test_an_entry_that_somebody_changed_needs_force(launch, workspace, machine, 
 
 
 @pytest.mark.parametrize("theirs", [RELAY, UVX, ("uvx", "--from", "codriver==0.9", *RELAY)], ids=" ".join)
-def test_another_members_shared_entry_stays(theirs, launch, workspace, machine):
+def test_another_team_members_shared_entry_is_kept(theirs, launch, workspace, machine):
     (change,) = plan([CLIENTS["gemini"]], Launch(Path("/p"), Path("/r"), workspace, theirs), machine)
     apply(change)
     for mine in (RELAY, UVX, ()):
@@ -152,13 +152,13 @@ def test_another_members_shared_entry_stays(theirs, launch, workspace, machine):
 # Which command line
 
 
-def test_the_relay_on_the_search_path_goes_first(machine):
+def test_a_relay_on_the_search_path_takes_precedence(machine):
     install_relay(machine)
     assert shared_command(machine) == RELAY
 
 
 @pytest.mark.parametrize("text", ["echo usage: codriver-relay PORT", "echo '`auto`'; exit 3", "exec /nowhere"])
-def test_a_relay_that_does_not_find_workspaces_counts_for_nothing(machine, text):
+def test_a_relay_without_auto_support_is_ignored(machine, text):
     install(machine, "codriver-relay", text)
     assert shared_command(machine) == ()
 
@@ -174,7 +174,7 @@ def test_a_relay_that_does_not_find_workspaces_counts_for_nothing(machine, text)
         ({}, ""),
     ],
 )
-def test_uvx_is_for_what_came_from_a_registry_by_name(tmp_path, machine, monkeypatch, files, version):
+def test_uvx_is_used_for_installations_from_a_registry(tmp_path, machine, monkeypatch, files, version):
     about = tmp_path / "site" / f"codriver-{__version__}.dist-info"
     about.mkdir(parents=True)
     for name, text in {"METADATA": f"Name: codriver\nVersion: {__version__}\n", **files}.items():
@@ -186,7 +186,7 @@ def test_uvx_is_for_what_came_from_a_registry_by_name(tmp_path, machine, monkeyp
     assert shared_command(machine) == (("uvx", "--from", f"codriver=={__version__}", *RELAY) if version else ())
 
 
-def test_this_checkout_came_from_no_registry():
+def test_this_checkout_was_not_installed_from_a_registry():
     assert metadata.distribution("codriver").read_text("direct_url.json")
     assert registry_version() == ""
 
@@ -194,7 +194,7 @@ def test_this_checkout_came_from_no_registry():
 # Where none works
 
 
-def test_a_file_in_a_repository_gets_no_paths_unless_forced(workspace, machine):
+def test_a_file_in_a_repository_gets_no_paths_without_force(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace / "sub", ())
     (workspace / "sub").mkdir()
     (workspace / ".git").write_text("gitdir: /elsewhere\n")
@@ -211,7 +211,7 @@ def test_a_file_in_a_repository_gets_no_paths_unless_forced(workspace, machine):
     assert "/opt/python" in forced.after
 
 
-def test_outside_of_a_repository_the_paths_are_written_and_told(workspace, machine):
+def test_outside_a_repository_paths_are_written_and_reported(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
     report = run_init(launch, InitOptions(["claude-code"]), machine)
     assert report.exit_status == 0
@@ -219,7 +219,7 @@ def test_outside_of_a_repository_the_paths_are_written_and_told(workspace, machi
     assert "--scope user" in report.text
 
 
-def test_a_client_that_was_named_and_gets_no_entry_is_a_failure(workspace, machine):
+def test_a_named_client_that_gets_no_entry_is_a_failure(workspace, machine):
     (workspace / ".git").mkdir()
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
     report = run_init(launch, InitOptions(["claude-code"]), machine)
@@ -229,7 +229,7 @@ def test_a_client_that_was_named_and_gets_no_entry_is_a_failure(workspace, machi
     assert not (workspace / ".mcp.json").exists()
 
 
-def test_a_folder_that_auto_never_takes_gets_no_shared_entry(workspace, machine):
+def test_a_directory_that_auto_refuses_gets_no_shared_entry(workspace, machine):
     install_relay(machine)
     workspace.chmod(0o777)
     (workspace / ".git").mkdir()
@@ -242,7 +242,7 @@ def test_a_folder_that_auto_never_takes_gets_no_shared_entry(workspace, machine)
 # What is said, and what is left
 
 
-def test_a_shared_file_may_be_committed_and_what_it_needs_is_told(launch, workspace, machine):
+def test_a_shared_file_may_be_committed_and_its_requirements_are_named(launch, workspace, machine):
     (workspace / ".git").mkdir()
     text = run_init(launch, InitOptions(["claude-code"]), machine).text
     assert (
@@ -251,7 +251,7 @@ def test_a_shared_file_may_be_committed_and_what_it_needs_is_told(launch, worksp
     )
 
 
-def test_a_relay_in_a_virtual_environment_is_told(launch, workspace, machine, tmp_path):
+def test_a_relay_in_a_virtual_environment_is_reported(launch, workspace, machine, tmp_path):
     install_relay(machine)
     told = f"here {tmp_path} has it, so start clients where that environment is active"
     assert told not in run_init(launch, InitOptions(["claude-code"]), machine).text
@@ -259,7 +259,7 @@ def test_a_relay_in_a_virtual_environment_is_told(launch, workspace, machine, tm
     assert told in run_init(launch, InitOptions(["vscode"]), machine).text
 
 
-def test_a_workspace_that_nothing_else_marks_gets_a_file_that_does_until_nobody_needs_it(launch, workspace, machine):
+def test_an_unmarked_workspace_gets_a_marker_file_until_the_last_removal(launch, workspace, machine):
     run_init(launch, InitOptions(["claude-code", "vscode"]), machine)
     mark = workspace / "codriver.toml"
     assert mark.read_text() == MARK
@@ -270,20 +270,20 @@ def test_a_workspace_that_nothing_else_marks_gets_a_file_that_does_until_nobody_
     assert [file.name for file in workspace.iterdir()] == ["README.md"]
 
 
-def test_a_mark_that_somebody_wrote_into_stays(launch, workspace, machine):
+def test_a_marker_file_with_content_is_kept(launch, workspace, machine):
     run_init(launch, InitOptions(["claude-code"]), machine)
     (workspace / "codriver.toml").write_text(MARK + "watch = true\n")
     run_init(launch, InitOptions(["claude-code"], remove=True), machine)
     assert (workspace / "codriver.toml").exists()
 
 
-def test_a_workspace_with_a_project_gets_no_mark(launch, workspace, machine):
+def test_a_workspace_with_a_project_gets_no_marker_file(launch, workspace, machine):
     (workspace / ".git").mkdir()
     run_init(launch, InitOptions(["claude-code"]), machine)
     assert not (workspace / "codriver.toml").exists()
 
 
-def test_the_doctor_tells_a_shared_entry_whose_program_is_missing_here(launch, workspace, machine):
+def test_doctor_reports_a_shared_entry_whose_program_is_missing(launch, workspace, machine):
     (workspace / ".mcp.json").write_text("{}")
     install_relay(machine)
     apply(plan([CLIENTS["claude-code"]], launch, machine)[0])
@@ -294,14 +294,14 @@ def test_the_doctor_tells_a_shared_entry_whose_program_is_missing_here(launch, w
     assert (check.state, "codriver-relay is not there" in check.text) == ("wrong", True)
 
 
-def test_the_doctor_tells_an_older_entry_and_what_replaces_it(launch, workspace, machine):
+def test_doctor_reports_an_older_entry_and_what_replaces_it(launch, workspace, machine):
     old = Launch(Path(sys.executable), Path(codriver_relay.__file__).with_name("codriver_relay.py"), workspace)
     apply(plan([CLIENTS["claude-code"]], old, machine)[0])
     (check, *_) = check_entries(launch, machine)
     assert "codriver init --client claude-code writes one without paths" in check.fix
 
 
-def test_the_doctor_says_why_a_shared_file_has_no_entry(launch, workspace, machine):
+def test_doctor_explains_why_a_shared_file_has_no_entry(launch, workspace, machine):
     (workspace / ".git").mkdir()
     (workspace / ".mcp.json").write_text("{}")
     nowhere = Launch(launch.python, launch.relay, workspace, ())
@@ -312,14 +312,14 @@ def test_the_doctor_says_why_a_shared_file_has_no_entry(launch, workspace, machi
     assert "--force writes them all the same" in check.fix
 
 
-def test_the_doctor_says_whose_file_it_is_where_an_entry_has_no_place(launch, workspace, machine):
+def test_doctor_explains_that_a_file_belongs_to_another_client(launch, workspace, machine):
     (workspace / ".mcp.json").write_text('{"servers": {}}')
     (check, *_) = check_entries(launch, machine)
     assert (check.state, "its key servers is for clients that read another key" in check.text) == ("note", True)
     assert check.fix == "keep the two apart"
 
 
-def test_the_doctor_says_where_a_shared_file_is_broken(launch, workspace, machine):
+def test_doctor_locates_the_error_in_a_shared_file(launch, workspace, machine):
     (workspace / ".mcp.json").write_text('{"mcpServers": {\n  "codriver" {}}}')
     (check, *_) = check_entries(launch, machine)
     assert (check.state, f"{workspace / '.mcp.json'}: Claude Code cannot read it: " in check.text) == ("wrong", True)
@@ -338,7 +338,7 @@ def evaluated(client):
     return str(result["structuredContent"].get("result", result))
 
 
-def test_an_entry_that_init_wrote_starts_a_server_for_its_workspace(workspace, machine, tmp_path, stack):
+def test_an_entry_written_by_init_starts_a_server_for_its_workspace(workspace, machine, tmp_path, stack):
     install_relay(machine)
     (workspace / "a" / "b").mkdir(parents=True)
     (workspace / "shop.py").touch()

@@ -1,4 +1,4 @@
-"""Checks of the state folder: what the doctor says where nothing can be kept on disk."""
+"""Checks of the state directory, and what the doctor reports if nothing can be stored on disk."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ def only(workspace):
     return check
 
 
-def test_a_folder_that_is_there_or_can_be_made_is_well(state, tmp_path):
+def test_an_existing_or_creatable_directory_is_fine(state, tmp_path):
     check = only(tmp_path)
     assert (check.state, "will be made" in check.text) == ("ok", True)
     workspace_state_directory(tmp_path).mkdir(parents=True)
@@ -29,14 +29,14 @@ def test_a_folder_that_is_there_or_can_be_made_is_well(state, tmp_path):
     assert str(state) in check.text
 
 
-def test_a_file_in_the_way_is_named(state, tmp_path):
+def test_a_file_in_its_place_is_reported(state, tmp_path):
     state.write_text("")
     check = only(tmp_path)
     assert (check.state, check.fix) == ("wrong", f"mv {state} …")
     assert "gone when the server ends" in check.text
 
 
-def test_what_cannot_be_written_is_named_with_what_is_lost(state, tmp_path, monkeypatch):
+def test_an_unwritable_directory_is_reported_with_what_is_lost(state, tmp_path, monkeypatch):
     """Nothing is unwritable for root, so the system's answer is scripted."""
     state.mkdir()
     real = os.access
@@ -46,7 +46,7 @@ def test_what_cannot_be_written_is_named_with_what_is_lost(state, tmp_path, monk
     assert f"{state} cannot be written by this user: what was evaluated" in check.text
 
 
-def test_a_disk_that_is_nearly_full_is_told_before_it_is(state, tmp_path, monkeypatch):
+def test_a_nearly_full_disk_is_reported_in_advance(state, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1, 1, ROOM_BYTES - 1))
     check = only(tmp_path)
     assert (check.state, check.text.startswith("64 MiB are free")) == ("wrong", True)

@@ -54,10 +54,10 @@ REASONS: dict[str, dict[str, str]] = {
         "test_the_main_checkout_and_a_linked_tree_are_two_trees_of_one_repository",
     },
     "editing/test_batch_records.py": {LINUX: "test_a_record_is_closed_before_it_is_removed"},
-    "editing/test_notebooks.py": {LINUX: "test_the_bytes_are_those_of_nbformat_which_finds_them_valid"},
+    "editing/test_notebooks.py": {LINUX: "test_the_bytes_match_nbformat_which_finds_them_valid"},
     "log/test_spill.py": {
-        OPEN: "test_a_sweep_that_takes_a_lock_in_the_making_leads_to_another_folder "
-        "test_where_somebody_removed_all_of_it_what_is_printed_from_then_on_is_kept",
+        OPEN: "test_a_directory_swept_during_its_creation_is_replaced_by_another "
+        "test_output_is_stored_again_after_the_directory_was_deleted",
     },
     "net/test_found_ports.py": {USERS: "test_a_user_without_a_name_is_reported_by_number"},
     "net/test_relay_install.py": {

@@ -1,4 +1,4 @@
-"""Which of the project's functions a failed statement called, read from its names and never by calling anything."""
+"""The project functions that a failed statement called, derived from its names without calling anything."""
 
 import sys
 import types

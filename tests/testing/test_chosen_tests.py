@@ -1,4 +1,4 @@
-"""The tests that an edit concerns: what changed, who executed it, where tests are, and their order in a run."""
+"""The tests that an edit concerns: what changed, which tests executed it, where tests are, and their order in a run."""
 
 import sys
 
@@ -56,7 +56,7 @@ def recorded(tests, functions=(("/p/shop.py", 1, "price"), ("/p/shop.py", 9, "Sh
     return [Recorded("functions", {"functions": [list(one) for one in functions], "shared": [], "tests": rows})]
 
 
-def test_tests_are_found_by_the_functions_that_they_executed():
+def test_tests_are_found_by_the_functions_they_executed():
     executions = Executions()
     executions.add(recorded({"t.py::test_a[1]": [0], "t.py::test_a[2]": [1], "t.py::test_b": [0, 1, 2]}))
     assert executions.tests_of([("/p/shop.py", "price")]) == [("/p/t.py", "test_a"), ("/p/t.py", "test_b")]
@@ -66,7 +66,7 @@ def test_tests_are_found_by_the_functions_that_they_executed():
     assert executions.tests_of([("/p/shop.py", "price")]) == [("/p/t.py", "test_a")], "the newest run counts"
 
 
-def test_a_test_function_is_its_id_without_parameters():
+def test_the_function_of_a_test_is_its_id_without_parameters():
     assert function_of("t.py::T::test_a[x::y]") == "t.py::T::test_a"
 
 

@@ -1,4 +1,4 @@
-"""Runs in plain new processes, with the pytest of these tests."""
+"""Runs in plain new processes, with the pytest of this test suite."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def test_passes_strictly(): pass
 """
 
 
-def test_outcomes_and_counts_are_those_of_pytest(project):
+def test_outcomes_and_counts_match_pytest(project):
     folder = project(OUTCOMES)
     ran = run(folder)
     assert ran.outcomes == {
@@ -84,7 +84,7 @@ def test_a_failure_has_its_assertion_frames_variables_and_output(project):
     assert "def half(number):" in failure.text
 
 
-def test_variables_are_shown_without_secrets_and_without_running_their_code(project):
+def test_variables_are_redacted_and_printed_without_running_user_code(project):
     folder = project(
         "class Loud:\n    def __repr__(self):\n        open('ran', 'w')\n        return 'loud'\n\n"
         "def test_it():\n    password, loud, kept = 'p', Loud(), {'token': 't', 'size': 3}\n    assert not kept\n"
@@ -94,7 +94,7 @@ def test_variables_are_shown_without_secrets_and_without_running_their_code(proj
     assert not (folder / "ran").exists()
 
 
-def test_an_error_in_an_import_is_reported_at_the_import(project):
+def test_an_import_error_is_reported_at_the_import(project):
     folder = project("import lib\n", lib="import nothing_of_this_name\n")
     ran = run(folder)
     result = ran.result("test_it.py")
@@ -122,7 +122,7 @@ def test_ids_are_relative_to_the_directory_of_the_run(tmp_path):
     assert list(run(tmp_path / "backend", *ran.outcomes).outcomes) == list(ran.outcomes)
 
 
-def test_siblings_with_modules_of_the_same_name_fail_as_in_a_shell(tmp_path):
+def test_siblings_with_equal_module_names_fail_as_in_a_shell(tmp_path):
     lay(tmp_path, {f"s{n}/sol.py": f"def v():\n    return {n}\n" for n in (0, 1)})
     lay(tmp_path, {f"s{n}/test_sol.py": f"from sol import v\n\ndef test_v():\n    assert v() == {n}\n" for n in (0, 1)})
     for n in (0, 1):
@@ -131,7 +131,7 @@ def test_siblings_with_modules_of_the_same_name_fail_as_in_a_shell(tmp_path):
     assert (both.exit_status, both.counts.errors) == (2, 1)
 
 
-def test_nothing_is_left_of_the_run_before(project):
+def test_a_run_leaves_nothing_for_the_next(project):
     folder = project(
         "import os\n\ndef test_a():\n    os.environ['LEFT'] = '1'\n\n"
         "def test_b():\n    assert os.environ['LEFT'] == '1'\n"
@@ -164,7 +164,7 @@ def test_it():
 
 
 @pytest.mark.parametrize("runner", ["pytest", "unittest"])
-def test_to_the_tests_it_is_the_runner_started_by_a_shell(project, tmp_path_factory, runner):
+def test_to_tests_it_looks_like_the_runner_started_by_a_shell(project, tmp_path_factory, runner):
     text = ABOUT
     if runner == "unittest":
         text = "import unittest\n" + ABOUT + "\nclass T(unittest.TestCase):\n    def test_it(self): test_it()\n"
@@ -205,7 +205,7 @@ def test_a_missing_pytest_is_reported_with_what_to_install(project, tmp_path_fac
     ("arguments", "words"),
     [(["--no-such-option"], "unrecognized arguments"), (["test_it.py::test_gone"], "not found")],
 )
-def test_arguments_that_pytest_refuses_are_a_problem_of_usage(project, arguments, words):
+def test_arguments_that_pytest_refuses_are_a_usage_error(project, arguments, words):
     report = run(project("def test_it(): pass\n"), *arguments).report
     assert (report.exit_status, report.error.kind) == (4, "usage")
     assert words in report.error.message
@@ -219,7 +219,7 @@ def test_arguments_that_pytest_refuses_are_a_problem_of_usage(project, arguments
         ("gettext.py", "HIDDEN = 1\n"),
     ],
 )
-def test_a_run_that_ends_before_its_tests_prints_what_it_prints_in_a_shell(tmp_path, name, text):
+def test_a_run_that_ends_before_its_tests_prints_the_same_as_in_a_shell(tmp_path, name, text):
     folder = lay(tmp_path, {name: text, "test_a.py": "def test_a(): pass\n"})
     ran = run(folder)
     command = [sys.executable, "-m", "pytest"]
@@ -228,7 +228,7 @@ def test_a_run_that_ends_before_its_tests_prints_what_it_prints_in_a_shell(tmp_p
     assert (ran.report.exit_status, ran.output) == (shell.returncode, shell.stdout + shell.stderr)
 
 
-def test_a_conftest_that_cannot_be_imported_is_reported_with_its_place(project):
+def test_a_conftest_that_cannot_be_imported_is_reported_with_its_location(project):
     report = run(project("def test_it(): pass\n", conftest="\n1 / 0\n")).report
     assert (report.exit_status, report.error.kind) == (4, "usage")
     assert "ZeroDivisionError: division by zero" in report.error.message
@@ -239,18 +239,18 @@ def test_a_conftest_that_cannot_be_imported_is_reported_with_its_place(project):
     ("arguments", "words"),
     [(["--collect-only", "-q"], "test_it.py::test_it"), (["--fixtures"], "tmp_path"), (["--help"], "usage: ")],
 )
-def test_what_pytest_prints_without_running_is_output(project, arguments, words):
+def test_pytest_output_without_a_run_is_output(project, arguments, words):
     ran = run(project("def test_it(): assert 0\n"), *arguments)
     assert words in ran.output
     assert (ran.report.exit_status, ran.report.results, ran.report.error) == (0, (), None)
 
 
-def test_no_tests_are_reported_by_the_exit_status_of_pytest(project):
+def test_no_tests_are_reported_with_the_exit_status_of_pytest(project):
     report = run(project("def test_it(): pass\n"), "-k", "other").report
     assert (report.exit_status, report.counts.deselected, report.counts.collected) == (5, 1, 1)
 
 
-def test_a_debugger_ends_the_test_in_a_sentence(project):
+def test_a_debugger_fails_the_test_with_an_explanation(project):
     folder = project("def test_one():\n    breakpoint()\n\ndef test_two(): print('seen')\n")
     ran = run(folder)
     assert ran.outcomes == {"test_it.py::test_one": "failed", "test_it.py::test_two": "passed"}
@@ -258,7 +258,7 @@ def test_a_debugger_ends_the_test_in_a_sentence(project):
     assert ran.failure("test_one").frames[0].line == 2
 
 
-def test_a_process_that_dies_is_reported_with_the_test_that_ran(project):
+def test_a_crashed_process_is_reported_with_the_running_test(project):
     folder = project(
         "import os, signal\n\ndef test_one(): pass\n\ndef test_two(): os.kill(os.getpid(), signal.SIGSEGV)\n"
     )
@@ -268,7 +268,7 @@ def test_a_process_that_dies_is_reported_with_the_test_that_ran(project):
     assert "SIGSEGV" in report.error.message
 
 
-def test_a_process_left_by_a_test_holds_nothing_open(project):
+def test_a_process_left_by_a_test_keeps_nothing_open(project):
     folder = project(
         "import subprocess, sys\n\ndef test_it():\n"
         "    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -276,7 +276,7 @@ def test_a_process_left_by_a_test_holds_nothing_open(project):
     assert run(folder).report.passed
 
 
-def test_an_interrupt_tears_fixtures_down_and_names_the_test(project):
+def test_an_interrupt_tears_down_fixtures_and_names_the_test(project):
     folder = project(
         "import pathlib, pytest, time\n\n@pytest.fixture\ndef torn():\n    yield\n    pathlib.Path('torn').touch()\n\n"
         "def test_slow(torn):\n    pathlib.Path('began').touch()\n    time.sleep(600)\n"
@@ -294,7 +294,7 @@ def test_an_interrupt_tears_fixtures_down_and_names_the_test(project):
     assert report.running == ("test_it.py::test_slow",)
 
 
-def test_a_run_that_ignores_the_interrupt_is_killed_with_what_it_started(project):
+def test_a_run_that_ignores_the_interrupt_is_killed_with_its_children(project):
     folder = project(
         "import pathlib, signal, subprocess, sys, time\n\ndef test_slow():\n"
         "    signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
@@ -323,7 +323,7 @@ def test_slow():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a job ends with its owner")
-def test_a_run_ends_with_a_server_that_is_killed(project):
+def test_a_run_ends_with_a_killed_server(project):
     folder = project(SLOW)
     code = "import sys, process_runs; process_runs.run(process_runs.Path(sys.argv[1]))"
     path = {"PYTHONPATH": str(Path(process_runs.__file__).parent)}
@@ -338,7 +338,7 @@ def test_a_run_ends_with_a_server_that_is_killed(project):
 
 @pytest.mark.parametrize("name", ["lib.py", "test_it.py"])
 @pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["alone", "xdist"])
-def test_an_edit_of_the_same_second_and_size_is_seen(project, name, arguments):
+def test_an_edit_within_the_same_second_and_size_is_noticed(project, name, arguments):
     folder = project("import lib\n\ndef test_it(): assert lib.VALUE == 1\n", lib="VALUE = 1\n")
     file = folder / name
     status = file.stat()
@@ -354,7 +354,7 @@ def test_a_forked_copy_of_the_process_reports_nothing(project):
     assert results == ["test_it.py::test_it", "test_it.py::test_later"]
 
 
-def test_results_are_reported_although_the_tests_replace_functions_on_files(project):
+def test_results_are_reported_even_if_tests_replace_file_functions(project):
     folder = project(
         "import os\n\ndef test_it():\n    os.open = os.write = os.close = os.getpid = None\n\n"
         "def test_later():\n    wrong = 1\n    assert not wrong\n"
@@ -362,7 +362,7 @@ def test_results_are_reported_although_the_tests_replace_functions_on_files(proj
     assert run(folder, "-s", "-p", "no:cacheprovider").failure("test_later").frames[0].locals == {"wrong": "1"}
 
 
-def test_many_arguments_are_no_problem(project):
+def test_thousands_of_arguments_are_accepted(project):
     folder = project("import pytest\n\n@pytest.mark.parametrize('n', range(3000))\ndef test_it(n): pass\n")
     names = [f"test_it.py::test_it[{n}]" for n in range(3000)] + ["--override-ini=x=" + "y" * 200_000]
     assert run(folder, *names, "-q").report.counts.passed == 3000
@@ -374,13 +374,13 @@ def test_junit_is_written_by_pytest(project):
     assert 'tests="1"' in (folder / "report.xml").read_text()
 
 
-def test_the_last_failures_are_run_again(project):
+def test_the_last_failures_can_be_rerun(project):
     folder = project("def test_one(): pass\n\ndef test_two(): assert 0\n")
     assert run(folder).report.counts.failed == 1
     assert list(run(folder, "--lf").outcomes) == ["test_it.py::test_two"]
 
 
-def test_coverage_measures_the_project_alone(project):
+def test_coverage_measures_only_the_project(project):
     ran = run(project("def test_it(): pass\n"), "--cov")
     rows = ran.output.partition("Cover\n")[2].partition("TOTAL")[0]
     assert [row.split()[0] for row in rows.splitlines() if row.strip() and row[0] != "-"] == ["test_it.py"]
@@ -393,7 +393,7 @@ def test_pytest_exit_ends_the_run_with_its_reason(project):
     assert report.not_started == ("test_it.py::test_two",)
 
 
-def test_a_process_that_does_not_end_is_ended(project, monkeypatch):
+def test_a_process_that_does_not_exit_is_killed(project, monkeypatch):
     monkeypatch.setattr(plain_process, "LINGER_S", 0.5)
     folder = project(
         "import threading, time\n\ndef test_it():\n    threading.Thread(target=time.sleep, args=(600,)).start()\n"

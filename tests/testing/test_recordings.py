@@ -1,4 +1,4 @@
-"""What recorders find out about the tests of a run."""
+"""What recorders learn about the tests of a run."""
 
 import sys
 
@@ -58,7 +58,7 @@ def names(ran, folder):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_functions_are_recorded_by_test(project, monitored_python, arguments):
+def test_executed_functions_are_recorded_by_test(project, monitored_python, arguments):
     ran = run(project, *arguments, recorders={"functions": {}}, python=monitored_python)
     assert ran.report.passed, ran.output
     assert names(ran, project) == {

@@ -1,4 +1,4 @@
-"""Runs that see other contents in place of files."""
+"""Runs with other contents in place of some files."""
 
 import pytest
 from process_runs import lay, run
@@ -58,7 +58,7 @@ def sources_of(folder, **more):
 
 
 @pytest.mark.parametrize("arguments", [(), ("-n", "2")], ids=["alone", "xdist"])
-def test_tests_and_their_children_see_the_contents(project, arguments):
+def test_tests_and_their_subprocesses_see_the_replaced_contents(project, arguments):
     (project / "lib.py").write_text("VALUE = 1\n")
     assert run(project, env={"PYTHONPATH": str(project)}).report.exit_status == 5
     ran = run(project, *arguments, sources=sources_of(project), env={"PYTHONPATH": str(project)})
@@ -70,7 +70,7 @@ def test_tests_and_their_children_see_the_contents(project, arguments):
     ]
 
 
-def test_no_code_of_the_contents_stays(project):
+def test_no_bytecode_of_replaced_contents_remains(project):
     run(project, sources=sources_of(project), env={"PYTHONPATH": str(project)})
     lay(project, {"test_it.py": "import lib\n\ndef test_it(): assert lib.VALUE == 1\n"})
     assert run(project, env={"PYTHONPATH": str(project)}).report.passed
@@ -84,7 +84,7 @@ def test_a_sitecustomize_of_the_project_still_runs(project):
     assert ran.report.passed, ran.output
 
 
-def test_a_failure_shows_the_lines_of_the_contents(project):
+def test_a_failure_has_lines_of_the_replaced_contents(project):
     tests = b"def test_it():\n    assert 'content' == 'other'\n"
     failure = run(project, sources={str(project / "test_it.py"): tests}).failure("test_it")
     assert "assert 'content' == 'other'" in failure.text

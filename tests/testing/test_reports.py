@@ -1,4 +1,4 @@
-"""The report that is built from the events of a run."""
+"""The report built from the events of a run."""
 
 from codriver.testing import runs
 
@@ -10,7 +10,7 @@ def report_of(*events):
     return builder.report()
 
 
-def test_a_run_under_way_reports_what_runs_and_what_has_not_started():
+def test_a_running_run_reports_running_and_not_yet_started_tests():
     report = report_of(
         runs.Collected(4, 1, ("a", "b", "c")),
         runs.TestStarted("a"),

@@ -1,4 +1,4 @@
-"""The process of a failed run, which answers questions about the failure."""
+"""The retained process of a failed run, which answers queries about the failure."""
 
 import sys
 
@@ -78,7 +78,7 @@ def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
     assert (project / "exited").exists()
 
 
-def test_the_process_is_stopped_between_questions(project):
+def test_the_process_is_stopped_between_queries(project):
     async def ask(retained, ran):
         await process_runs.has_state(retained.pid, "T")
         await retained.evaluate("number", 0, timeout_s=30)
@@ -87,7 +87,7 @@ def test_the_process_is_stopped_between_questions(project):
     anyio.run(kept_of, project, ask)
 
 
-def test_code_that_goes_on_is_interrupted(project):
+def test_endless_code_can_be_interrupted(project):
     async def ask(retained, ran):
         answer = await retained.evaluate("import time; time.sleep(600)", 0, timeout_s=0.5)
         assert answer["type"] == "KeyboardInterrupt"
@@ -96,7 +96,7 @@ def test_code_that_goes_on_is_interrupted(project):
     anyio.run(kept_of, project, ask)
 
 
-def test_a_process_that_is_gone_is_refused(project):
+def test_a_process_that_exited_is_refused(project):
     async def ask(retained, ran):
         with pytest.raises(RefusedError, match="has ended"):
             await retained.evaluate("import os; os._exit(1)", 0, timeout_s=30)
@@ -113,20 +113,20 @@ def test_a_process_that_is_gone_is_refused(project):
     ],
     ids=["port", "thread", "lock"],
 )
-def test_a_process_with_something_of_others_is_not_kept(tmp_path, line, reason):
+def test_a_process_with_open_external_resources_is_not_retained(tmp_path, line, reason):
     lay(tmp_path, {"test_it.py": f"{line}\n\ndef test_it(): assert 0\n", "pytest.ini": "[pytest]\n"})
     report = process_runs.run(tmp_path, "--pdb").report
     assert (report.exit_status, report.finished.is_retained) == (1, False)
     assert reason in report.finished.why_not_retained
 
 
-def test_no_frames_are_kept_of_workers(project):
+def test_no_frames_of_xdist_workers_are_retained(project):
     report = process_runs.run(project, "--pdb", "-n", "1").report
     assert "worker of pytest-xdist" in report.finished.why_not_retained
     assert report.counts.failed == 2
 
 
-def test_a_kept_process_ends_with_its_context_unless_it_is_taken(project):
+def test_an_unclaimed_retained_process_ends_with_its_context(project):
     report = process_runs.run(project, retains_failed_process=True).report
     assert report.finished.is_retained
 
@@ -146,7 +146,7 @@ def trace_of(function):
         return error.__traceback__
 
 
-def test_a_test_that_runs_once_more_is_no_failure_to_keep(tmp_path):
+def test_a_failure_of_a_rerun_test_is_not_retained(tmp_path):
     events = Written()
     keeper = FailureKeeper(events, str(tmp_path))
     keeper.note("first", trace_of(lambda: 1 / 0))

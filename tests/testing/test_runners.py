@@ -1,4 +1,4 @@
-"""Runs by unittest and by Django's manage.py, and with the plugins that projects have."""
+"""Runs by unittest and by Django's manage.py, and with common plugins."""
 
 import pytest
 from process_runs import lay, run
@@ -33,7 +33,7 @@ class Broken(unittest.TestCase):
 """
 
 
-def test_unittest_gives_the_same_events(tmp_path):
+def test_unittest_produces_the_same_events(tmp_path):
     lay(tmp_path, {"test_shop.py": UNITTEST})
     ran = run(tmp_path, "test_shop.Shop", "test_shop.Broken", runner="unittest")
     assert {one.nodeid.rpartition(".")[2]: one.outcome for one in ran.report.results if not one.is_collector} == {
@@ -54,13 +54,13 @@ def test_unittest_gives_the_same_events(tmp_path):
     assert (ran.report.exit_status, ran.report.counts.collected, ran.report.error) == (1, 9, None)
 
 
-def test_ids_of_unittest_can_be_passed_back(tmp_path):
+def test_unittest_ids_can_be_passed_back(tmp_path):
     lay(tmp_path, {"test_shop.py": UNITTEST})
     failed = run(tmp_path, "test_shop.Shop", runner="unittest").result("test_fails").nodeid
     assert run(tmp_path, failed, runner="unittest").outcomes == {failed: "failed"}
 
 
-def test_a_test_of_test_results_is_no_test_of_the_run(tmp_path):
+def test_a_nested_test_result_does_not_count(tmp_path):
     text = (
         "import io, unittest\n\nclass Inner(unittest.TestCase):\n    def test_inner(self): self.fail()\n\n"
         "def load_tests(loader, tests, pattern): return unittest.TestSuite([Outer('test_outer')])\n\n"
@@ -73,14 +73,14 @@ def test_a_test_of_test_results_is_no_test_of_the_run(tmp_path):
     assert ran.outcomes == {"test_it.Outer.test_outer": "passed"}
 
 
-def test_django_is_reported_as_missing(tmp_path):
+def test_a_missing_django_is_reported(tmp_path):
     lay(tmp_path, {"manage.py": ""})
     report = run(tmp_path, runner="django").report
     assert report.error.kind == "no-django"
 
 
 @pytest.mark.slow
-def test_django_runs_by_manage_py(tmp_path, environment):
+def test_django_tests_run_through_manage_py(tmp_path, environment):
     settings = (
         "SECRET_KEY = 'k'\nINSTALLED_APPS = ['django.contrib.auth', 'django.contrib.contenttypes']\n"
         "DATABASES = {'default': {'ENGINE': 'django.db.backends.sqlite3', 'NAME': ':memory:'}}\n"
@@ -144,7 +144,7 @@ PACKAGES = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("addopts", ["", "-n 2 --cov=."], ids=["alone", "xdist"])
-def test_plugins_behave_as_from_a_shell(tmp_path, environment, addopts):
+def test_plugins_work_as_in_a_shell(tmp_path, environment, addopts):
     ini = f"[pytest]\naddopts = {addopts}\nasyncio_mode = auto\nfilterwarnings = error\n"
     lay(tmp_path, {"test_it.py": PLUGINS, "pytest.ini": ini})
     ran = run(tmp_path, python=environment("3.12", "pytest<9", *PACKAGES))
@@ -185,7 +185,7 @@ VERSIONS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "package"), VERSIONS)
-def test_every_python_and_pytest_gives_the_same_events(tmp_path, environment, version, package):
+def test_every_python_and_pytest_produces_the_same_events(tmp_path, environment, version, package):
     lay(tmp_path, {"test_it.py": MATRIX, "test_broken.py": "import nothing_here\n", "pytest.ini": "[pytest]\n"})
     python = environment(version, package)
     ran = run(tmp_path, "--continue-on-collection-errors", python=python)

@@ -54,12 +54,12 @@ def is_utf8(raw):
 
 
 @pytest.mark.parametrize(("raw", "value"), VALUES)
-def test_a_whole_value_is_read(raw, value):
+def test_a_whole_value_is_decoded(raw, value):
     assert Decoder().feed(raw) == [value]
 
 
 @pytest.mark.parametrize(("raw", "value"), VALUES)
-def test_a_value_that_comes_byte_by_byte_is_read(raw, value):
+def test_a_value_arriving_byte_by_byte_is_decoded(raw, value):
     decoder = Decoder()
     got = [value for byte in raw for value in decoder.feed(bytes([byte]))]
     assert got == [value]
@@ -67,26 +67,26 @@ def test_a_value_that_comes_byte_by_byte_is_read(raw, value):
 
 
 @pytest.mark.parametrize(("raw", "value"), VALUES)
-def test_bytes_left_over_begin_the_next_value(raw, value):
+def test_leftover_bytes_start_the_next_value(raw, value):
     decoder = Decoder()
     assert decoder.feed(raw + b"d2:i") == [value]
     assert not decoder.is_idle
     assert decoder.feed(b"d1:7e") == [{"id": "7"}]
 
 
-def test_several_values_in_one_piece_come_in_order():
+def test_several_values_in_one_chunk_are_decoded_in_order():
     assert Decoder().feed(b"".join(raw for raw, _ in VALUES)) == [value for _, value in VALUES]
 
 
-def test_keys_out_of_order_are_read():
+def test_keys_in_any_order_are_decoded():
     assert Decoder().feed(b"d1:b1:x1:a1:ye") == [{"b": "x", "a": "y"}]
 
 
-def test_the_last_of_two_equal_keys_holds():
+def test_the_last_of_two_equal_keys_counts():
     assert Decoder().feed(b"d1:a1:x1:a1:ye") == [{"a": "y"}]
 
 
-def test_a_split_character_arrives_whole():
+def test_a_split_character_is_decoded():
     raw = encode("ж😀")
     for cut in range(len(raw)):
         decoder = Decoder()
@@ -94,18 +94,18 @@ def test_a_split_character_arrives_whole():
 
 
 @pytest.mark.parametrize(("raw", "words"), NO_BENCODE)
-def test_what_is_no_bencode_is_refused_in_words(raw, words):
+def test_invalid_bencode_is_refused_with_an_explanation(raw, words):
     with pytest.raises(BencodeError, match=words):
         Decoder().feed(raw)
 
 
 @pytest.mark.parametrize(("raw", "words"), NO_BENCODE)
-def test_what_is_no_bencode_is_refused_byte_by_byte_too(raw, words):
+def test_invalid_bencode_is_refused_byte_by_byte_too(raw, words):
     with pytest.raises(BencodeError, match=words):
         feed_byte_by_byte(raw)
 
 
-def test_values_before_a_fault_are_not_lost():
+def test_values_before_an_error_are_not_lost():
     with pytest.raises(BencodeError) as caught:
         Decoder().feed(b"i1e2:abx")
     assert caught.value.decoded == (1, "ab")
@@ -117,7 +117,7 @@ def test_nesting_has_a_limit():
         Decoder(max_depth=3).feed(b"llll")
 
 
-def test_a_string_beyond_the_limit_is_refused_before_its_bytes_come():
+def test_a_string_beyond_the_limit_is_refused_before_its_bytes_arrive():
     assert Decoder(max_string_bytes=5).feed(b"5:hello") == ["hello"]
     with pytest.raises(BencodeError, match="6 bytes is longer than the limit of 5 bytes"):
         Decoder(max_string_bytes=5).feed(b"6:")
@@ -125,7 +125,7 @@ def test_a_string_beyond_the_limit_is_refused_before_its_bytes_come():
 
 @pytest.mark.parametrize("text", ["0123456789" * 5, "é" * 25, "文" * 17])
 @pytest.mark.parametrize("size", [1, 3, 7])
-def test_of_a_string_that_comes_in_pieces_head_and_tail_are_held_and_the_rest_is_counted(monkeypatch, text, size):
+def test_only_head_and_tail_of_a_long_chunked_string_are_kept(monkeypatch, text, size):
     monkeypatch.setattr(bencode, "MOST_HEAD", 20)
     monkeypatch.setattr(bencode, "MOST_TAIL", 10)
     found = feed_in_pieces(encode({"value": text, "ns": "user"}), size)
@@ -144,12 +144,12 @@ def feed_in_pieces(raw, size):
     return [value for at in range(0, len(raw), size) for value in decoder.feed(raw[at : at + size])]
 
 
-def test_100000_levels_are_refused_and_crash_nothing():
+def test_a_hundred_thousand_levels_are_refused_without_crashing():
     with pytest.raises(BencodeError, match="nested deeper"):
         Decoder().feed(b"l" * 100_000)
 
 
-def test_a_long_string_in_small_pieces_is_whole():
+def test_a_long_string_in_small_chunks_is_complete():
     text = "0123456789" * 100_000
     raw = encode({"value": text})
     decoder = Decoder()
@@ -157,7 +157,7 @@ def test_a_long_string_in_small_pieces_is_whole():
     assert got == [{"value": text}]
 
 
-def test_it_says_how_much_of_a_string_is_missing():
+def test_the_number_of_missing_bytes_is_known():
     decoder = Decoder()
     assert decoder.missing_bytes == 0
     decoder.feed(b"d5:value1000:" + b"x" * 10)
@@ -168,28 +168,28 @@ def test_it_says_how_much_of_a_string_is_missing():
     assert decoder.missing_bytes == 0
 
 
-def test_keys_are_written_in_the_order_of_their_bytes():
+def test_keys_are_encoded_in_byte_order():
     assert encode({"b": 1, "a": [2, "x"], "é": b"\xff"}) == "d1:ali2e1:xe1:bi1e2:é1:".encode() + b"\xffe"
 
 
-def test_a_key_that_is_no_utf8_comes_back_as_the_same_bytes():
+def test_a_non_utf8_key_round_trips():
     raw = b"d1:\xff1:ae"
     assert encode(Decoder().feed(raw)[0]) == raw
 
 
 @pytest.mark.parametrize("value", [None, True, 1.5, {"a": object()}, {1, 2}])
-def test_what_bencode_cannot_say_is_refused(value):
+def test_values_without_a_bencode_form_are_refused(value):
     with pytest.raises(TypeError, match="bencode cannot say"):
         encode(value)
 
 
 @given(bencode_values)
-def test_every_value_survives_the_round_trip(value):
+def test_every_value_round_trips(value):
     assert Decoder().feed(encode(value)) == [value]
 
 
 @given(st.lists(bencode_values, max_size=4), st.data())
-def test_any_cut_gives_the_same_values(values, data):
+def test_any_split_gives_the_same_values(values, data):
     raw = b"".join(encode(value) for value in values)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=6)))
     decoder = Decoder()

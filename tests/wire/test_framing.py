@@ -19,12 +19,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("data", "lines"), CASES)
-def test_lines_come_out_whole(data, lines):
+def test_lines_are_decoded_whole(data, lines):
     assert LineDecoder(max_line_bytes=100).feed(data) == lines
 
 
 @pytest.mark.parametrize(("data", "lines"), CASES)
-def test_lines_come_out_byte_by_byte(data, lines):
+def test_lines_are_decoded_byte_by_byte(data, lines):
     decoder = LineDecoder(max_line_bytes=100)
     assert [line for i in range(len(data)) for line in decoder.feed(data[i : i + 1])] == lines
 
@@ -43,11 +43,11 @@ def test_lines_come_out_byte_by_byte(data, lines):
         (b"a" * 101 + b"\n", None),
     ],
 )
-def test_a_piece_that_is_one_line_is_told_from_others(data, line):
+def test_a_chunk_that_is_exactly_one_line_is_recognized(data, line):
     assert LineDecoder(max_line_bytes=100).whole(data) == line
 
 
-def test_the_end_of_a_line_is_no_line():
+def test_the_rest_of_a_line_is_not_a_whole_line():
     decoder = LineDecoder(max_line_bytes=100)
     assert decoder.feed(b"a") == []
     assert decoder.whole(b"b\n") is None
@@ -69,7 +69,7 @@ def test_a_line_at_the_limit_passes():
 
 
 @pytest.mark.parametrize("pieces", [[b"abcd\n"], [b"ab", b"cd"], [b"a\nabcd\nb\n"], [b"a\nbcde"]])
-def test_a_line_beyond_the_limit_names_both_numbers(pieces):
+def test_a_line_beyond_the_limit_is_refused_with_both_numbers(pieces):
     *before, last = pieces
     decoder = LineDecoder(max_line_bytes=3)
     assert [decoder.feed(piece) for piece in before] == [[] for _ in before]
@@ -80,7 +80,7 @@ def test_a_line_beyond_the_limit_names_both_numbers(pieces):
 LARGE = 100_000
 
 
-def test_of_all_begun_lines_the_longest_makes_room():
+def test_the_longest_incomplete_line_is_dropped_to_make_room():
     most = 350_000
     room, told = LineBudget(most), []
     hungry = [
@@ -99,7 +99,7 @@ def test_of_all_begun_lines_the_longest_makes_room():
     assert hungry[0].feed(b"\n") == [b"x" * LARGE]
 
 
-def test_who_has_the_longest_line_and_sends_on_pays_itself():
+def test_a_sender_with_the_longest_line_is_dropped_itself():
     room = LineBudget(2 * LARGE)
     other, greedy = (LineDecoder(max_line_bytes=10 * LARGE, budget=room) for _ in range(2))
     other.feed(b"x" * LARGE)
@@ -109,7 +109,7 @@ def test_who_has_the_longest_line_and_sends_on_pays_itself():
     assert other.feed(b"\n") == [b"x" * LARGE]
 
 
-def test_a_line_that_is_whole_or_dropped_takes_no_room():
+def test_a_complete_or_dropped_line_uses_no_budget():
     room = LineBudget(2 * LARGE)
     for _ in range(10):
         decoder = LineDecoder(max_line_bytes=10 * LARGE, budget=room)
@@ -119,7 +119,7 @@ def test_a_line_that_is_whole_or_dropped_takes_no_room():
         assert decoder.feed(b"\n") == [b"x" * LARGE]
 
 
-def test_short_begun_lines_are_not_counted():
+def test_short_incomplete_lines_do_not_count():
     room = LineBudget(LARGE)
     for _ in range(50):
         assert LineDecoder(max_line_bytes=LARGE, budget=room).feed(b"x" * 60_000) == []

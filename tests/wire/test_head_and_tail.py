@@ -1,4 +1,4 @@
-"""The beginning and the end of bytes that come in pieces."""
+"""The head and tail of bytes that arrive in chunks."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ PIECES = st.lists(st.binary(max_size=9), max_size=20)
 
 
 @given(PIECES, st.integers(0, 12), st.integers(0, 12))
-def test_head_left_out_and_tail_are_the_whole_however_it_comes(pieces, most_head, most_tail):
+def test_head_omitted_count_and_tail_cover_the_whole_however_it_is_split(pieces, most_head, most_tail):
     kept, whole = HeadAndTail(most_head, most_tail), b"".join(pieces)
     for piece in pieces:
         kept.add(piece)
@@ -22,7 +22,7 @@ def test_head_left_out_and_tail_are_the_whole_however_it_comes(pieces, most_head
         assert (kept.head, kept.tail) == (whole, b"")
 
 
-def test_no_more_is_held_than_both_and_a_piece():
+def test_no_more_than_head_tail_and_one_chunk_is_stored():
     kept = HeadAndTail(10, 10)
     for _ in range(1000):
         kept.add(b"12345678")

@@ -1,4 +1,4 @@
-"""How much a line of JSON would become: told of any JSON as its objects tell it, before there are any."""
+"""The size and depth of JSON, determined exactly before it is parsed."""
 
 import json
 
@@ -30,7 +30,7 @@ def depth(value):
 
 
 @given(VALUES, st.booleans(), st.integers(2, 9))
-def test_elements_and_depth_are_those_of_the_value(value, ascii_only, piece):
+def test_elements_and_depth_match_the_parsed_value(value, ascii_only, piece):
     line = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     before, untrusted.CHUNK_BYTES = untrusted.CHUNK_BYTES, piece
     try:
@@ -43,17 +43,17 @@ def test_elements_and_depth_are_those_of_the_value(value, ascii_only, piece):
 
 
 @given(st.binary(max_size=60) | st.text('[]{},"\\ax', max_size=60).map(str.encode))
-def test_any_bytes_are_gone_through_to_their_end(line):
+def test_any_bytes_can_be_scanned(line):
     excess(line, max_elements=5, max_depth=5)
 
 
 @pytest.mark.parametrize("identity", ["7", '"a-b"', "-3"])
-def test_the_id_of_what_is_refused_is_known_where_it_came_first(identity):
+def test_the_id_of_a_refused_message_is_known_if_it_came_first(identity):
     line = f'{{"jsonrpc":"2.0","id" : {identity},"method":"x","params":{{"id":9,"x":[{"[]," * 20}]}}}}'
     assert excess(line.encode(), max_elements=20).identity == identity.encode()
 
 
-def test_a_text_full_of_commas_is_one_element():
+def test_a_string_full_of_commas_is_one_element():
     line = json.dumps({"code": '[1, "a", {}, ' * 50_000}).encode()
     assert may_be_heavy(line)
     assert excess(line) is None

@@ -1,4 +1,4 @@
-"""Values of unknown shape: each reader gives its own kind of value, and nothing for all others."""
+"""Values of unknown shape: each reader returns its own type, and nothing for all others."""
 
 import math
 
@@ -24,7 +24,7 @@ OTHERS = (None, True, 1.5, object(), ("a",), {"a"})
     ("", ""), ("ж", "ж"), ("ж".encode(), "ж"), (b"a\xffb", "a\\xffb"), (-3, "-3"), (2**80, str(2**80)),
     (None, None), (1.5, None), (["a"], None), ({"a": 1}, None),
 ])  # fmt: skip
-def test_a_text_is_one_of_characters_bytes_or_digits(given, text):
+def test_text_can_be_characters_bytes_or_digits(given, text):
     assert as_text(given) == text
 
 
@@ -32,18 +32,18 @@ def test_a_text_is_one_of_characters_bytes_or_digits(given, text):
     (0, 0), (-7, -7), ("12", 12), ("-12", -12), ("", None), ("-", None), ("1.5", None), ("--1", None), (b"12", None),
     (True, None), (False, None), (1.0, None), (None, None),
 ])  # fmt: skip
-def test_a_whole_number_is_one_or_its_digits_and_no_truth_value(given, number):
+def test_an_integer_can_be_digits_but_not_a_boolean(given, number):
     assert as_int(given) == number
 
 
 @pytest.mark.parametrize(("given", "number"), [
     (2, 2.0), (-0.5, -0.5), (math.inf, None), (math.nan, None), (True, None), ("2", None), (None, None),
 ])  # fmt: skip
-def test_a_number_is_one_that_json_can_say(given, number):
+def test_a_number_must_be_valid_in_json(given, number):
     assert as_number(given) == number
 
 
-def test_lists_and_maps_are_themselves_and_all_else_is_empty():
+def test_lists_and_maps_are_returned_and_everything_else_is_empty():
     assert as_list([1, None]) == [1, None]
     assert as_map({"a": 1}) == {"a": 1}
     for other in OTHERS:
@@ -53,7 +53,7 @@ def test_lists_and_maps_are_themselves_and_all_else_is_empty():
         assert as_strings(other) == ()
 
 
-def test_of_a_list_those_of_the_wanted_kind_are_kept():
+def test_elements_of_other_types_are_dropped():
     assert as_strings(["a", b"b", "", 3, None, ["c"]]) == ("a", "b", "3")
     assert as_maps([{"a": 1}, [], None, {}]) == [{"a": 1}, {}]
 
@@ -61,7 +61,7 @@ def test_of_a_list_those_of_the_wanted_kind_are_kept():
 @pytest.mark.parametrize(("read", "good", "bad", "nothing"), [
     (text_of, "words", 7, ""), (mapping_of, {"a": 1}, [1], {}), (strings_of, ["a", "b"], "ab", []),
 ])  # fmt: skip
-def test_a_member_of_another_kind_counts_as_a_missing_one(read, good, bad, nothing):
+def test_a_member_of_another_type_counts_as_missing(read, good, bad, nothing):
     def plain(value):
         return list(value) if isinstance(value, tuple) else value
 
@@ -70,5 +70,5 @@ def test_a_member_of_another_kind_counts_as_a_missing_one(read, good, bad, nothi
     assert plain(read({}, "key")) == nothing
 
 
-def test_texts_of_a_member_leave_out_what_is_none():
+def test_strings_of_a_member_exclude_other_types():
     assert strings_of({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")

@@ -1,4 +1,4 @@
-"""ZMTP without I/O: parts of messages in any pieces, and what is none."""
+"""ZMTP without I/O: parts of messages in any chunks, and invalid data."""
 
 from contextlib import suppress
 from itertools import pairwise
@@ -27,19 +27,19 @@ def messages(decoder, *chunks):
     return found
 
 
-def test_messages_come_whole():
+def test_messages_are_decoded():
     decoder = Decoder()
     assert messages(decoder, WHOLE) == MESSAGES
     assert decoder.is_ready
 
 
-def test_they_come_byte_by_byte():
+def test_messages_are_decoded_byte_by_byte():
     short = HANDSHAKE + encode(MESSAGES[1])
     assert messages(Decoder(), *(short[at : at + 1] for at in range(len(short)))) == [MESSAGES[1]]
 
 
 @given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
-def test_they_come_in_any_pieces(cuts):
+def test_messages_are_decoded_in_any_chunks(cuts):
     places = sorted({0, len(WHOLE), *cuts})
     assert messages(Decoder(), *(WHOLE[start:end] for start, end in pairwise(places))) == MESSAGES
 
@@ -55,12 +55,12 @@ def test_they_come_in_any_pieces(cuts):
         (GREETING + b"\x04\x0b\x05ERROR\x04nope", "it refuses: nope"),
     ],
 )
-def test_anything_else_is_named(said, problem):
+def test_invalid_data_is_explained(said, problem):
     with pytest.raises(ZmtpError, match=problem):
         Decoder().feed(said)
 
 
-def test_a_part_without_end_is_given_as_it_comes_and_nothing_of_it_is_held():
+def test_an_endless_part_is_passed_on_without_being_stored():
     decoder = Decoder()
     decoder.feed(HANDSHAKE + b"\x02" + (2**62).to_bytes(8, "big"))
     for _ in range(100):
@@ -75,7 +75,7 @@ def test_a_ping_is_answered_with_its_context():
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_read_or_named(garbage):
+def test_garbage_is_decoded_or_refused(garbage):
     for begun in (b"", HANDSHAKE):
         with suppress(ZmtpError):
             Decoder().feed(begun + garbage)

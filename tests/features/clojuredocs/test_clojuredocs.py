@@ -118,7 +118,7 @@ def kept(folder):
     return folder / "cache" / "codriver" / "clojuredocs.lines"
 
 
-def test_an_entry_is_told_whole_without_any_repl(tmp_path, site):
+def test_an_entry_is_returned_whole_without_any_repl(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         answer = ask(client, "map")
         assert answer["examples"] == ["(map inc [1 2])\t;;=> (2 3)\n", "(map é [])"]
@@ -138,7 +138,7 @@ def test_an_entry_is_told_whole_without_any_repl(tmp_path, site):
         ("basilisp.string/blank?", "clojure.string/blank?"),
     ],
 )
-def test_a_symbol_is_found_however_it_is_written(symbol, found):
+def test_a_symbol_is_found_in_any_spelling(symbol, found):
     assert clojure_name(symbol) == found
 
 
@@ -158,7 +158,7 @@ def test_an_entry_is_a_resource_too(tmp_path, site):
         assert unknown["error"]["code"] == -32002
 
 
-def test_an_unknown_symbol_names_those_that_may_be_meant(tmp_path, site):
+def test_an_unknown_symbol_suggests_similar_ones(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         answer = ask(client, "join")
         assert (answer["ok"], answer["reason"]) == (False, "unknown-symbol")
@@ -166,7 +166,7 @@ def test_an_unknown_symbol_names_those_that_may_be_meant(tmp_path, site):
         assert "symbol_info" in ask(client, "no.such/thing")["hint"]
 
 
-def test_the_export_is_fetched_once_for_all_servers_and_again_when_it_is_old(tmp_path, site):
+def test_the_export_is_downloaded_once_for_all_servers_and_again_when_old(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         for symbol in ("map", "some?", "map"):
             assert ask(client, symbol)["ok"]
@@ -181,7 +181,7 @@ def test_the_export_is_fetched_once_for_all_servers_and_again_when_it_is_old(tmp
     assert site.asked == 2
 
 
-def test_an_old_export_serves_when_it_cannot_be_refreshed(tmp_path, site):
+def test_an_old_export_is_used_if_it_cannot_be_refreshed(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         assert ask(client, "map")["ok"]
     long_ago = time.time() - 40 * 86_400
@@ -196,7 +196,7 @@ def test_an_old_export_serves_when_it_cannot_be_refreshed(tmp_path, site):
     assert site.asked == 2, "a fetch that failed is not repeated at every question"
 
 
-def test_offline_it_is_said_what_to_do(tmp_path, site):
+def test_offline_the_error_says_what_to_do(tmp_path, site):
     site.server.shutdown()
     site.server.server_close()
     with asking(tmp_path, site.url) as client:
@@ -207,13 +207,13 @@ def test_offline_it_is_said_what_to_do(tmp_path, site):
 
 
 @pytest.mark.parametrize("url", ["none", "file:///etc/hosts"])
-def test_an_address_that_is_none_is_not_asked(tmp_path, url):
+def test_an_invalid_address_is_not_requested(tmp_path, url):
     with asking(tmp_path, url) as client:
         assert ask(client, "map")["reason"] == "docs-unavailable"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"vars": []}', b'{"vars": [{"ns": "a"}]}', b"\xff"])
-def test_what_is_no_export_is_not_kept(tmp_path, site, body):
+def test_an_invalid_export_is_not_stored(tmp_path, site, body):
     site.body = body
     with asking(tmp_path, site.url) as client:
         assert ask(client, "map")["reason"] == "docs-unavailable"
@@ -221,7 +221,7 @@ def test_what_is_no_export_is_not_kept(tmp_path, site, body):
     assert list(kept(tmp_path).parent.glob("*")) == []
 
 
-def test_a_kept_file_that_is_damaged_is_fetched_anew(tmp_path, site):
+def test_a_damaged_cache_file_is_downloaded_again(tmp_path, site):
     kept(tmp_path).parent.mkdir(parents=True)
     kept(tmp_path).write_bytes(b"\xff\xfe half a file")
     with asking(tmp_path, site.url) as client:
@@ -229,7 +229,7 @@ def test_a_kept_file_that_is_damaged_is_fetched_anew(tmp_path, site):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
-def test_a_pipe_in_the_place_of_the_kept_file_is_named_and_waited_for_by_nobody(tmp_path, site):
+def test_a_pipe_in_place_of_the_cache_file_is_reported_without_blocking(tmp_path, site):
     kept(tmp_path).parent.mkdir(parents=True)
     posix_only.make_pipe(kept(tmp_path))
     with asking(tmp_path, site.url) as client:
@@ -246,7 +246,7 @@ def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):
         assert (answer["count"], answer["omitted"]) == (1, 3)
 
 
-def test_the_address_of_backseat_driver_is_understood(tmp_path, site):
+def test_the_backseat_driver_address_is_supported(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         ours, theirs = (
             client.request("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
@@ -256,7 +256,7 @@ def test_the_address_of_backseat_driver_is_understood(tmp_path, site):
         assert BY_NAME["clojuredocs_info"].other_names == ("clojuredocs_info",)
 
 
-def test_an_address_in_a_checkout_waits_for_its_user(tmp_path, monkeypatch):
+def test_an_address_set_by_a_checkout_needs_the_users_permission(tmp_path, monkeypatch):
     for name in ("CONFIG", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     (tmp_path / "codriver.toml").write_text(
@@ -269,7 +269,7 @@ def test_an_address_in_a_checkout_waits_for_its_user(tmp_path, monkeypatch):
 
 
 @pytest.mark.anyio
-async def test_an_entry_is_read_as_cider_gives_it():
+async def test_a_cider_entry_is_parsed():
     answers = {"clojuredocs-lookup": CIDER["clojuredocs"]}
     async with (
         scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as server,
@@ -282,7 +282,7 @@ async def test_an_entry_is_read_as_cider_gives_it():
 
 
 @pytest.mark.anyio
-async def test_a_repl_without_the_operation_is_not_asked():
+async def test_a_repl_without_the_operation_is_not_queried():
     async with (
         scripted({}) as server,
         connect(server.endpoint, listener=lambda *_: None, hooks=HOOKS) as adapter,
@@ -305,7 +305,7 @@ async def test_a_repl_without_the_operation_says_how_to_get_it(tmp_path):
 
 
 @pytest.mark.anyio
-async def test_a_repl_with_an_op_for_it_is_asked_before_the_export(tmp_path):
+async def test_a_repl_with_the_operation_takes_precedence_over_the_export(tmp_path):
     entry = {"ns": "clojure.core", "name": "map", "examples": ["(map inc [1])"], "see-alsos": [], "notes": []}
     answers = {"clojuredocs-lookup": [{"clojuredocs": entry}, {"status": ["done"]}]}
 

@@ -1,4 +1,4 @@
-"""Comparison of what was recorded with what a fresh REPL gives."""
+"""Comparing recorded results with those of a fresh REPL."""
 
 import re
 
@@ -46,34 +46,34 @@ VARYING = [
 
 
 @pytest.mark.parametrize(("dialect", "recorded", "fresh"), SAME)
-def test_what_says_the_same_is_the_same_in_whatever_order_sets_are(dialect, recorded, fresh):
+def test_equal_values_match_whatever_the_order_of_sets(dialect, recorded, fresh):
     assert compare(recorded, fresh, dialect) == Match()
 
 
 @pytest.mark.parametrize(("dialect", "recorded", "fresh"), DIFFERENT)
-def test_what_differs_in_more_than_what_varies_does_not_reproduce(dialect, recorded, fresh):
+def test_values_that_differ_beyond_natural_variation_do_not_match(dialect, recorded, fresh):
     assert compare(recorded, fresh, dialect) is None
 
 
 @pytest.mark.parametrize(("recorded", "fresh", "other", "wrong"), VARYING)
-def test_what_varies_by_nature_is_a_pattern_that_takes_others_of_its_sort_alone(recorded, fresh, other, wrong):
+def test_natural_variation_is_a_pattern_that_matches_only_its_kind(recorded, fresh, other, wrong):
     found = compare(recorded, fresh, "python")
     for text in (recorded, fresh, other):
         assert re.fullmatch(found.pattern, text), text
     assert not re.fullmatch(found.pattern, wrong)
 
 
-def test_what_is_the_same_twice_is_taken_for_constant():
+def test_a_value_identical_in_both_runs_counts_as_constant():
     assert compare("'id 0x7f0011'", "'id 0x7f0011'", "python") == Match()
 
 
 @pytest.mark.parametrize("text", ["datetime.date(2026, 11, 22)", "'2026-11-22'", "1795348805"])
-def test_the_day_of_the_recording_is_no_constant_though_it_came_twice(text):
+def test_the_date_of_the_recording_is_not_constant(text):
     assert compare(text, text, "python", NOON).pattern
     assert compare(text, text, "python", NOON - 400 * 86_400_000) == Match()
 
 
-def test_a_value_that_was_cut_is_reproduced_by_what_begins_so():
+def test_a_cut_value_matches_any_with_the_same_start():
     assert compare("[0, 1, 2, ...]", "[0, 1, 2, 3, 4]", "python") == Match(is_cut=True)
     assert compare("[0, 1, 2, ...]", "[0, 1, 9, 3, 4]", "python") is None
     assert compare("{'a': <dict of 1>}", "{'a': {'b': 1}}", "python") == Match(is_cut=True)
@@ -81,7 +81,7 @@ def test_a_value_that_was_cut_is_reproduced_by_what_begins_so():
     assert compare("#{1}", "#{2}", "clojure") is None
 
 
-def test_a_long_value_costs_no_more_than_reading_it():
+def test_comparing_a_long_value_is_linear():
     text = "x" * 3_000_000
     assert compare(text, text, "python") == Match()
     assert compare(text[:20_000], text[:19_999] + "_", "clojure") is None

@@ -33,7 +33,7 @@ def runs(folder):
 
 
 @pytest.mark.parametrize("deadly", DEADLY)
-async def test_an_evaluation_that_ended_its_repl_is_named_and_the_rest_verified_in_another(tmp_path, deadly):
+async def test_an_evaluation_that_ended_its_repl_is_named_and_the_rest_still_verified(tmp_path, deadly):
     checked = await runs(tmp_path).verify(recording(deadly, LOST))
     notes = {one.of.id: one.note for one in checked if one.note}
     assert list(notes) == ["e-3"]
@@ -41,14 +41,14 @@ async def test_an_evaluation_that_ended_its_repl_is_named_and_the_rest_verified_
     assert [one.of.id for one in checked if one.verdict == "same"] == ["e-2", "e-4", "e-5"]
 
 
-async def test_an_evaluation_that_ends_only_the_fresh_repl_is_named_in_the_error(tmp_path):
+async def test_an_evaluation_that_ends_only_the_fresh_repl_is_an_error(tmp_path):
     with pytest.raises(ReplDiedError) as raised:
         await runs(tmp_path).verify(recording(DEADLY[0], ""))
     assert "evaluation e-3" in str(raised.value)
     assert DEADLY[0] in str(raised.value)
 
 
-async def test_a_document_names_what_it_leaves_out(tmp_path):
+async def test_a_document_names_what_it_omits(tmp_path):
     checked = await runs(tmp_path).verify(recording(DEADLY[0], LOST))
     origin = Origin("py", "python", "2026-01-01", "exported")
     document = await runs(tmp_path).write_document(checked[:-1], "python", "script", origin)

@@ -1,4 +1,4 @@
-"""Tests of exported Python documents, run as pytest runs them at the place of their file."""
+"""Tests in exported Python documents, run by pytest at the location of their file."""
 
 import sys
 
@@ -49,7 +49,7 @@ async def test_failures_have_their_test_and_line(tmp_path, has_pytest):
     assert not (place / "tests").exists()
 
 
-async def test_conftest_of_an_accepted_project_takes_part(tmp_path):
+async def test_the_conftest_of_a_trusted_project_is_used(tmp_path):
     write_shop(tmp_path)
     (tmp_path / "conftest.py").write_text("import shop\nshop.price = lambda: 5\n")
     assert await failures(runs(tmp_path)) == []
@@ -63,7 +63,7 @@ async def test_tests_run_in_reverse_order_too(tmp_path):
     assert [name for name, _, _ in await failures(runs(tmp_path), text)] == ["test_second"]
 
 
-async def test_an_endless_test_is_ended(tmp_path):
+async def test_an_endless_test_times_out(tmp_path):
     text = "import time\n\n\ndef test_endless():\n    time.sleep(600)\n"
     assert [error for _, _, error in await failures(runs(tmp_path, timeout_s=2), text)] == ["it did not end in time"]
 

@@ -1,4 +1,4 @@
-"""`codriver export` and `codriver replay`: from a session that ran to a test, and a recording run once more."""
+"""`codriver export` and `codriver replay`: turning a session into a test, and running a recording again."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def written(live, name, *options):
     return done, live.workspace / name
 
 
-def test_a_session_becomes_a_test_file_that_is_green_and_turns_red(live):
+def test_an_exported_session_is_a_passing_test_that_fails_when_the_code_changes(live):
     done, file = written(live, "test_prices.py", "--since", "prices")
     assert done.returncode == 0, done.stderr
     text = file.read_text()
@@ -66,7 +66,7 @@ def is_green(live, file):
     return subprocess.run(command, cwd=live.workspace, env=environ, timeout=60, check=False).returncode == 0
 
 
-def test_a_file_is_never_replaced_unless_it_is_said(live):
+def test_a_file_is_replaced_only_with_force(live):
     file = live.workspace / "kept.py"
     file.write_text("mine\n")
     done = live.run("export", "--last", "1", "-o", str(file))
@@ -86,7 +86,7 @@ def test_nothing_is_written_outside_the_workspace(live, tmp_path, where):
     assert not (tmp_path / "x.jsonl").exists()
 
 
-def test_a_recording_is_listed_and_replayed_and_says_what_differs(live):
+def test_a_recording_is_listed_and_replayed_and_differences_are_reported(live):
     done, file = written(live, "prices.jsonl", *live.ids[:4])
     assert done.returncode == 0, done.stderr
     assert "recording: prices.jsonl" in live.run("forget").stdout
@@ -102,7 +102,7 @@ def test_a_recording_is_listed_and_replayed_and_says_what_differs(live):
     assert ET.parse(report).getroot().attrib["failures"] == "1"
 
 
-def test_a_recording_starts_no_command_line_of_its_own(live):
+def test_a_recording_cannot_start_its_own_command_line(live):
     mark = live.workspace / "ran"
     done, file = written(live, "hostile.jsonl", *live.ids[:1])
     assert done.returncode == 0, done.stderr
@@ -114,21 +114,21 @@ def test_a_recording_starts_no_command_line_of_its_own(live):
     assert not mark.exists()
 
 
-def test_what_is_to_be_exported_is_chosen_in_one_way(live):
+def test_evaluations_are_selected_by_exactly_one_option(live):
     assert live.run("export", "--last", "1", "--since", "prices").returncode == 2
     done = live.run("export", "--since", "nowhere")
     assert done.returncode == 1
     assert "checkpoint: nowhere" in done.stderr
 
 
-def test_a_query_chooses_by_the_ids_that_it_finds(live):
+def test_a_query_selects_evaluations_by_id(live):
     query = '[:find [?id ...] :where [?e :output/evaluation ?id] [?e :output/text "price(2)"]]'
     done = live.run("export", "--query", query, "--format", "recording")
     assert done.returncode == 0
     assert [line.count("price(2)") for line in done.stdout.splitlines()] == [0, 1]
 
 
-def test_the_session_s_own_repl_is_left_alone(live):
+def test_the_sessions_own_repl_is_not_used(live):
     with live.client() as client:
         before = client.call("evaluate_code", code="import os\nos.getpid()")["result"]
         live.run("export", live.ids[-1], "--format", "comment")
@@ -136,7 +136,7 @@ def test_the_session_s_own_repl_is_left_alone(live):
         assert len(client.call("list_sessions")["sessions"]) == 1
 
 
-def test_what_a_module_holds_and_files_of_the_folder_are_asserted(tmp_path):
+def test_module_state_and_workspace_files_are_asserted(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         (live.workspace / "data.txt").write_text("hello")
         (live.workspace / "acc.py").write_text("n = 0\ndef inc(by=1):\n    global n\n    n += by\n    return n\n")
@@ -156,7 +156,7 @@ GATED = "import pathlib, time\nprint('waits')\nwhile not pathlib.Path('gate/open
 
 
 @pytest.mark.parametrize("command", [["replay"], ["export", "--last", "1"]], ids=["replay", "export"])
-def test_what_code_prints_as_it_runs_again_is_there_before_it_has_ended(live, command):
+def test_output_of_replayed_code_is_streamed(live, command):
     gate = live.workspace / "gate" / "open"  # a fresh REPL has links to the folders that are there
     gate.parent.mkdir(exist_ok=True)
     gate.touch()
@@ -180,7 +180,7 @@ def test_what_code_prints_as_it_runs_again_is_there_before_it_has_ended(live, co
         assert "waits" not in live.run("replay", str(file), "--quiet").stderr
 
 
-def test_the_fresh_repl_has_the_interpreter_of_the_server_or_the_one_that_is_named(tmp_path):
+def test_the_fresh_repl_uses_the_servers_interpreter_or_a_given_one(tmp_path):
     project(tmp_path / "other", has_pytest=False)
     python = tmp_path / "other" / "workspace" / ".venv" / "bin" / "python"
     with serving(tmp_path, "--repl", "python", "--python", str(python)) as live:

@@ -1,4 +1,6 @@
-"""Export and replay of an application's sensitive values: no document, report or line holds one, in any format."""
+"""Sensitive values of an application in exports and replays: no document, report or line contains one, in any
+format.
+"""
 
 import shutil
 
@@ -42,7 +44,7 @@ def live(tmp_path_factory):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_document_and_no_line_beside_it_holds_a_declared_value(live, form):
+def test_no_document_or_message_contains_a_sensitive_value(live, form):
     file = live.workspace / FORMATS[form]
     done = live.run("export", "--last", str(len(STEPS)), "--format", form, "-o", str(file))
     assert done.returncode == 0, done.stderr
@@ -53,7 +55,7 @@ def test_no_document_and_no_line_beside_it_holds_a_declared_value(live, form):
         assert "hunter2" not in text
 
 
-def test_a_replay_tells_no_declared_value_where_its_recording_had_none(live):
+def test_a_replay_prints_no_sensitive_value_that_its_recording_lacked(live):
     recording, report = live.workspace / "it.jsonl", live.workspace / "report.xml"
     done = live.run("export", "--last", str(len(STEPS)), "--format", "recording", "-o", str(recording))
     assert done.returncode == 0, done.stderr
@@ -63,7 +65,7 @@ def test_a_replay_tells_no_declared_value_where_its_recording_had_none(live):
         assert "hunter2" not in text
 
 
-def test_a_replay_tells_no_declared_value_that_stood_elsewhere_when_it_was_recorded(live):
+def test_a_replay_prints_no_sensitive_value_in_a_difference(live):
     """The recorded value has no mark, and the fresh one is a secret: both texts of the difference would show it."""
     recording, report = live.workspace / "other.jsonl", live.workspace / "other.xml"
     live.run("export", "--last", str(len(STEPS)), "--format", "recording", "-o", str(recording))
@@ -115,7 +117,7 @@ def lisp(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("form", LISP_FORMATS)
-def test_no_document_of_a_lisp_and_no_line_beside_it_holds_a_declared_value(lisp, form):
+def test_no_lisp_document_or_message_contains_a_sensitive_value(lisp, form):
     [application] = (lisp.workspace / "src").glob("shop.*")
     file = lisp.workspace / f"{LISP_FORMATS[form]}{application.suffix}"
     done = lisp.run("export", "--last", str(len(LISP_STEPS)), "--format", form, "-o", str(file))
@@ -127,7 +129,7 @@ def test_no_document_of_a_lisp_and_no_line_beside_it_holds_a_declared_value(lisp
         assert "hunter2" not in text
 
 
-def test_a_replay_in_a_lisp_tells_no_declared_value(lisp):
+def test_a_lisp_replay_prints_no_sensitive_value(lisp):
     """With a mark and without one in the place of the value, as where something else stood there then."""
     recording, report = lisp.workspace / "it.jsonl", lisp.workspace / "it.xml"
     done = lisp.run("export", "--last", str(len(LISP_STEPS)), "-o", str(recording))

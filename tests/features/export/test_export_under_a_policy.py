@@ -1,4 +1,4 @@
-"""A machine's policy that turns evaluation off, and export."""
+"""Export on a machine whose policy disables evaluation."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from codriver.features.export.fresh_runs import FreshRuns
 from codriver.settings import machine_policy
 
 
-def test_export_and_replay_start_no_repl_where_evaluation_is_turned_off(tmp_path, monkeypatch):
+def test_export_and_replay_start_no_repl_if_evaluation_is_disabled(tmp_path, monkeypatch):
     policy = tmp_path / "policy.toml"
     monkeypatch.setattr(machine_policy, "policy_file", lambda: policy)
     runs = FreshRuns(tmp_path, "python", timeout_s=1)

@@ -1,4 +1,4 @@
-"""Fifty sessions exported: what comes out is green in a process of its own, and red where a definition changes."""
+"""Exported sessions: their tests pass in a new process, and fail if a definition changes."""
 
 import contextlib
 import os
@@ -150,7 +150,7 @@ def marked(found):
     return {name: [one.note for one in document.checked if not one.reproduces] for name, document in found.items()}
 
 
-def test_a_few_sessions_are_exported_green_and_red_where_a_definition_changes(tmp_path):
+def test_exported_python_sessions_pass_and_fail_if_a_definition_changes(tmp_path):
     found, tests = check_python(FEW, tmp_path)
     assert tests >= len(FEW)
     assert not any(marked(found).values()), marked(found)
@@ -177,7 +177,7 @@ def check_lisp(names, dialect, workspace):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", SHARED)
-def test_sessions_in_lisp_are_exported_green_and_red_where_a_definition_changes(dialect, tmp_path):
+def test_exported_lisp_sessions_pass_and_fail_if_a_definition_changes(dialect, tmp_path):
     check_lisp(FEW_LISP, dialect, tmp_path)
 
 

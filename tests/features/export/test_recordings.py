@@ -1,4 +1,4 @@
-"""Recordings: what the log's entries tell of evaluations, which are chosen, and how they are kept in a file."""
+"""Recordings: assembling evaluations from log entries, selecting them, and storing them in a file."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def entry(category, text, evaluation="e-1", **more):
     return {"category": category, "text": text, "evaluation": evaluation, "timestamp": 5, **more}
 
 
-def test_an_evaluation_is_put_together_of_its_entries():
+def test_an_evaluation_is_assembled_from_its_entries():
     (one,) = recorded([
         entry("otherOutput", "checkpoint: start"),
         entry("evaluatedCode", "print(1)\n2", who="me", ns="user"),
@@ -35,13 +35,13 @@ def test_an_evaluation_is_put_together_of_its_entries():
     assert one == said
 
 
-def test_a_file_that_was_loaded_is_known_by_what_the_log_says_before():
+def test_a_loaded_file_is_recognized_by_the_preceding_log_entry():
     (one,) = recorded([entry("otherOutput", "load /shop/a.py"), entry("evaluatedCode", "x = 1")])
     assert one.file == "/shop/a.py"
     assert not one.description
 
 
-def test_what_the_log_holds_without_its_code_is_left_out():
+def test_entries_without_their_code_are_ignored():
     assert recorded([entry("evaluationResults", "2"), {"category": "otherOutput", "text": "hello"}]) == ()
 
 
@@ -49,25 +49,25 @@ def sessions(*descriptions):
     return [Recorded(f"e-{number}", "1", description=text) for number, text in enumerate(descriptions, 1)]
 
 
-def test_the_newest_checkpoint_of_a_name_counts():
+def test_the_newest_checkpoint_of_a_name_is_used():
     found = since_checkpoint(sessions("checkpoint: a", "", "checkpoint: a", "checkpoint: b", ""), "a")
     assert [one.id for one in found] == ["e-3", "e-4", "e-5"]
     with pytest.raises(NothingChosenError, match="checkpoint: c"):
         since_checkpoint(sessions("checkpoint: a"), "c")
 
 
-def test_a_checkpoint_is_found_by_the_name_that_it_set():
+def test_a_checkpoint_is_found_by_its_name():
     found = since_checkpoint(sessions("", "Checkpoint:  the parser\n works ", ""), "the parser  works")
     assert [one.id for one in found] == ["e-2", "e-3"]
 
 
-def test_ids_are_taken_in_the_order_in_which_they_ran():
+def test_evaluations_selected_by_id_stay_in_order():
     assert [one.id for one in of_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
     with pytest.raises(NothingChosenError, match="e-9"):
         of_ids(sessions(""), ["e-1", "e-9"])
 
 
-def test_a_recording_comes_back_from_its_lines_as_it_was():
+def test_a_recording_round_trips_through_its_lines():
     evaluation = Recorded(
         "e-1", "f('ü')\n", "me", "shop", "why", "", ("1", "2"), "out\n", "err", "it was interrupted", 7
     )
@@ -76,13 +76,13 @@ def test_a_recording_comes_back_from_its_lines_as_it_was():
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "x", "version": 1}', "no json", '{"format": "codriver-recording", "version": 99, "dialect": "python", "repl": ""}'])  # fmt: skip  # noqa: E501
-def test_what_is_no_recording_is_refused_in_words(text):
+def test_text_that_is_not_a_recording_is_refused(text):
     with pytest.raises(RecordingError, match="no recording"):
         from_lines(text)
 
 
 @pytest.mark.parametrize("text", ["", "a\u2028b", "a\x85b\x0b\x0cc\x1cd\u2029e", "\ud800", "a\r\nb\rc", "9" * 9999])
-def test_every_text_survives_a_recording(text):
+def test_any_text_survives_a_recording(text):
     told = Recording(
         "python", "python", (Recorded("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
     )
@@ -95,13 +95,13 @@ def test_every_text_survives_a_recording(text):
      '{"id":"e","code":"1","values":7}', '{"id":"e","code":"1","values":"abc"}',
      '{"id":"e","code":"1","time":[]}', "[" * 100_000, "9" * 9999, "{"],
 )  # fmt: skip
-def test_a_hostile_row_is_refused_by_its_line(row):
+def test_a_hostile_row_is_refused_with_its_line_number(row):
     head = as_lines(Recording("python", "python", ()))
     with pytest.raises(RecordingError, match="line 3 "):
         from_lines(f"{head}\n{row}\n")
 
 
-def test_a_hostile_head_is_refused():
+def test_a_hostile_header_is_refused():
     for head in ("[]", "7", "{}", '{"format": 1}', '{"format": []}', ""):
         with pytest.raises(RecordingError):
             from_lines(head + "\n")
@@ -121,7 +121,7 @@ def test_a_hostile_head_is_refused():
         (["(price 1)", "(price 2)"], "price", 1),
     ],
 )
-def test_the_evaluations_that_define_a_name_and_what_that_needs_are_counted_back(codes, name, most):
+def test_evaluations_that_define_a_name_and_its_dependencies_are_counted_back(codes, name, most):
     evaluations = [Recorded(f"e-{number}", code) for number, code in enumerate(codes)]
     assert last_that_define(evaluations, 1, [name]) == most
 
@@ -135,5 +135,5 @@ def test_the_evaluations_that_define_a_name_and_what_that_needs_are_counted_back
         ("recorded: 1; in a fresh REPL: 2", set()),
     ],
 )
-def test_the_names_that_a_fresh_repl_does_not_know_are_read_from_its_words(note, names):
+def test_unknown_names_are_extracted_from_the_error_message(note, names):
     assert names_unknown([note]) == names

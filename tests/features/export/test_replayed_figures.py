@@ -1,4 +1,4 @@
-"""Figures of recorded sessions reproduce in a fresh REPL, which runs their evaluations statement by statement."""
+"""Figures of recorded sessions reproduce in a fresh REPL, which runs the code statement by statement."""
 
 import sys
 
@@ -30,7 +30,7 @@ def pictures(values):
     return [picture for value in values for picture in images_in(without_data(value))]
 
 
-async def test_figures_that_are_drawn_one_after_the_other_all_reproduce(tmp_path):
+async def test_successive_figures_all_reproduce(tmp_path):
     modules("matplotlib")
     runs = FreshRuns(tmp_path, "python", 120, is_quiet=True, python=sys.executable)
     recorded = []

@@ -1,4 +1,4 @@
-"""Verification and documents, with the answers of a fresh REPL given by hand."""
+"""Verification and documents, with given answers instead of a fresh REPL."""
 
 import ast
 import json
@@ -55,13 +55,13 @@ def line_of(page, text):
     return next(number for number, line in enumerate(page.lines, 1) if text in line)
 
 
-def test_each_step_is_run_once_where_it_was_run_then():
+def test_each_step_runs_once_in_its_original_namespace():
     _, asked = verified([Recorded("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": Observed("1")})
     assert [one.namespace for one in asked] == ["shop"] * 3
     assert [one.code for one in asked] == ["'x' in globals()", "x = 1", "x"]
 
 
-def test_definitions_that_an_edit_loaded_are_those_of_their_file():
+def test_definitions_loaded_by_an_edit_become_an_import():
     loaded = Recorded(
         "e-1", "def price(n): ...", values=("<module 'shop' from '/w/shop.py'>",),
         description="edit_files loads shop.py, line 1",
@@ -71,7 +71,7 @@ def test_definitions_that_an_edit_loaded_are_those_of_their_file():
     assert [(one.verdict, one.step.role) for one in checked] == [("ran", "import")]
 
 
-def test_forms_that_an_edit_loaded_are_those_of_their_file():
+def test_forms_loaded_by_an_edit_become_a_require():
     loaded = Recorded(
         "e-1", "(defn price [n] n)", namespace="shop.core", values=("#'shop.core/price",),
         description="edit_files loads core.clj, line 4",
@@ -80,7 +80,7 @@ def test_forms_that_an_edit_loaded_are_those_of_their_file():
     assert [one.code for one in asked] == ["(require 'shop.core)"]
 
 
-def test_code_of_two_sessions_runs_each_in_its_own_namespace():
+def test_code_of_two_sessions_runs_in_its_own_namespaces():
     moved = Recorded("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
     other = Recorded("e-2", "(+ 1 2)", namespace="user", values=("3",))
     checked, asked = verified([moved, other], {"(+ 1 2)": Observed("3")}, "clojure")
@@ -89,28 +89,28 @@ def test_code_of_two_sessions_runs_each_in_its_own_namespace():
     assert [one.of.namespace for one in checked] == ["user", "shop.high", "user"]
 
 
-def test_a_value_that_came_again_holds_and_another_is_marked_with_both():
+def test_an_equal_value_passes_and_a_different_one_is_noted_with_both():
     checked, _ = verified(
         [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("3")}
     )
     assert notes(checked) == [("same", ""), ("differs", "recorded: 2; in a fresh REPL: 3")]
 
 
-def test_of_code_that_ends_in_a_statement_no_value_was_told_and_none_differs():
+def test_code_ending_in_a_statement_has_no_value_to_compare():
     checked, _ = verified([Recorded("e-1", "a()\nx = 1")], {"a()": Observed("1")})
     assert notes(checked) == [("ran", ""), ("ran", "")]
     checked, _ = verified([Recorded("e-1", "x = 1\na()")], {"a()": Observed("1")})
     assert notes(checked) == [("ran", ""), ("differs", "recorded: no value; in a fresh REPL: 1")]
 
 
-def test_code_with_a_secret_taken_out_is_not_run_and_marked():
+def test_code_with_a_redacted_secret_is_not_run_and_marked():
     checked, asked = verified([Recorded("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
     assert not asked
     assert checked[0].verdict == "absent"
     assert "<<redacted:API_KEY>>" in checked[0].note
 
 
-def test_a_value_with_a_secret_taken_out_is_not_asserted():
+def test_a_value_with_a_redacted_secret_is_not_asserted():
     checked, _ = verified([Recorded("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": Observed("'abc'")})
     assert checked[0].verdict == "differs"
 
@@ -125,13 +125,13 @@ def test_a_value_with_a_secret_taken_out_is_not_asserted():
         ({"values": ("'<<redacted:shop token>>'",)}, Observed(raised=Raised("KeyError", "hunter2"))),
     ],
 )
-def test_beside_a_text_with_a_secret_taken_out_the_other_text_is_never_shown(recorded, came):
+def test_a_value_compared_with_a_redacted_one_is_never_included(recorded, came):
     checked, _ = verified([Recorded("e-1", "f()", **recorded)], {"f()": came})
     assert "hunter2" not in repr([replace(one, of=None) for one in checked])
     assert "<<redacted:shop token>>" in checked[0].note
 
 
-def test_an_error_that_came_again_is_expected_and_a_typo_left_out():
+def test_a_repeated_error_is_expected_and_a_typo_omitted():
     evaluations = [Recorded("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
                    Recorded("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
     answers = {
@@ -144,7 +144,7 @@ def test_an_error_that_came_again_is_expected_and_a_typo_left_out():
     assert "x = 1" not in [one.code for one in asked], "what stood behind the failure did not run then either"
 
 
-def test_what_redefines_a_name_of_another_module_is_no_part_of_a_test_file():
+def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
     evaluation = Recorded("e-1", "def price(n):\n    return 4\nprice(1)\nother(2)", namespace="shop", values=("4", "2"))
     answers = {"'price' in globals()": Observed("True"), "price(1)": Observed("4"), "other(2)": Observed("2")}
     checked, _ = verified([evaluation], answers)
@@ -156,14 +156,14 @@ def test_what_redefines_a_name_of_another_module_is_no_part_of_a_test_file():
     assert "it redefines what shop has" in left_out
 
 
-def test_what_a_session_defined_itself_it_may_define_again():
+def test_a_session_may_redefine_its_own_names():
     evaluations = [Recorded(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)]
     checked, asked = verified(evaluations, {"(defn f [])": Observed("#'mine/f")}, "clojure")
     assert [one.is_patch for one in checked] == [False, False]
     assert [one.code for one in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
 
 
-def test_a_script_enters_the_namespaces_in_which_its_forms_ran():
+def test_a_script_enters_the_namespaces_of_its_forms():
     evaluations = [Recorded("e-1", "(price 1)", namespace="shop.core", values=("3",)),
                    Recorded("e-2", "(ns mine)"), Recorded("e-3", "(f)", namespace="mine", values=("1",)),
                    Recorded("e-4", "(g)", namespace="user", values=("2",))]  # fmt: skip
@@ -174,7 +174,7 @@ def test_a_script_enters_the_namespaces_in_which_its_forms_ran():
     assert "\n(in-ns 'user)\n(g)\n" in text
 
 
-def test_what_was_interrupted_is_waited_for_a_moment_and_left_out():
+def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
     evaluation = Recorded("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
     checked, asked = verified([evaluation], {"spin()": Observed(raised=Raised("Endless", "it had not ended"))})
     assert all(one.is_short for one in asked)
@@ -189,13 +189,13 @@ def test_what_was_interrupted_is_waited_for_a_moment_and_left_out():
         ("ValueError: no\n", (), Observed(raised=Raised("ValueError", "something else"))),
     ],
 )
-def test_a_failure_that_did_not_come_or_came_otherwise_is_marked(err, values, answer):
+def test_a_missing_or_different_failure_is_marked(err, values, answer):
     checked, _ = verified([Recorded("e-1", "f()", values=values, err=err)], {"f()": answer})
     assert not checked[0].reproduces
     assert "recorded:" in checked[0].note
 
 
-def test_output_is_part_of_what_has_to_come_again():
+def test_output_must_be_reproduced_too():
     evaluation = Recorded("e-1", "f()", values=("1",), out="hello\n")
     checked, _ = verified([evaluation], {"f()": Observed("1", "hello\n")})
     assert (checked[0].verdict, checked[0].out) == ("same", "hello\n")
@@ -203,7 +203,7 @@ def test_output_is_part_of_what_has_to_come_again():
     assert notes(checked) == [("differs", "printed, recorded: hello; in a fresh REPL: goodbye")]
 
 
-def test_steps_that_share_what_changes_are_one_test_and_others_their_own():
+def test_steps_that_share_state_are_one_test_and_others_separate():
     codes = ["import random", "def f(x):\n    return x", "xs = []", "f(1)", "xs.append(2)", "random.seed(1)", "xs",
              "random.random()", "f(2)"]  # fmt: skip
     given = {"f(1)": "1", "xs.append(2)": "None", "random.seed(1)": "None", "xs": "[2]", "random.random()": "0.1", "f(2)": "2"}  # fmt: skip  # noqa: E501
@@ -217,14 +217,14 @@ def test_steps_that_share_what_changes_are_one_test_and_others_their_own():
     ]  # fmt: skip
 
 
-def test_a_text_over_several_lines_keeps_them_where_it_is_moved():
+def test_a_multi_line_string_keeps_its_lines_when_indented():
     code, value = "s = ['''a\n  b\n''']", "['a\\n  b\\n']"
     checked, _ = verified([Recorded("e-1", f"{code}\ns", values=(value,))], {"s": Observed(value)})
     document, _ = write_document(checked, lambda _page: ())
     assert "    s = ['''a\n  b\n''']\n    assert s == ['a\\n  b\\n']\n" in document.text
 
 
-def test_tests_that_do_not_hold_apart_are_written_as_one():
+def test_tests_that_fail_separately_are_merged_into_one():
     evaluations = [Recorded("e-1", "a()", values=("1",)), Recorded("e-2", "b()", values=("2",))]
     checked, _ = verified(evaluations, {"a()": Observed("1"), "b()": Observed("2")})
 
@@ -239,7 +239,7 @@ def test_tests_that_do_not_hold_apart_are_written_as_one():
     assert all(one.reproduces for one in document.checked)
 
 
-def test_what_holds_in_no_file_of_its_own_loses_its_assertion_and_says_so():
+def test_an_assertion_that_fails_in_a_file_is_dropped_with_a_note():
     checked, _ = verified(
         [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("2")}
     )
@@ -254,13 +254,13 @@ def test_what_holds_in_no_file_of_its_own_loses_its_assertion_and_says_so():
     assert "does not hold in a file of its own: AssertionError: 3" in document.text
 
 
-def test_a_document_that_never_holds_is_not_given():
+def test_a_document_that_never_passes_is_not_written():
     checked, _ = verified([Recorded("e-1", "a()", values=("1",))], {"a()": Observed("1")})
     with pytest.raises(DocumentFailsError):
         write_document(checked, lambda _page: (Failed("", (), "SyntaxError"),))
 
 
-def test_what_a_dialect_has_no_document_for_is_refused_with_the_way_on():
+def test_an_unsupported_format_of_a_dialect_is_refused_with_advice():
     for form, dialect in (("notebook", "clojure"), ("test", "hy")):
         with pytest.raises(FormatUnknownError, match="--format script"):
             write_document((), lambda _page: (), form, dialect)
@@ -269,7 +269,7 @@ def test_what_a_dialect_has_no_document_for_is_refused_with_the_way_on():
             write_document((), lambda _page: (), form, "unknown")
 
 
-def test_a_script_of_code_that_awaits_runs_as_python_does():
+def test_an_exported_script_with_await_is_valid_python():
     codes = ["import asyncio", "async def f():\n    return 3", "x = await f()", "x"]
     evaluations = [Recorded(f"e-{number}", code, values=("3",) * (code == "x")) for number, code in enumerate(codes)]
     checked, _ = verified(evaluations, {"x": Observed("3")})
@@ -278,7 +278,7 @@ def test_a_script_of_code_that_awaits_runs_as_python_does():
     assert "# => 3" in document.text
 
 
-def test_a_notebook_is_of_the_format_that_it_names():
+def test_a_notebook_follows_its_declared_format():
     evaluations = [Recorded("e-1", "print(1)\n2", values=("None", "2"), out="1\n", description="two steps"),
                    Recorded("e-2", "1/0", err="ZeroDivisionError: division by zero")]  # fmt: skip
     answers = {
@@ -299,7 +299,7 @@ def test_a_notebook_is_of_the_format_that_it_names():
 
 @pytest.mark.parametrize("separator", ["\n", "\r", "\x0c", "\u2028"])
 @pytest.mark.parametrize("dialect", ["python", "clojure"])
-def test_no_line_of_an_error_or_of_a_value_is_code_of_a_script(dialect, separator):
+def test_error_and_value_lines_of_a_script_are_always_comments(dialect, separator):
     words = f"no{separator}(do-harm){separator}"
     evaluations = [Recorded("e-1", "(f)", err=f"Error: {words}"), Recorded("e-2", "(g)", values=(words,))]
     evaluations.append(Recorded("e-3", "(h)", values=("1",)))
@@ -312,13 +312,13 @@ def test_no_line_of_an_error_or_of_a_value_is_code_of_a_script(dialect, separato
         assert all(line.startswith(("#", ";;")) for line in harmful)
 
 
-def test_code_of_comments_alone_is_no_step_and_lines_end_where_python_ends_them():
+def test_comments_are_no_steps_and_line_endings_follow_python():
     assert verified([Recorded("e-1", "# nothing\n")], {}) == ((), [])
     steps = python_steps("'a\u2028b\x0cc'\r\n'''a\rb'''\rx")
     assert [step.text for step in steps] == ["'a\u2028b\x0cc'", "'''a\nb'''", "x"]
 
 
-def test_a_rich_comment_holds_forms_and_values_of_a_lisp():
+def test_a_rich_comment_contains_lisp_forms_and_values():
     evaluations = [Recorded("e-1", '(f "a\n  b")', values=("1",))]
     checked, _ = verified(evaluations, {'(f "a\n  b")': Observed("1")}, "clojure")
     text = lisp_documents.comment(checked, ORIGIN).text
@@ -326,13 +326,13 @@ def test_a_rich_comment_holds_forms_and_values_of_a_lisp():
     assert '  (f "a\n  b")\n  ;; => 1\n  )\n' in text
 
 
-def test_a_rich_comment_of_python_is_what_its_prompt_would_show():
+def test_a_python_comment_looks_like_the_prompt():
     checked, _ = verified([Recorded("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": Observed("1")})
     text = python_documents.comment(checked, ORIGIN).text
     assert text.endswith("# >>> def f():\n# ...     return 1\n# >>> f()\n# 1\n")
 
 
-def test_a_namespace_of_a_lisp_document_requires_all_in_one_clause():
+def test_a_lisp_namespace_has_all_its_requires_in_one_clause():
     evaluations = [Recorded("e-1", "(ns shop (:require [clojure.set :as set]) (:import [java.util Date]))"),
                    Recorded("e-2", "(set/union #{1} #{2})", namespace="shop", values=("#{1 2}",)),
                    Recorded("e-3", "(price 1)", namespace="other.core", values=("3",))]  # fmt: skip
@@ -350,7 +350,7 @@ def test_a_namespace_of_a_lisp_document_requires_all_in_one_clause():
     assert "(is (= '#{2 1} (set/union #{1} #{2})))" in text
 
 
-def test_names_of_python_are_those_of_its_module():
+def test_names_used_and_defined_by_python_steps_are_found():
     (step,) = python_steps("def f(a, b=DEFAULT):\n    c = a\n    return [g(x) for x in c]")
     assert step.gives == {"f"}
     assert step.uses == {"DEFAULT", "g"}
@@ -377,7 +377,7 @@ def figure(**picture):
         (f"<Table> data:image/png;base64,{png()}", "differs", "recorded: <Figure>", "differs"),
     ],
 )
-def test_a_picture_reproduces_by_its_digest_or_is_alike_by_kind_and_size(fresh, verdict, note, strict):
+def test_an_image_reproduces_by_digest_or_is_similar_by_type_and_size(fresh, verdict, note, strict):
     for recorded in (figure(), without_data(figure())):
         checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": Observed(fresh)})
         assert checked[0].verdict == verdict
@@ -386,13 +386,13 @@ def test_a_picture_reproduces_by_its_digest_or_is_alike_by_kind_and_size(fresh, 
         assert strictly(checked[0]).verdict == strict
 
 
-def test_a_picture_that_a_kernel_told_without_a_text_is_compared_alone():
+def test_an_image_without_a_text_value_is_compared_on_its_own():
     recorded = f"data:image/png;base64,{png()}"
     checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": Observed(figure())})
     assert notes(checked) == [("same", "")]
 
 
-def test_pictures_that_were_shown_between_values_are_found_among_those_of_all_steps():
+def test_images_displayed_between_values_are_matched_across_steps():
     code = "draw()\ntitle()\nx = 1\nshow()\nlen('')"
     recorded = ("'drawn'", "'title'", figure(more=b"2"), "None", "0")
     answers = {
@@ -407,7 +407,7 @@ def test_pictures_that_were_shown_between_values_are_found_among_those_of_all_st
     assert [one.shown for one in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
 
 
-def test_a_value_that_is_a_figure_is_told_from_figures_that_were_shown_before_it():
+def test_a_figure_value_is_distinguished_from_figures_displayed_before():
     recorded = (figure(more=b"shown"), figure(more=b"value"))
     answers = {"draw()\nf": Observed(), "draw()": Observed("1", told=(figure(more=b"shown"),))}
     answers["f"] = Observed(figure(more=b"value"))
@@ -426,7 +426,7 @@ def test_a_value_that_is_a_figure_is_told_from_figures_that_were_shown_before_it
         ((), "differs", "no such picture"),
     ],
 )
-def test_a_picture_that_was_shown_and_comes_otherwise_is_said_of_the_step_that_showed_it(told, verdict, note):
+def test_a_different_image_is_noted_at_the_step_that_displayed_it(told, verdict, note):
     evaluation = Recorded("e-1", "x = draw()", values=(figure(),))
     checked, _ = verified([evaluation], {"x = draw()": Observed(told=told)})
     assert checked[0].verdict == verdict
@@ -434,7 +434,7 @@ def test_a_picture_that_was_shown_and_comes_otherwise_is_said_of_the_step_that_s
     assert strictly(checked[0]).verdict == "differs"
 
 
-def test_a_step_that_fails_as_it_did_has_shown_its_pictures_before():
+def test_a_step_that_fails_again_displayed_its_images_first():
     evaluation = Recorded("e-1", "draw(); 1/0", values=("1", figure()), err="ZeroDivisionError: division by zero")
     answers = {"draw()": Observed("1", told=(figure(),))}
     answers["1/0"] = Observed(raised=Raised("ZeroDivisionError", "division by zero"))
@@ -442,7 +442,7 @@ def test_a_step_that_fails_as_it_did_has_shown_its_pictures_before():
     assert notes(checked) == [("same", ""), ("raises", "")]
 
 
-def test_a_notebook_keeps_pictures_and_a_test_says_which_there_were():
+def test_a_notebook_contains_images_and_a_test_describes_them():
     evaluations = [Recorded("e-1", "draw()", values=(figure(more=b"1"), "'drawn'")),
                    Recorded("e-2", "plot()", values=(figure(),))]  # fmt: skip
     answers = {"draw()": Observed("'drawn'", told=(figure(more=b"1"),)), "plot()": Observed(figure())}
@@ -461,7 +461,7 @@ def test_a_notebook_keeps_pictures_and_a_test_says_which_there_were():
 
 
 @pytest.mark.parametrize("fresh", ["123", "456", "111"])
-def test_a_notebook_keeps_each_picture_that_is_like_a_recorded_one_or_the_same_as_another(fresh):
+def test_a_notebook_keeps_every_matching_or_duplicate_image(fresh):
     evaluation = Recorded("e-1", "x = draw()", values=tuple(figure(more=one.encode()) for one in "123"))
     told = tuple(figure(more=one.encode()) for one in fresh)
     checked, _ = verified([evaluation], {"x = draw()": Observed(told=told)})
@@ -471,7 +471,7 @@ def test_a_notebook_keeps_each_picture_that_is_like_a_recorded_one_or_the_same_a
     assert [one["data"]["image/png"] for one in cell["outputs"]] == [png(more=one.encode()) for one in fresh]
 
 
-def test_a_notebook_keeps_all_pictures_of_one_value_and_those_of_a_step_that_failed():
+def test_a_notebook_keeps_all_images_of_a_value_and_of_a_failed_step():
     pair = f"{figure()} {figure(more=b'2')}"
     evaluations = [Recorded("e-1", "pair()", values=(pair,)),
                    Recorded("e-2", "show()", values=(figure(),), err="ValueError: no")]  # fmt: skip
@@ -503,7 +503,7 @@ FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last)
         (FAILED, Observed(err=FAILED.err), ["ran", "ran", "ran", "ran"], ""),
     ],
 )  # fmt: skip
-def test_a_kernel_s_cell_is_compared_by_all_that_it_showed(evaluation, answer, verdicts, note):
+def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer, verdicts, note):
     checked, asked = verified([evaluation], {evaluation.code: answer}, telling="whole")
     assert [one.code for one in asked] == [evaluation.code]
     assert [one.verdict for one in checked] == verdicts
@@ -521,7 +521,7 @@ def test_a_kernel_s_cell_is_compared_by_all_that_it_showed(evaluation, answer, v
         ("# nothing", []),
     ],
 )
-def test_magic_lines_of_a_cell_are_steps_which_only_a_notebook_keeps(code, steps):
+def test_magic_lines_are_steps_kept_only_in_a_notebook(code, steps):
     found = cell_steps(code)
     assert [one.text for one in found] == steps
     checked, _ = verified([Recorded("e-1", code)], {}, telling="whole")
@@ -534,7 +534,7 @@ def test_magic_lines_of_a_cell_are_steps_which_only_a_notebook_keeps(code, steps
 @pytest.mark.parametrize(
     ("as_told", "verdict"), [("[Line2D(_child1)]", "varies"), ("[Line2D(_child9)]", "differs"), (None, "differs")]
 )
-def test_a_value_that_agents_were_told_by_its_str_is_printed_so_too_before_it_differs(as_told, verdict):
+def test_a_value_recorded_by_its_str_is_compared_by_str_too(as_told, verdict):
     evaluation = Recorded("e-1", "plot()", values=("[Line2D(_child1)]",))
     answers = {"plot()": Observed("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": Observed(as_told)}
     (checked,), asked = verified([evaluation], answers)

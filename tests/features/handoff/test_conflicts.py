@@ -1,4 +1,6 @@
-"""Conflicts between callers: told to whoever uses or replaces what another one redefined, once, and to nobody else."""
+"""Conflicts between callers: a caller that uses or replaces what another redefined is notified once, and nobody
+else.
+"""
 
 import re
 from types import MappingProxyType
@@ -52,18 +54,18 @@ def room():
 REDEFINED = "copilot redefined `shop.core/price` 18 s ago (eval e2, 43 → 100)"
 
 
-def test_who_uses_what_another_redefined_is_told(room):
+def test_a_caller_that_uses_a_name_redefined_by_another_is_notified(room):
     assert room.says("copilot", "(def price 100)") == []
     assert room.says("claude", "(total price)") == [REDEFINED]
 
 
-def test_who_replaces_it_is_told_with_the_difference(room):
+def test_a_caller_that_replaces_it_is_notified_with_the_difference(room):
     room.says("copilot", "(def price 100)")
     told = f"{REDEFINED}, and this replaces it:\n-(def price 100)\n+(def price 50)"
     assert room.says("claude", "(def price 50)") == [told]
 
 
-def test_who_loads_the_file_as_it_was_is_told_what_that_reverts(room):
+def test_a_caller_that_loads_the_unchanged_file_is_notified_of_what_that_reverts(room):
     room.says("copilot", "(def price 100)")
     (told,) = room.says("claude", FILE, is_file=True)
     assert told.startswith(REDEFINED)
@@ -79,7 +81,7 @@ def test_who_loads_the_file_as_it_was_is_told_what_that_reverts(room):
         "(intern 'shop.core 'price 100)",
     ],
 )
-def test_who_loads_the_file_is_told_that_it_reverts_another_root_of_a_var(room, code):
+def test_a_load_that_reverts_another_var_root_is_noted(room, code):
     room.says("copilot", code)
     (told,) = room.says("claude", FILE, is_file=True)
     assert told.startswith("copilot redefined `shop.core/price` 18 s ago (eval e2")
@@ -90,47 +92,47 @@ def test_who_loads_the_file_is_told_that_it_reverts_another_root_of_a_var(room, 
     "code",
     ["(total 1)", "(let [price 1] price)", "(def other 1)", "(def price 100)", "(other/price)", ":price", "(inc 1)"],
 )
-def test_who_has_nothing_to_do_with_it_is_told_nothing(room, code):
+def test_unrelated_code_is_not_notified(room, code):
     room.says("copilot", "(def price 100)")
     assert room.says("claude", code) == []
 
 
 @pytest.mark.parametrize("other", ["(in-ns (quote other.ns))", "(in-ns (symbol name))"])
-def test_who_defines_the_name_in_another_namespace_replaces_nothing(room, other):
+def test_defining_the_name_in_another_namespace_is_not_a_conflict(room, other):
     room.says("copilot", "(in-ns (quote foo.bar)) (def zz 1)", space="user")
     assert room.says("claude", f"{other} (def zz 3)", space="user") == []
 
 
-def test_nobody_is_told_of_what_is_the_same_in_another_layout(room):
+def test_a_redefinition_that_only_changes_layout_is_not_a_conflict(room):
     room.says("copilot", "(def  price ; cents\n  43)")
     assert room.says("claude", "price") == []
 
 
-def test_nobody_is_told_of_what_is_back_as_it_was(room):
+def test_a_reverted_redefinition_is_not_a_conflict(room):
     room.says("copilot", "(def price 100)")
     room.says("copilot", "(def price 43)")
     assert room.says("claude", "price") == []
 
 
-def test_several_redefinitions_are_told_as_one_from_what_was_known(room):
+def test_several_redefinitions_are_reported_as_one_change(room):
     room.says("copilot", "(def price 100)")
     room.says("copilot", "(def price 200)")
     assert room.says("claude", "price") == ["copilot redefined `shop.core/price` 17 s ago (eval e3, 43 → 200)"]
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted", "lost", "queued"])
-def test_code_that_did_not_run_to_its_end_redefined_nothing(room, status):
+def test_code_that_did_not_complete_redefined_nothing(room, status):
     room.says("copilot", "(def price 100)", status=status)
     assert room.says("claude", "price") == []
 
 
-def test_who_came_later_is_told_only_before_replacing_it(room):
+def test_a_caller_that_joined_later_is_notified_only_when_replacing_it(room):
     room.says("copilot", "(def price 100)")
     assert room.says("late", "price") == []
     assert len(room.says("late", "(def price 50)")) == 1
 
 
-def test_ones_own_redefinitions_are_not_told_also_after_a_reconnect(room):
+def test_a_callers_own_redefinitions_are_not_reported_even_after_a_reconnect(room):
     room.says("copilot", "(def price 100)")
     del room.clients["copilot"]
     room.joins("copilot-again")
@@ -139,7 +141,7 @@ def test_ones_own_redefinitions_are_not_told_also_after_a_reconnect(room):
     assert found(State(clients=room.clients, evaluations=MappingProxyType(room.evaluations)), room.life, again) == []
 
 
-def test_what_was_used_before_the_log_knew_its_definition_counts_as_redefined():
+def test_a_name_used_before_its_definition_was_logged_counts_as_redefined():
     room = Room()
     room.says("claude", "(inc price)")
     room.joins("copilot")
@@ -147,7 +149,7 @@ def test_what_was_used_before_the_log_knew_its_definition_counts_as_redefined():
     assert room.says("claude", "(dec price)") == ["copilot redefined `shop.core/price` 18 s ago (eval e2)"]
 
 
-def test_a_new_definition_concerns_nobody_who_only_uses_it(room):
+def test_a_new_definition_is_reported_only_when_it_is_replaced(room):
     room.says("copilot", "(def discount 5)")
     assert room.says("claude", "(- price discount)") == []
     (told,) = room.says("claude", "(def discount 6)")
@@ -160,13 +162,13 @@ def test_defonce_redefines_nothing(room):
     assert room.says("claude", "state") == []
 
 
-def test_a_namespace_that_requires_it_uses_it_by_its_alias(room):
+def test_an_aliased_name_of_a_required_namespace_counts_as_used(room):
     room.says("claude", "(ns app (:require [shop.core :as c]))", space="user")
     room.says("copilot", "(def price 100)")
     assert len(room.says("claude", "(* 2 c/price)", space="app")) == 1
 
 
-def test_python_is_read_by_its_own_syntax():
+def test_python_code_is_parsed_as_python():
     room = Room("python", "__main__")
     room.joins("claude", "copilot")
     room.says("claude", "def price():\n    return 43")
@@ -175,7 +177,7 @@ def test_python_is_read_by_its_own_syntax():
     assert room.says("claude", "def f(price): return price") == []
 
 
-def test_what_is_kept_has_bounds(room):
+def test_the_record_of_submissions_is_bounded(room):
     for _ in range(MAX_SUBMISSIONS + 10):
         room.life.add(Submission("e", len(room.life.submissions) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user"))
     assert len(room.life.submissions) == MAX_SUBMISSIONS
@@ -184,13 +186,13 @@ def test_what_is_kept_has_bounds(room):
     assert not any(room.life.by_name.values())
 
 
-def test_each_conflict_is_news_once():
+def test_each_conflict_is_reported_once():
     told = DeliveredNotes()
     assert [told.claim("claude", ("e1", "price")) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.slow
-def test_over_a_real_server_each_caller_is_told_once(live):
+def test_each_caller_of_a_real_server_is_notified_once(live):
     with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
         claude.call("evaluate_code", code="def price():\n    return 43")
         alone = claude.call("evaluate_code", code="price()", detail=False)
@@ -205,7 +207,7 @@ def test_over_a_real_server_each_caller_is_told_once(live):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("uses_it_first", [False, True])
-def test_who_loads_an_unchanged_file_learns_whose_redefinition_that_undid(live, uses_it_first):
+def test_a_load_of_an_unchanged_file_names_whose_redefinition_it_undid(live, uses_it_first):
     name, number = f"undone_{uses_it_first}".lower(), int(uses_it_first)
     (live.workspace / f"{name}.py").write_text("def price(x):\n    return x\n")
     with live.client(name=f"ann{number}") as ann, live.client(name=f"bob{number}") as bob:
@@ -223,7 +225,7 @@ def test_who_loads_an_unchanged_file_learns_whose_redefinition_that_undid(live, 
 
 
 @pytest.mark.slow
-def test_of_two_clients_that_edit_one_file_the_second_is_told(live):
+def test_the_second_of_two_clients_editing_one_file_is_notified(live):
     file = live.workspace / "shop.clj"
     file.write_text("(ns shop)\n\n(def price 43)\n")
 
@@ -245,7 +247,7 @@ def test_of_two_clients_that_edit_one_file_the_second_is_told(live):
 
 
 @pytest.mark.slow
-def test_a_hook_hears_who_else_edited_its_file_once(live):
+def test_a_hook_is_notified_once_of_another_client_editing_its_file(live):
     file = live.workspace / "notes.py"
     file.write_text("x = 1\n")
 
@@ -262,7 +264,7 @@ def test_a_hook_hears_who_else_edited_its_file_once(live):
     ({"code": "def price():\n    return 100", "namespace": "shop_i"}, "43 → 100"),
     ({"code": "import shop_i\nshop_i.price = lambda: 100"}, ""),
 ])  # fmt: skip
-def test_what_a_module_has_by_import_is_known_when_it_is_redefined(live, sent, how):
+def test_redefining_an_imported_name_is_noticed(live, sent, how):
     (live.workspace / "shop_i.py").write_text("def price():\n    return 43\n")
     with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
         assert claude.call("evaluate_code", code="import shop_i\nshop_i.price()", who="claude")["ok"]
@@ -277,7 +279,7 @@ def test_what_a_module_has_by_import_is_known_when_it_is_redefined(live, sent, h
         claude.call("evaluate_code", code="import sys; del sys.modules['shop_i'], shop_i")
 
 
-def test_what_another_edited_and_loaded_of_an_imported_module_is_told(live):
+def test_a_loaded_edit_of_an_imported_module_by_another_is_reported(live):
     (live.workspace / "shop_e.py").write_text("def price():\n    return 43\n")
     with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
         assert claude.call("evaluate_code", code="import shop_e\nshop_e.price()", who="claude")["ok"]
@@ -289,7 +291,7 @@ def test_what_another_edited_and_loaded_of_an_imported_module_is_told(live):
         assert "43 → 100" in told
 
 
-def test_what_another_edited_and_loaded_is_told_once_and_what_it_took_back_is_not(live):
+def test_a_loaded_edit_by_another_is_reported_once_unless_it_was_undone(live):
     (live.workspace / "shop_k.py").write_text("def price():\n    return 43\n")
 
     def edited(client, who, before, after, **more):
@@ -312,7 +314,7 @@ def of_file(answer):
     return [note for note in answer.get("notes", ()) if "since its load" in note]
 
 
-def test_a_file_that_was_edited_after_its_load_is_told_when_it_is_used(live):
+def test_using_a_file_edited_after_its_load_is_noted(live):
     file = live.workspace / "shop_u.py"
     file.write_text("RATE = 2\ndef price():\n    return 43\n")
     with live.client(name="claude") as claude:

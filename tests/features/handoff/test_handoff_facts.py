@@ -1,4 +1,4 @@
-"""The handoff reads facts: of a log without Codriver's sentences it reports the same."""
+"""The handoff is built from data: without Codriver's log messages it is the same."""
 
 import json
 
@@ -75,7 +75,7 @@ def entries(tmp_path_factory):
         return failed, entries_of(client)
 
 
-def test_a_log_without_sentences_tells_the_same(entries):
+def test_the_handoff_does_not_depend_on_log_messages(entries):
     failed, ended = entries
     assert {one.kind for one in ended} >= {CONNECTED, PURPOSE, CHECKPOINT, LOAD, ENDED, TESTS, EDIT, UNDO}
     for log in (failed, ended):
@@ -85,7 +85,7 @@ def test_a_log_without_sentences_tells_the_same(entries):
     assert "not resolved" in section(without_sentences(ended), "Failed")
 
 
-def test_a_test_that_passed_later_for_another_caller_is_not_reported_as_failed(entries):
+def test_a_test_that_passed_later_for_another_caller_is_not_failing(entries):
     failed, ended = entries
     assert section(failed, "Failing tests").startswith(f"{NAME} (ann ")
     assert section(ended, "Failing tests") is None

@@ -1,4 +1,4 @@
-"""The handoff of a real server: to a client, to a hook, to a command, and again after the server's end."""
+"""The handoff of a real server: for a client, a hook and a command, and after the server's end."""
 
 import pytest
 from live_server import serving, until
@@ -44,7 +44,7 @@ def check(told):
     assert ": rate (" not in told, "a file has it"
 
 
-def test_a_client_reads_the_handoff_as_a_resource_for_itself_or_for_another(live, client):
+def test_a_client_reads_the_handoff_for_itself_or_for_another(live, client):
     # The checkpoint is on the disk within a moment.
     until(lambda: "Checkpoints: " in read(client, "codriver://handoff"), "the checkpoint")
     told = read(client, "codriver://handoff")
@@ -57,14 +57,14 @@ def test_a_client_reads_the_handoff_as_a_resource_for_itself_or_for_another(live
     assert "codriver://handoff" in listed
 
 
-def test_a_person_picks_the_handoff_as_a_prompt(live, client):
+def test_a_person_can_choose_the_handoff_as_a_prompt(live, client):
     result = client.request("prompts/get", {"name": "handoff", "arguments": {"who": "claude"}})["result"]
     text = result["messages"][0]["content"]["text"]
     assert "Codriver, for claude, of the log's lines" in text
     check(text.partition("\n\n")[2].rpartition("\n\n")[0])
 
 
-def test_a_hook_gives_it_short_at_a_start_and_whole_after_a_compaction(live, client):
+def test_a_hook_gets_it_short_at_a_start_and_whole_after_a_compaction(live, client):
     for number in range(40):
         why = f"goal {number}: {'because of that ' * 10}"
         assert client.call("evaluate_code", code=f"def only_here_{number}(): pass", description=why)["ok"]
@@ -75,7 +75,7 @@ def test_a_hook_gives_it_short_at_a_start_and_whole_after_a_compaction(live, cli
     assert short.splitlines()[1] == whole.splitlines()[1]
 
 
-def test_what_is_loaded_and_not_what_the_files_say_is_told(live, client):
+def test_the_handoff_is_about_loaded_code_and_not_about_files(live, client):
     file = live.workspace / "shop_drift.py"
     file.write_text("def rate():\n    return 2\ndef total():\n    return rate()\n")
     (live.workspace / "test_shop_drift.py").write_text(
@@ -95,7 +95,7 @@ def test_what_is_loaded_and_not_what_the_files_say_is_told(live, client):
 
 
 @pytest.mark.slow
-def test_it_survives_the_server(tmp_path):
+def test_the_handoff_survives_the_server(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client(name="claude-code") as client:
         work(client)
         (live.workspace / "low.py").write_text("def rate():\n    return 2\n")

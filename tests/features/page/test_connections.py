@@ -1,4 +1,4 @@
-"""The page's connections: idle ones make room for new ones, those never used first, and busy ones never."""
+"""Connections of the page: idle ones make room for new ones, unused ones first, and busy ones never."""
 
 from contextlib import ExitStack
 
@@ -22,7 +22,7 @@ async def idle(connections, closed, name, is_used):
     closed.append(name)
 
 
-async def test_the_oldest_idle_connection_makes_room_those_never_used_first():
+async def test_the_oldest_idle_connection_makes_room_unused_ones_first():
     connections, closed = Connections(3), []
     async with anyio.create_task_group() as tasks:
         for name, is_used in (("used", True), ("first", False), ("second", False)):
@@ -38,7 +38,7 @@ async def test_the_oldest_idle_connection_makes_room_those_never_used_first():
         assert closed == ["first", "second", "used"]
 
 
-async def test_a_request_that_comes_is_returned_and_the_place_is_free_afterwards():
+async def test_a_connection_returns_its_request_and_is_free_afterwards():
     connections = Connections(1)
 
     async def request():

@@ -1,4 +1,4 @@
-"""Listeners on both loopback addresses: nobody else can have either of them at the same port."""
+"""Listeners on both loopback addresses: no other program can use either of them on the same port."""
 
 import contextlib
 import errno
@@ -58,7 +58,7 @@ def bind(family, address, port, *options):
 
 
 @needs_ipv6
-def test_both_addresses_are_held_at_one_port():
+def test_both_addresses_are_bound_on_one_port():
     port, held, taken = listening()
     assert sorted(held) == [("127.0.0.1", port), ("::1", port)]
     assert taken == [errno.EADDRINUSE, errno.EADDRINUSE]
@@ -67,7 +67,7 @@ def test_both_addresses_are_held_at_one_port():
 @needs_ipv6
 @pytest.mark.parametrize(("family", "address"), ADDRESSES, ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("option", ["plain", "reused", "shared", "bound only"])
-def test_a_port_that_another_program_has_on_one_address_is_passed_over(family, address, option):
+def test_a_port_used_by_another_program_on_one_address_is_skipped(family, address, option):
     with socket.socket(family) as other:
         if option in ("reused", "bound only"):
             other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -86,7 +86,7 @@ def test_a_port_that_another_program_has_on_one_address_is_passed_over(family, a
 
 @needs_ipv6
 @needs_root
-def test_another_user_at_one_address_is_passed_over_and_takes_neither_later():
+def test_a_port_used_by_another_user_is_skipped_and_neither_address_can_be_taken_later():
     with contextlib.ExitStack() as opened:
         (port,) = other_user.free_ports(1)
         process = opened.enter_context(other_user.holding("::1", port))
@@ -120,7 +120,7 @@ with socket.socket({int(family)}) as tried:
 
 
 @pytest.mark.skipif(not posix_only.is_root() or sys.platform != "linux", reason="only root can take IPv6 away")
-def test_without_ipv6_one_address_is_held_and_the_other_cannot_be_bound():
+def test_without_ipv6_only_one_address_is_bound():
     code = """
 import anyio, socket, sys
 sys.path.insert(0, sys.argv[1])

@@ -1,4 +1,4 @@
-"""Markdown as blocks: what notebooks use is told apart, and no text of it is lost or leads anywhere."""
+"""Markdown as blocks: the elements notebooks use are recognized, and no text is lost or becomes a link."""
 
 import pytest
 from hypothesis import given
@@ -23,17 +23,17 @@ ALPHABET = st.sampled_from([*"ab *`|#-+1.[]()\n<>\\", "```", "**", "| a |", "](j
         ("| a | b |\n|---|--:|\n| 1 | 2 |", [{"tag": "table", "head": ["a", "b"], "rows": [["1", "2"]]}]),
     ],
 )
-def test_what_notebooks_use_becomes_blocks(text, found):
+def test_elements_used_in_notebooks_become_blocks(text, found):
     assert blocks(text) == found
 
 
-def test_emphasis_and_code_are_spans_and_a_link_is_words():
+def test_emphasis_and_code_are_spans_and_a_link_is_text():
     assert spans("a **b** `c` *d*") == [("", "a "), ("strong", "b"), ("", " "), ("code", "c"), ("", " "), ("em", "d")]
     assert spans("[go](javascript:alert)") == [("", "go (javascript:alert)")]
 
 
 @given(st.lists(ALPHABET, max_size=60).map("".join))
-def test_any_text_becomes_blocks_that_say_all_of_it(text):
+def test_any_text_becomes_blocks_that_contain_all_of_it(text):
     def words(value):
         if isinstance(value, str):
             return value

@@ -1,4 +1,4 @@
-"""The page in a real browser: what it shows, what a person does with it, and what it keeps out."""
+"""The page in a real browser: what it displays, what a person can do with it, and what it keeps out."""
 
 import contextlib
 import http.server
@@ -111,7 +111,7 @@ def evaluate(client, code, **more):
     return client.call("evaluate_code", code=code, timeoutMs=60_000, **more)
 
 
-def test_the_token_is_kept_for_this_tab_alone_and_outlives_a_reload(page, served_page):
+def test_the_token_is_stored_for_one_tab_and_survives_a_reload(page, served_page):
     assert page.run("location.href") == f"{served_page.origin}/"
     assert page.run("Object.entries(sessionStorage)") == [["token", served_page.token]]
     assert page.run("document.cookie") == ""
@@ -125,13 +125,13 @@ def test_the_token_is_kept_for_this_tab_alone_and_outlives_a_reload(page, served
     page.until("!window.isOld && document.body?.innerText.includes('6 * 7')", "the page that was loaded again")
 
 
-def test_a_page_without_a_code_says_which_command_gives_one(browser, served_page):
+def test_a_page_without_a_code_names_the_command_that_issues_one(browser, served_page):
     with browser.page(f"{served_page.origin}/") as page:
         page.shows("Open the address that `codriver watch --web` prints", "#link")
         assert "6 * 7" not in page.text()
 
 
-def test_an_address_that_was_used_says_so_and_names_the_command(browser, served_page):
+def test_a_used_address_is_reported_with_the_command_for_a_new_one(browser, served_page):
     address = served_page.address
     for words in ("live", "used already, and works once. Run `codriver watch --web` for another."):
         with browser.page(address) as page:
@@ -141,7 +141,7 @@ def test_an_address_that_was_used_says_so_and_names_the_command(browser, served_
         page.shows("does not belong to this server. Run `codriver watch --web`", "#link")
 
 
-def test_another_tab_is_opened_with_a_code_of_its_own(browser, page, served_page):
+def test_another_tab_is_opened_with_its_own_code(browser, page, served_page):
     known = {target["targetId"] for target in browser.ask("Target.getTargets")["targetInfos"]}
 
     def opened_tabs():
@@ -158,7 +158,7 @@ def test_another_tab_is_opened_with_a_code_of_its_own(browser, page, served_page
         assert other.run("sessionStorage.length") == 1
 
 
-def test_a_file_that_redirects_opens_the_page_and_a_reload_keeps_it(browser, served_page, tmp_path):
+def test_a_redirect_file_opens_the_page_which_survives_a_reload(browser, served_page, tmp_path):
     file = tmp_path / "page.html"
     write_redirect(file, served_page.address)
     with browser.page(file.as_uri()) as page:
@@ -168,7 +168,7 @@ def test_a_file_that_redirects_opens_the_page_and_a_reload_keeps_it(browser, ser
         page.until("!window.isOld && document.querySelector('#link')?.innerText === 'live'", "the reloaded page")
 
 
-def test_a_worker_is_never_registered_from_the_page(page):
+def test_no_worker_can_be_registered_from_the_page(page):
     """Neither by its policy nor by the server, whatever path is tried."""
     script = """(path => navigator.serviceWorker.register(path).then(() => 'registered', () => 'refused'))"""
     for path in ("/main.js", "/access.js", "/", "/worker.js"):
@@ -179,7 +179,7 @@ def test_a_worker_is_never_registered_from_the_page(page):
 LOOKUPS = ("HOST_RESOLVER_SYSTEM_TASK", "HOST_RESOLVER_DNS_TASK", "DNS_TRANSACTION", "HOST_RESOLVER_MDNS_TASK")
 
 
-def test_the_name_of_the_page_is_looked_up_nowhere(served_page, tmp_path):
+def test_the_host_name_of_the_page_is_never_resolved_by_dns(served_page, tmp_path):
     log, other = tmp_path / "net.json", "looked-up.invalid"
     with contextlib.closing(Browser(tmp_path, f"--log-net-log={log}")) as own:
         with own.page(served_page.address) as page:
@@ -199,7 +199,7 @@ def test_the_name_of_the_page_is_looked_up_nowhere(served_page, tmp_path):
     assert not [text for text in texts if served_page.host in text]
 
 
-def test_rows_show_who_evaluates_what_and_what_comes_of_it(page, client, other):
+def test_rows_show_callers_code_and_results(page, client, other):
     page.shows("42", "#rows")
     evaluate(client, "def rate(price):\n    return price * 2\n\nrate(21.5)", who="ann")
     evaluate(other, "1 / 0")
@@ -211,7 +211,7 @@ def test_rows_show_who_evaluates_what_and_what_comes_of_it(page, client, other):
     assert page.run(f"{row('1 / 0')}.classList.contains('broken')")
 
 
-def test_what_runs_has_a_clock_and_its_output_as_it_comes_and_can_be_interrupted(page, client, other):
+def test_a_running_evaluation_shows_a_clock_and_output_and_can_be_interrupted(page, client, other):
     begun = client.begin_call("evaluate_code", code="import time\nwhile True:\n    print('tick'); time.sleep(0.05)")
     page.shows("tick", "#rows")
     page.shows("claude-code", "#repls")
@@ -227,7 +227,7 @@ def test_what_runs_has_a_clock_and_its_output_as_it_comes_and_can_be_interrupted
     assert "human" in json.dumps(told)
 
 
-def test_an_evaluation_that_waits_for_input_is_answered_from_its_row(page, client):
+def test_an_evaluation_waiting_for_input_is_answered_from_its_row(page, client):
     begun = client.begin_call("evaluate_code", code="'hello ' + input('your name? ')", timeoutMs=30_000)
     page.shows("waits for input", "#rows")
     page.shows("is asked for input", "#repls")
@@ -240,7 +240,7 @@ def test_an_evaluation_that_waits_for_input_is_answered_from_its_row(page, clien
     assert client.answer(begun)
 
 
-def test_an_open_row_has_code_output_error_frames_and_notes(page, client):
+def test_an_open_row_shows_code_output_error_frames_and_notes(page, client):
     prints = "print('before'); print('loud', file=sys.stderr)"
     code = f"import sys\ndef inner(n):\n    raise KeyError(n)\n{prints}\ninner('gone')"
     evaluate(client, code, description="look it up")
@@ -282,7 +282,7 @@ def long_log(tmp_path_factory):
         yield live, failed, printed
 
 
-def test_a_large_log_comes_newest_first_and_whole(long_log):
+def test_a_large_log_arrives_newest_first_and_complete(long_log):
     live, *_ = long_log
     with Events(opened(live)) as events:
         assert events.next()[1]["isLoading"]
@@ -299,7 +299,7 @@ def test_a_large_log_comes_newest_first_and_whole(long_log):
         assert {one["result"] for one in codes} == {"'one of many'"}
 
 
-def test_the_page_says_that_it_is_loading_until_all_is_there(browser, long_log):
+def test_the_page_shows_that_it_is_loading_until_it_is_complete(browser, long_log):
     live, *_ = long_log
     with browser.page("about:blank") as page:
         page.ask(
@@ -319,7 +319,7 @@ def test_the_page_says_that_it_is_loading_until_all_is_there(browser, long_log):
         assert page.run("seen.every(([, isHidden]) => isHidden)"), "nothing says that nothing has happened"
 
 
-def test_a_failure_that_the_server_has_forgotten_stays_one(browser, long_log):
+def test_a_failure_that_the_server_has_forgotten_is_still_shown_as_failed(browser, long_log):
     live, failed, printed = long_log
     page = opened(live)
     with Events(page) as events:
@@ -333,7 +333,7 @@ def test_a_failure_that_the_server_has_forgotten_stays_one(browser, long_log):
         shown.until(f"{row_of('long ago')}?.classList.contains('broken')", "the failure")
 
 
-def test_lines_stay_lines_in_rows_and_more_than_three_are_counted(page, client):
+def test_rows_keep_their_line_breaks_and_count_lines_beyond_three(page, client):
     evaluate(client, "import math\nmath.floor(6.5)")
     evaluate(client, "a = 1\nb = 2\nc = 3\nd = 4\n'a\\nb'")
     what = "querySelector('.what').innerText"
@@ -346,7 +346,7 @@ def test_lines_stay_lines_in_rows_and_more_than_three_are_counted(page, client):
     assert not page.run(overlap)
 
 
-def test_a_plot_and_a_load_come_without_values_that_say_nothing(live, page, client):
+def test_plots_and_loads_are_shown_without_meaningless_values(live, page, client):
     evaluate(client, f"{SIZED}[type('Line', (), {{}})(), Sized(7)]; Sized(7)\n[object()]")
     evaluate(client, "x_of_nothing = None\nx_of_nothing")
     (live.workspace / "loaded_module.py").write_text("VALUE = 1\n")
@@ -357,7 +357,7 @@ def test_a_plot_and_a_load_come_without_values_that_say_nothing(live, page, clie
     page.until(f"{row('import struct, zlib')}?.{came} === ''", "no value of a plot")
 
 
-def test_a_row_that_is_opened_is_scrolled_into_view(page, client):
+def test_an_opened_row_is_scrolled_into_view(page, client):
     evaluate(client, "'to be opened'  # at the end\n" + "\n".join(f"v{n} = {n}" for n in range(40)))
     page.press("G")
     page.click(".line", "to be opened")
@@ -371,14 +371,14 @@ def test_a_row_that_is_opened_is_scrolled_into_view(page, client):
     page.until(fits, "the row to be seen")
 
 
-def test_query_opens_with_an_example_and_its_answer(page, client):
+def test_the_query_view_opens_with_an_example_and_its_answer(page, client):
     evaluate(client, "'asked ' + 'about'")
     page.press("2")
     page.until("document.querySelector('textarea').value.startsWith('[:find')", "an example")
     page.shows("'asked about'", "#panel table")
 
 
-def test_pictures_are_dimmed_in_dark_mode_alone(browser, served_page, client):
+def test_images_are_dimmed_only_in_dark_mode(browser, served_page, client):
     evaluate(client, PICTURE)
     for scheme, expected in (("dark", "brightness(0.8) contrast(1.05)"), ("light", "none")):
         with browser.page(served_page.address, prefers_color_scheme=scheme) as page:
@@ -386,7 +386,7 @@ def test_pictures_are_dimmed_in_dark_mode_alone(browser, served_page, client):
             assert page.run("getComputedStyle(document.querySelector('#strip img')).filter") == expected
 
 
-def test_pictures_stand_in_their_place_and_in_a_strip_and_can_be_had_large(page, client):
+def test_images_are_in_their_row_and_in_a_strip_and_can_be_enlarged(page, client):
     evaluate(client, PICTURE)
     newest = "[...document.querySelectorAll('.row .media img')].at(-1)"
     page.until(f"{newest}?.naturalWidth === 1", "the picture in its row")
@@ -398,7 +398,7 @@ def test_pictures_stand_in_their_place_and_in_a_strip_and_can_be_had_large(page,
     page.until("!document.querySelector('#large').open")
 
 
-def test_pictures_of_one_evaluation_stand_in_the_order_in_which_they_came(page, client):
+def test_images_of_one_evaluation_are_in_order(page, client):
     evaluate(client, f"{SIZED}Sized(2)\nSized(3)\nSized(4)")
     evaluate(client, "Sized(5)\nSized(6)\n7")
     widths = "[...one.querySelectorAll('img')].map(image => image.naturalWidth)"
@@ -464,7 +464,7 @@ def test_a_table_makes_the_browser_connect_nowhere(browser, page, served_page, c
     page.wrong.clear()
 
 
-def test_markdown_and_latex_of_a_value_stand_in_its_row(page, client):
+def test_markdown_and_latex_of_a_value_are_in_its_row(page, client):
     told = "def __repr__(self): return 'a note'\n def _repr_markdown_(self): return '# Head'"
     evaluate(client, f"class Told:\n {told}\n def _repr_latex_(self): return '$x^2$'\nTold()")
     page.click(".line", "a note")
@@ -472,7 +472,7 @@ def test_markdown_and_latex_of_a_value_stand_in_its_row(page, client):
     page.until("[...document.querySelectorAll('.detail pre')].some(one => one.innerText === '$x^2$')", "LaTeX as text")
 
 
-def test_a_frames_address_serves_it_once_with_a_policy_of_its_own(served_page, client):
+def test_the_address_of_a_frame_works_once_with_its_own_policy(served_page, client):
     asked = evaluate(client, TABLE, detail=True)
     shown = served_page.call("shown", evaluation=asked["evaluationId"])
     assert shown["lines"] == 1
@@ -485,7 +485,7 @@ def test_a_frames_address_serves_it_once_with_a_policy_of_its_own(served_page, c
     assert served_page.frame(shown["address"])[0] == 404
 
 
-def test_tests_are_followed_while_they_run_and_red_ones_have_frames(live, page, client):
+def test_running_tests_are_followed_and_failures_have_frames(live, page, client):
     (live.workspace / "prices.py").write_text(PRICES)
     (live.workspace / "test_prices.py").write_text(TESTS)
     (live.workspace / "go").write_text("")
@@ -535,7 +535,7 @@ def test_search_and_filters_find_rows(page, client):
     page.until("[...document.querySelectorAll('.row')].every(one => one.classList.contains('broken'))")
 
 
-def test_questions_are_asked_in_datalog_and_a_row_leads_to_its_evaluation(page, client):
+def test_datalog_queries_are_answered_and_a_row_leads_to_its_evaluation(page, client):
     evaluate(client, "'the answer is ' + str(7 * 6)")
     page.press("2")
     page.click(".lead", "What came of which code?")
@@ -548,14 +548,14 @@ def test_questions_are_asked_in_datalog_and_a_row_leads_to_its_evaluation(page, 
     page.shows("expected `]`", "#panel .error")
 
 
-def test_every_example_of_the_page_is_the_logs_own(served_page):
+def test_the_query_examples_are_those_of_the_log_reference(served_page):
     log = (Path(codriver.features.page.__file__).parents[4] / "docs" / "reference" / "log.md").read_text()
     rows = log.partition("<!-- queries -->")[2].partition("<!-- /queries -->")[0].strip().splitlines()[2:]
     cells = [[cell.strip().strip("`") for cell in line.strip().strip("|").split(" | ")] for line in rows]
     assert served_page.call("examples")["examples"] == [[*one, ""][:3] for one in cells]
 
 
-def test_handoff_runs_and_history_are_views_of_their_own(page, client):
+def test_handoff_runs_and_history_are_separate_views(page, client):
     evaluate(client, "'for the history'")
     page.press("3")
     page.shows("REPLs", "#panel")
@@ -568,7 +568,7 @@ def test_handoff_runs_and_history_are_views_of_their_own(page, client):
     page.until("!document.querySelector('#live').hidden")
 
 
-def test_keys_move_open_and_tell(page, client):
+def test_keyboard_shortcuts_move_open_and_show_help(page, client):
     for number in range(3):
         evaluate(client, f"'row {number}'")
     page.shows("'row 2'", "#rows")
@@ -586,7 +586,7 @@ def test_keys_move_open_and_tell(page, client):
     page.until("!document.querySelector('#help').open")
 
 
-def test_screen_readers_get_a_list_whose_rows_say_what_they_are(page, client):
+def test_screen_readers_get_a_list_with_described_rows(page, client):
     evaluate(client, "2 / 0")
     page.shows("2 / 0", "#rows")
     page.until(f"{row('2 / 0')}.classList.contains('broken')")
@@ -632,7 +632,7 @@ CONTRAST = """(() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read(browser, served_page, client, scheme):
+def test_every_text_has_enough_contrast(browser, served_page, client, scheme):
     evaluate(client, "print('to be read')\n1 / 0")
     with browser.page(served_page.address, prefers_color_scheme=scheme) as page:
         page.shows("to be read", "#rows")
@@ -641,7 +641,7 @@ def test_every_text_can_be_read(browser, served_page, client, scheme):
         assert page.run(CONTRAST) == []
 
 
-def test_on_a_phone_nothing_is_wider_than_it(browser, served_page, client):
+def test_nothing_is_wider_than_a_phone(browser, served_page, client):
     evaluate(client, f"'{'wide' * 500}'")
     with browser.page(served_page.address, width=360, height=640) as page:
         page.shows("wide", "#rows")
@@ -651,7 +651,7 @@ def test_on_a_phone_nothing_is_wider_than_it(browser, served_page, client):
         assert page.run("[...document.querySelectorAll('.line')].every(one => one.offsetHeight >= 44)")
 
 
-def test_who_wants_no_motion_gets_none(browser, served_page):
+def test_reduced_motion_is_respected(browser, served_page):
     moving = "getComputedStyle(document.querySelector('.dot')).animationName"
     with browser.page(served_page.address, prefers_reduced_motion="reduce") as page:
         page.until("Boolean(document.querySelector('.dot'))")
@@ -659,7 +659,7 @@ def test_who_wants_no_motion_gets_none(browser, served_page):
         assert page.run(moving) == "none"
 
 
-def test_twenty_thousand_rows_are_a_few_elements(page):
+def test_twenty_thousand_rows_use_few_elements(page):
     """The page's own modules, with rows of another feed: only what can be seen is in the document, and it is reused."""
     found = page.run("""(async () => {
       const { Feed } = await import('/feed.js'), { List } = await import('/list.js');
@@ -705,7 +705,7 @@ def test_twenty_thousand_rows_are_a_few_elements(page):
     assert (found["first"], found["last"]) == ("row 1000", "row 20999")
 
 
-def test_only_a_reader_who_scrolls_leaves_the_end_of_the_list(page):
+def test_only_scrolling_by_the_reader_stops_following_the_end_of_the_list(page):
     """The list gets less room while it scrolls by itself, as where a header grows; then a reader goes up, and back."""
     found = page.run("""(async () => {
       const { List } = await import('/list.js');
@@ -746,7 +746,7 @@ def test_only_a_reader_who_scrolls_leaves_the_end_of_the_list(page):
 STOPPED = "The server has stopped. Run `codriver watch --web`."
 
 
-def test_a_page_whose_server_ended_says_so_and_sends_nothing_but_challenges(browser, tmp_path):
+def test_a_page_whose_server_ended_says_so_and_only_sends_challenges(browser, tmp_path):
     from live_server import serving  # noqa: PLC0415  # the module has one of its own
 
     with serving(tmp_path) as live, live.client() as client:
@@ -774,7 +774,7 @@ def test_a_page_whose_server_ended_says_so_and_sends_nothing_but_challenges(brow
                 assert page.text("#link") == STOPPED
 
 
-def test_a_page_that_lost_its_connection_goes_on_once_the_server_has_proved_itself(browser, served_page, client):
+def test_a_disconnected_page_resumes_once_the_server_proved_its_identity(browser, served_page, client):
     """A forwarded port is gone for a while, as with ssh; in between another program answers at it."""
     with contextlib.closing(Forwarding(served_page.port)) as forwarding:
         address = served_page.address.replace(f":{served_page.port}/", f":{forwarding.port}/")
@@ -815,7 +815,7 @@ class TrapPage(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_a_page_on_another_port_of_this_machine_gets_nothing_of_the_token(browser, served_page):
+def test_a_page_on_another_local_port_gets_no_token(browser, served_page):
     trap = http.server.ThreadingHTTPServer(("127.0.0.1", 0), TrapPage)
     TrapPage.text = f"<iframe src='{served_page.origin}/' onload='framed = true'></iframe>"
     threading.Thread(target=trap.serve_forever, daemon=True).start()
@@ -856,7 +856,7 @@ print("x" * 10_000_000, file=sys.stderr)
 """
 
 
-def test_hostile_content_runs_nothing_asks_nobody_and_breaks_no_layout(live, page, client):
+def test_hostile_content_runs_nothing_requests_nothing_and_breaks_no_layout(live, page, client):
     evaluate(client, HOSTILE)
     for code in ("Svg()  # 1", "Html()  # 2", "markup  # 3", "raise ValueError(markup + '\\u202e' + 'y' * 9000)  # 4"):
         evaluate(client, code)
@@ -890,7 +890,7 @@ def test_hostile_content_runs_nothing_asks_nobody_and_breaks_no_layout(live, pag
     page.wrong = [one for one in page.wrong if "frame/" not in json.dumps(one) and "sandbox" not in json.dumps(one)]
 
 
-def test_hostile_names_are_words_in_rows_and_in_the_header(page, client):
+def test_hostile_names_are_plain_text_in_rows_and_header(page, client):
     """The server takes none of them for people or sessions; the page does not lean on that."""
     assert evaluate(client, "1", who=MARKUP)["reason"] == "bad-who"
     name = f"{MARKUP}\u202e\u001b[31m{'w' * 5000}"
@@ -913,7 +913,7 @@ def test_hostile_names_are_words_in_rows_and_in_the_header(page, client):
     )
 
 
-def test_markdown_of_a_program_leads_nowhere(page):
+def test_markdown_of_a_program_contains_no_links(page):
     blocks = [
         {"tag": "h3", "spans": [["", "A "], ["code", "<b>"]]},
         {"tag": "p", "spans": [["", "go (javascript:alert(1))"]]},
@@ -928,7 +928,7 @@ def test_markdown_of_a_program_leads_nowhere(page):
     )
 
 
-def test_the_page_makes_no_markup_of_texts():
+def test_the_page_never_builds_markup_from_text():
     files = sorted(FOLDER.iterdir())
     text = "".join(file.read_text() for file in files)
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "srcdoc", "http:", "//cdn"):

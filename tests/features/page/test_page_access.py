@@ -1,4 +1,6 @@
-"""The keys to the page: a name and a token of each opening's own, codes that work once, and proofs of the token."""
+"""Access to the page: each opening has its own host name and token, codes work once, and the server can prove it
+knows the token.
+"""
 
 import hmac
 import re
@@ -13,45 +15,45 @@ def access():
     return Access()
 
 
-def test_each_opening_has_a_name_of_128_bits_and_a_token_of_its_own(access):
+def test_each_opening_has_a_128_bit_host_name_and_its_own_token(access):
     assert re.fullmatch(r"[0-9a-f]{32}\.localhost", access.life_host)
     others = [Access() for _ in range(20)]
     assert len({one.life_host for one in others}) == len({one.token for one in others}) == 20
 
 
-def test_a_code_is_exchanged_once(access):
+def test_a_code_can_be_exchanged_once(access):
     code = access.issue_code(access.life_host, 0)
     assert access.exchange(code, access.life_host, 1) == (access.token, None)
     assert access.exchange(code, access.life_host, 2) == (None, "used")
 
 
-def test_a_code_lasts_ten_minutes(access):
+def test_a_code_expires_after_ten_minutes(access):
     codes = [access.issue_code(access.life_host, 0) for _ in range(2)]
     assert access.exchange(codes[0], access.life_host, CODE_S - 0.1)[0] == access.token
     assert access.exchange(codes[1], access.life_host, CODE_S) == (None, "expired")
     assert CODE_S == 600
 
 
-def test_at_most_eight_codes_are_outstanding_and_the_oldest_gives_way(access):
+def test_at_most_eight_codes_are_outstanding_and_the_oldest_is_replaced(access):
     codes = [access.issue_code(access.life_host, number) for number in range(MAX_CODES + 1)]
     assert access.exchange(codes[0], access.life_host, 10) == (None, "replaced")
     assert all(access.exchange(code, access.life_host, 10)[0] for code in codes[1:])
     assert MAX_CODES == 8
 
 
-def test_a_code_counts_under_the_host_that_it_was_issued_for(access):
+def test_a_code_works_only_with_the_host_it_was_issued_for(access):
     code = access.issue_code(access.life_host, 0)
     assert access.exchange(code, "127.0.0.1", 1) == (None, "unknown")
     assert access.exchange(code, access.life_host, 1)[0] == access.token
 
 
 @pytest.mark.parametrize("code", ["", "A" * 32, "\ud800"])
-def test_no_other_text_is_a_code(access, code):
+def test_other_text_is_not_a_code(access, code):
     access.issue_code(access.life_host, 0)
     assert access.exchange(code, access.life_host, 1) == (None, "unknown")
 
 
-def test_spent_codes_are_remembered_within_a_bound(access):
+def test_a_bounded_number_of_used_codes_is_remembered(access):
     first = access.issue_code(access.life_host, 0)
     access.exchange(first, access.life_host, 0)
     for _ in range(MAX_SPENT):
@@ -60,7 +62,7 @@ def test_spent_codes_are_remembered_within_a_bound(access):
     assert len(access._spent) == MAX_SPENT
 
 
-def test_a_proof_shows_the_token_and_holds_for_one_nonce(access):
+def test_a_proof_is_specific_to_the_token_and_the_nonce(access):
     nonce = "ab" * 32
     expected = hmac.new(access.token.encode(), f"codriver page {nonce}".encode(), "sha256").hexdigest()
     assert access.prove(nonce) == expected

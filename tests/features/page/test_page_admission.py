@@ -1,4 +1,4 @@
-"""Requests to the page: what the page and its reader send is admitted, and nothing that another site can send."""
+"""Requests to the page: those of the page and its reader are admitted, and nothing that another site can send."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def changed(headers, **others):
     return {name: value for name, value in given.items() if value is not None}
 
 
-def test_the_page_its_parts_its_tables_and_its_calls_are_admitted():
+def test_the_page_its_files_tables_and_calls_are_admitted():
     assert kind("GET", "/", OPENED) == "file"
     assert kind("GET", "/", changed(OPENED, sec_fetch_site="same-origin")) == "file"
     assert kind("GET", "/main.js", PART) == "file"
@@ -40,7 +40,7 @@ def test_the_page_its_parts_its_tables_and_its_calls_are_admitted():
 
 
 @pytest.mark.parametrize("port", ["", ":80", ":9999", ":65535"])
-def test_the_port_is_free_as_long_as_the_origin_has_the_same(port):
+def test_any_port_is_allowed_if_the_origin_has_the_same(port):
     host = f"{ACCESS.life_host}{port}"
     assert kind("POST", "/do/events", changed(CALL, host=host, origin=f"http://{host}")) == "call"
     assert kind("POST", "/do/events", changed(CALL, host=host)) == "refuse"
@@ -78,7 +78,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("header", "value"), WRONG)
-def test_a_post_with_one_thing_wrong_is_refused(header, value):
+def test_a_post_with_one_wrong_header_is_refused(header, value):
     for target, headers in (("/do/get_evaluation", CALL), ("/enter", POST), ("/prove", POST)):
         assert kind("POST", target, changed(headers, **{header: value})) == "refuse"
 
@@ -89,7 +89,7 @@ def test_a_call_without_the_token_is_refused(token):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "CONNECT", "post", "patch"])
-def test_a_post_by_another_method_is_refused(method):
+def test_other_methods_than_post_are_refused(method):
     for target in ("/do/get_evaluation", "/enter", "/prove"):
         assert kind(method, target, CALL) == "refuse"
 
@@ -110,11 +110,11 @@ def test_a_post_by_another_method_is_refused(method):
         FRAME,
     ],
 )
-def test_the_bare_page_is_given_only_to_a_tab_that_opens_its_address(headers):
+def test_the_page_itself_is_served_only_to_a_tab_opening_its_address(headers):
     assert kind("GET", "/", headers) == "refuse"
 
 
-def test_a_link_or_a_file_opens_the_page_by_its_own_name_alone():
+def test_a_link_or_a_file_can_open_the_page_only_by_its_own_host_name():
     access = Access()
     access.issue_code("127.0.0.1", 0)
     from_elsewhere = changed(OPENED, sec_fetch_site="cross-site")
@@ -123,7 +123,7 @@ def test_a_link_or_a_file_opens_the_page_by_its_own_name_alone():
     assert kind("GET", "/", changed(OPENED, host="127.0.0.1:4321"), access) == "file"
 
 
-def test_the_bare_address_is_no_name_of_the_page_until_somebody_chose_it():
+def test_the_bare_address_is_admitted_only_after_it_was_chosen():
     access, own = Access(), {"host": "127.0.0.1:4321", "origin": "http://127.0.0.1:4321"}
     call = changed(CALL, **own, codriver_token=access.token)
     access.issue_code(access.life_host, 0)
@@ -134,11 +134,11 @@ def test_the_bare_address_is_no_name_of_the_page_until_somebody_chose_it():
 
 
 @pytest.mark.parametrize("dest", ["serviceworker", "worker", "sharedworker", "document", "iframe", "empty", "", None])
-def test_a_part_of_the_page_is_given_to_the_page_alone_and_to_no_worker(dest):
+def test_files_of_the_page_are_served_only_to_the_page_and_to_no_worker(dest):
     assert kind("GET", "/main.js", changed(PART, sec_fetch_dest=dest)) == "refuse"
 
 
-def test_a_part_of_the_page_is_given_to_no_other_site():
+def test_files_of_the_page_are_not_served_to_other_sites():
     assert kind("GET", "/main.js", OPENED) == "refuse"
     assert kind("GET", "/main.js", changed(PART, sec_fetch_site="cross-site")) == "refuse"
     assert kind("GET", "/main.js", changed(PART, service_worker="script")) == "refuse"
@@ -149,11 +149,11 @@ def test_a_part_of_the_page_is_given_to_no_other_site():
     ("site", "dest"),
     [("cross-site", "iframe"), ("same-origin", "document"), ("none", "document"), ("same-origin", "")],
 )
-def test_a_table_is_given_to_a_frame_of_the_page_alone(site, dest):
+def test_a_table_is_served_only_to_a_frame_of_the_page(site, dest):
     assert kind("GET", "/frame/abc", changed(OWN, sec_fetch_site=site, sec_fetch_dest=dest)) == "refuse"
 
 
-def test_an_empty_token_opens_nothing():
+def test_an_empty_token_grants_nothing():
     access = Access()
     access.token = ""
     headers = {"host": access.life_host, "origin": f"http://{access.life_host}", "codriver-token": ""}

@@ -1,7 +1,7 @@
-"""A second user of the machine and the page: before a server, while it runs, at its port afterwards, and at the next.
+"""A second local user and the page: before, during and after a server, and with the next one on that port.
 
-Real users, a real browser, a real server: whatever that user's pages and workers find is searched for rows, source,
-typed text, codes and tokens that count.
+Real users, a real browser, a real server: everything that user's pages and workers obtain is searched for rows, source,
+typed text, codes and valid tokens.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""The page's port on a real server: who gets in, for how long it is open, and what an address is good for."""
+"""The page's port on a real server: who is admitted, how long it is open, and what an address allows."""
 
 import contextlib
 import hmac
@@ -41,7 +41,7 @@ def private_files(live):
     return [path for path in (live.folder / "state").rglob("page*") if path.is_file()]
 
 
-def test_the_command_prints_another_address_each_time_and_opens_nothing(live, page):
+def test_the_command_prints_a_new_address_each_time_and_opens_nothing(live, page):
     first, again = live.run("watch", "--web"), live.run("watch", "--web")
     assert first.stdout.startswith(f"{page.origin}/#")
     assert again.stdout.startswith(f"{page.origin}/#")
@@ -51,7 +51,7 @@ def test_the_command_prints_another_address_each_time_and_opens_nothing(live, pa
     assert private_files(live) == []
 
 
-def test_in_a_directory_of_the_workspace_no_option_is_needed(live, page):
+def test_no_option_is_needed_in_a_directory_of_the_workspace(live, page):
     within = live.workspace / "inner"
     within.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "codriver", "watch", "--web"]
@@ -61,7 +61,7 @@ def test_in_a_directory_of_the_workspace_no_option_is_needed(live, page):
         assert printed.stdout.startswith(f"{page.origin}/#"), printed.stderr
 
 
-def test_without_a_server_or_with_options_for_lines_there_is_no_page(live, tmp_path):
+def test_there_is_no_page_without_a_server_or_with_line_options(live, tmp_path):
     assert live.run("watch", "--web", "--who", "ann").returncode == 2
     assert live.run("watch", "--open").returncode == 2
     assert live.run("watch", "--web", "--open", "--address", "127.0.0.1").returncode == 2
@@ -73,7 +73,7 @@ def test_without_a_server_or_with_options_for_lines_there_is_no_page(live, tmp_p
     assert alone.stdout == ""
 
 
-def test_neither_token_nor_code_lies_in_any_file(live, page):
+def test_token_and_code_are_in_no_file(live, page):
     code = address_of(live).partition("#")[2]
     for folder in (live.workspace, live.folder):
         texts = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
@@ -87,7 +87,7 @@ def ask_at_port_of_clients(live):
             return [json.loads(line)["params"] for line in file]
 
 
-def test_the_answer_at_the_port_of_clients_has_a_code_that_works_once_and_no_token(live, page):
+def test_the_client_port_returns_a_one_time_code_and_no_token(live, page):
     (answer,) = ask_at_port_of_clients(live)
     assert page.token not in json.dumps(answer)
     other = PageClient(live, answer["address"]).enter()
@@ -95,14 +95,14 @@ def test_the_answer_at_the_port_of_clients_has_a_code_that_works_once_and_no_tok
     assert other.post("/enter", code=other.code) == {"refused": "used"}
 
 
-def test_more_than_eight_outstanding_addresses_replace_the_oldest(live, page):
+def test_the_oldest_of_more_than_eight_addresses_is_replaced(live, page):
     addresses = [address_of(live) for _ in range(9)]
     first, *others = [PageClient(live, address) for address in addresses]
     assert first.post("/enter", code=first.code) == {"refused": "replaced"}
     assert {one.enter().token for one in others} == {page.token}
 
 
-def test_another_tab_gets_a_code_of_its_own(live, page):
+def test_another_tab_gets_its_own_code(live, page):
     code = page.call("another")["code"]
     other = PageClient(live, f"{page.origin}/#{code}").enter()
     assert other.token == page.token
@@ -115,7 +115,7 @@ def test_the_server_proves_that_it_knows_the_token(page):
     assert page.post("/prove", nonce="0f") == {"proof": None}
 
 
-def test_the_page_is_reached_at_both_loopback_addresses_and_by_any_port(live, page):
+def test_the_page_works_on_both_loopback_addresses_with_any_port_name(live, page):
     answers = set()
     for address in ("127.0.0.1", "::1"):
         for port in (page.port, 9999):
@@ -127,7 +127,7 @@ def test_the_page_is_reached_at_both_loopback_addresses_and_by_any_port(live, pa
     assert answers == {200}
 
 
-def test_the_bare_address_is_served_once_it_was_chosen_and_called_weaker(tmp_path):
+def test_the_bare_address_works_only_if_chosen_and_is_described_as_weaker(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         page = opened(live)
         bare = f"127.0.0.1:{page.port}"
@@ -148,7 +148,7 @@ case "$1" in file://*) cp "${1#file://}" "$0.file"; stat -c %a "${1#file://}" > 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="command lines are read in /proc")
-def test_the_browser_is_given_a_file_that_redirects_and_never_the_code(tmp_path):
+def test_the_browser_is_given_a_redirect_file_and_never_the_code(tmp_path):
     browser = tmp_path / "browser"
     browser.write_text(BROWSER)
     browser.chmod(0o755)
@@ -170,7 +170,7 @@ def test_the_browser_is_given_a_file_that_redirects_and_never_the_code(tmp_path)
     assert private_files(live) == []
 
 
-def test_the_bare_page_holds_nothing_of_the_log_and_lets_nothing_in(page):
+def test_the_page_without_a_code_contains_no_log_and_admits_nothing(page):
     connection = page.connection()
     opens = {"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     connection.request("GET", "/", headers={"Host": page.origin.removeprefix("http://"), **opens})
@@ -207,7 +207,7 @@ def test_the_bare_page_holds_nothing_of_the_log_and_lets_nothing_in(page):
         {"Content-Type": "text/plain"},
     ],
 )
-def test_a_call_that_is_not_the_pages_gets_no_byte(page, changed):
+def test_a_call_not_from_the_page_gets_no_byte(page, changed):
     lines = [f"{name}: {value}" for name, value in page.headers(**changed).items()]
     body = b'{"query": "[:find ?t :where [_ :output/text ?t]]"}'
     head = "\r\n".join(["POST /do/repl_output_log HTTP/1.1", *lines, f"Content-Length: {len(body)}", "", ""])
@@ -230,17 +230,17 @@ def test_a_call_that_is_not_the_pages_gets_no_byte(page, changed):
     ],
     ids=lambda data: repr(data[:24]),
 )
-def test_whatever_else_comes_gets_no_byte(page, data):
+def test_any_other_request_gets_no_byte(page, data):
     assert page.raw(data.replace(b"Host: a\r\nHost: b", f"Host: {page.host}\r\nHost: b".encode())) == b""
 
 
-def test_a_body_that_is_too_long_is_not_read_on(page):
+def test_an_oversized_body_is_not_read(page):
     lines = [f"{name}: {value}" for name, value in page.headers().items()]
     head = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 70000", "", ""])
     assert page.raw(head.encode() + b" " * 70_000) == b""
 
 
-def test_idle_connections_of_a_whole_limit_keep_nobody_out(page):
+def test_a_full_set_of_idle_connections_blocks_nobody(page):
     """Neither those that never sent anything, nor half requests, nor those whose request was answered."""
     with contextlib.ExitStack() as stack:
         for number in range(3 * MAX_CONNECTIONS):
@@ -314,7 +314,7 @@ def end_of(live):
     return said
 
 
-def test_refused_requests_are_logged_once_and_not_each_time(tmp_path):
+def test_refused_requests_are_logged_once(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         page = opened(live)
         for _ in range(50):
@@ -324,14 +324,14 @@ def test_refused_requests_are_logged_once_and_not_each_time(tmp_path):
     assert said.count("refused a request to the page") == 1
 
 
-def test_http_stays_refused_at_the_port_of_clients(live, page):
+def test_http_is_still_refused_on_the_client_port(live, page):
     lines = [f"{name}: {value}" for name, value in page.headers(Host=f"127.0.0.1:{live.port}").items()]
     asked = "\r\n".join(["POST /do/handoff HTTP/1.1", *lines, "Content-Length: 2", "", "{}"])
     assert page.raw(asked.encode(), port=live.port) == b""
 
 
 @needs_root
-def test_another_user_of_the_machine_gets_no_byte_with_the_token(page):
+def test_another_local_user_with_the_token_gets_no_byte(page):
     code = (
         "import encodings.idna, os, socket, sys\n" + BECOME + "sock = socket.create_connection(('127.0.0.1', "
         f"{page.port}))\n"
@@ -347,7 +347,7 @@ def test_another_user_of_the_machine_gets_no_byte_with_the_token(page):
     assert done.stdout == b"b''\n"
 
 
-def test_the_page_is_told_what_is_there_and_what_comes(live, page, client):
+def test_the_page_receives_existing_and_new_rows(live, page, client):
     with Events(page) as events:
         name, about = events.next()
         assert (name, about["workspace"]) == ("hello", str(live.workspace))
@@ -360,7 +360,7 @@ def test_the_page_is_told_what_is_there_and_what_comes(live, page, client):
     assert row["ms"] >= 300
 
 
-def test_a_page_that_comes_back_is_told_what_it_missed_alone(page, client):
+def test_a_reconnected_page_receives_only_what_it_missed(page, client):
     with Events(page) as events:
         events.row(text="'marker'", status="done")
         since = max(row.get("line", 0) for row in events.rows.values())
@@ -370,7 +370,7 @@ def test_a_page_that_comes_back_is_told_what_it_missed_alone(page, client):
         assert all(row["line"] > since for row in events.rows.values() if "line" in row)
 
 
-def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_had_whole(page, client):
+def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_read_whole(page, client):
     code = "'''" + "\x1b é\n" * 4000 + "'''; print('\\x00' * 100_000); 'x' * 100_000"
     asked = client.call("evaluate_code", code=code, timeoutMs=60_000)
     with Events(page) as events:
@@ -383,7 +383,7 @@ def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_had_whole(pag
     assert part["totalCharacters"] == 100_001
 
 
-def test_a_flood_is_told_in_few_updates_of_few_bytes(page, client):
+def test_a_flood_is_sent_in_few_small_updates(page, client):
     """At most twenty a second, each row within its bytes, however much is printed; and a gap is told."""
     code = "import time\nover = time.monotonic() + 2\nwhile time.monotonic() < over: print('x' * 10_000)"
     with Events(page) as events:
@@ -408,7 +408,7 @@ def test_a_row_of_an_answer_leads_to_its_evaluation(page, client):
     assert page.call("lead", row=[1e9, "nothing of it"]) == {"evaluation": None}
 
 
-def test_the_events_of_an_application_are_rows_of_their_own(page, client):
+def test_application_events_are_separate_rows(page, client):
     install = "import sys; sys.path.insert(0, SEAM); import codriver_seam as seam; seam.install(True)"
     assert client.call("evaluate_code", code=install.replace("SEAM", repr(str(SEAM))), timeoutMs=60_000)["ok"]
     assert client.call("watch_app", topic="error")["ok"]
@@ -419,7 +419,7 @@ def test_the_events_of_an_application_are_rows_of_their_own(page, client):
     assert row["id"] in page.call("found", part="NO STOCK")["ids"]
 
 
-def test_recorded_calls_of_an_evaluation_are_told_as_a_tree(live, page, client):
+def test_recorded_calls_of_an_evaluation_are_a_tree(live, page, client):
     (live.workspace / "steps.py").write_text("def f(n):\n    return g(n) + 1\n\n\ndef g(n):\n    return n * 2\n")
     asked = client.call("evaluate_code", code="import steps\nsteps.f(3)", trace="true", timeoutMs=60_000)
     told = page.tool("get_evaluation", evaluationId=asked["evaluationId"], part="trace", length=60_000)
@@ -427,7 +427,7 @@ def test_recorded_calls_of_an_evaluation_are_told_as_a_tree(live, page, client):
     assert "trace" in page.tool("get_evaluation", evaluationId=asked["evaluationId"])
 
 
-def test_what_a_kernel_shows_is_told_in_its_own_kind(tmp_path):
+def test_kernel_output_keeps_its_media_type(tmp_path):
     kernel = real_kernels.kernel("ipykernel")
     with serving(tmp_path, "--kernel", f"jup={kernel.file}", "--repl", "none") as live, live.client() as client:
         page = opened(live)
@@ -482,7 +482,7 @@ def test_z():
 
 
 @pytest.mark.parametrize("name", UNDER_WAY)
-def test_a_run_of_tests_tells_how_far_it_is_and_where_it_is_red(tmp_path, name):
+def test_a_test_run_reports_progress_and_failures(tmp_path, name):
     code = UNDER_WAY[name].replace("GO", str(tmp_path / "go"))
     if name == "ipykernel":
         options = ("--kernel", f"it={real_kernels.kernel(name).file}")
@@ -513,14 +513,14 @@ def test_a_run_of_tests_tells_how_far_it_is_and_where_it_is_red(tmp_path, name):
             events.row(id=row["id"], tests=3, red=row["red"])
 
 
-def test_a_search_finds_what_stands_anywhere_in_the_texts_of_the_log(page, client):
+def test_a_search_finds_text_anywhere_in_the_log(page, client):
     codes = (f"x = 1  # {'.' * 3000} The Needle", "print('.' * 9000 + 'needLE')")
     made = [client.call("evaluate_code", code=code, detail=True)["evaluationId"] for code in codes]
     assert page.call("found", part="Needle")["ids"] == sorted(made)
     assert page.call("found", part="no text has this")["ids"] == []
 
 
-def test_history_and_runs_of_before_are_told(tmp_path):
+def test_history_and_earlier_runs_are_listed(tmp_path):
     with serving(tmp_path) as live, live.client() as client:
         client.call("evaluate_code", code="'of before'", who="ann", timeoutMs=60_000)
     with serving(tmp_path, "--repl", "none") as live:
@@ -538,7 +538,7 @@ def test_history_and_runs_of_before_are_told(tmp_path):
         assert ["evaluationResults", "ann", "'of before'"] in [entry[1:] for entry in entries]
 
 
-def test_secrets_reach_the_page_as_little_as_an_agent(tmp_path):
+def test_secrets_are_redacted_on_the_page_as_for_agents(tmp_path):
     live_environ = {"DEPLOY_TOKEN": "hunter2hunter2"}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in live_environ.items():
@@ -554,7 +554,7 @@ def test_secrets_reach_the_page_as_little_as_an_agent(tmp_path):
     assert "hunter2" not in told
 
 
-def test_the_page_can_do_two_things_alone(page):
+def test_only_two_operations_are_allowed_from_the_page(page):
     for name in ("evaluate_code", "load_file", "edit_files", "restart_repl", "codriver", "change_app", "../x", ""):
         connection = page.connection()
         connection.request("POST", f"/do/{name}", '{"code": "1"}', page.headers())
@@ -562,7 +562,7 @@ def test_the_page_can_do_two_things_alone(page):
         connection.close()
 
 
-def test_an_evaluation_is_interrupted_as_the_human_and_the_log_says_so(page, client, other):
+def test_an_evaluation_is_interrupted_by_human_and_logged_as_such(page, client, other):
     begun = client.begin_call("evaluate_code", code="import time\nwhile True: time.sleep(0.05)", who="ann")
     with Events(page) as events:
         running = events.row(status="running", who="ann")
@@ -574,7 +574,7 @@ def test_an_evaluation_is_interrupted_as_the_human_and_the_log_says_so(page, cli
     assert "human called interrupt_evaluation" in json.dumps(said)
 
 
-def test_an_evaluation_that_waits_for_input_is_answered_from_the_page(page, client):
+def test_an_evaluation_waiting_for_input_is_answered_from_the_page(page, client):
     begun = client.begin_call("evaluate_code", code="input('name? ') + '!'", who="ann", timeoutMs=30_000)
     with Events(page) as events:
         events.row(status="needs-input")
@@ -585,7 +585,7 @@ def test_an_evaluation_that_waits_for_input_is_answered_from_the_page(page, clie
     assert client.answer(begun)
 
 
-def test_a_looked_at_page_is_a_client_and_none_when_nobody_looks(live, page, client):
+def test_an_open_page_is_a_client_only_while_somebody_watches(live, page, client):
     def names():
         return [row["name"] for row in client.call("server_health")["clients"]]
 
@@ -595,7 +595,7 @@ def test_a_looked_at_page_is_a_client_and_none_when_nobody_looks(live, page, cli
     until(lambda: "codriver-human" not in names(), "the page to have left")
 
 
-def test_an_edit_tells_what_it_changed(live, page, client):
+def test_an_edit_includes_its_diff(live, page, client):
     file = live.workspace / "prices.py"
     file.write_text("def total():\n    return 1\n")
     edit = {"type": "replace_def", "filePath": str(file), "name": "total", "code": "def total():\n    return 2\n"}
@@ -618,7 +618,7 @@ def looked_at(live):
     pytest.fail("each page closed before it was looked at")
 
 
-def test_the_page_closes_when_nobody_has_looked_for_a_while_and_the_next_is_another(tmp_path):
+def test_the_page_closes_after_a_while_and_the_next_one_is_new(tmp_path):
     with serving(tmp_path, "--repl", "none", durations="page_s=0.3") as live:
         page, events = looked_at(live)
         with events:
@@ -638,7 +638,7 @@ def is_open(page):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
-def test_the_next_server_has_nothing_of_the_one_before(tmp_path, number):
+def test_the_next_server_shares_nothing_with_the_previous_one(tmp_path, number):
     """Neither name, port, token nor code; and no page is open until somebody asks for it."""
     with serving(tmp_path, "--repl", "none") as live:
         page, left = opened(live), PageClient(live, address_of(live))

@@ -1,4 +1,4 @@
-"""Bodies of the page's requests: an object of the expected types, or a bad body."""
+"""Request bodies of the page: an object with members of the expected types, or a bad body."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from codriver.features.page.request_body import BadBodyError, read_body
 
 
-def test_members_are_read_by_their_types():
+def test_members_are_read_by_type():
     body = read_body(b'{"a": "x", "n": 3, "l": [1]}')
     assert (body.text("a"), body.number("n"), body.items("l")) == ("x", 3, [1])
     assert (body.text("b"), body.number("b"), body.items("b")) == ("", 0, [])
@@ -22,13 +22,13 @@ def test_members_are_read_by_their_types():
     ],
     ids=lambda data: repr(data[:16]),
 )  # fmt: skip
-def test_whatever_is_no_object_is_a_bad_body(data):
+def test_anything_but_an_object_is_a_bad_body(data):
     with pytest.raises(BadBodyError):
         read_body(data)
 
 
 @pytest.mark.parametrize("value", [None, True, 1.5, -1, 2**53, "1", [1], {}])
-def test_a_member_of_another_type_than_expected_is_a_bad_body(value):
+def test_a_member_of_an_unexpected_type_is_a_bad_body(value):
     body = read_body(json.dumps({"a": value}).encode())
     with pytest.raises(BadBodyError):
         body.number("a")

@@ -1,4 +1,4 @@
-"""The markup of tables: what shows a table stays, and nothing that could connect anywhere or run."""
+"""The markup of tables: what displays a table is kept, and nothing that could run or connect anywhere."""
 
 import random
 import re
@@ -17,7 +17,7 @@ PANDAS = """<style type="text/css">
 </table>"""
 
 
-def test_a_table_of_pandas_stays_as_it_is():
+def test_a_pandas_table_is_unchanged():
     plain = PANDAS.replace(' type="text/css"', "")
     assert without_connections(PANDAS) == plain
 
@@ -32,7 +32,7 @@ def test_a_table_of_pandas_stays_as_it_is():
         "<p>text <b>bold</b> <code>x &lt; y</code><br></p>",
     ],
 )  # fmt: skip
-def test_what_tables_are_made_of_stays(markup):
+def test_elements_of_tables_are_kept(markup):
     assert without_connections(markup) == markup
 
 
@@ -74,18 +74,18 @@ class Reader(HTMLParser):
 
 
 @pytest.mark.parametrize("markup", GONE)
-def test_nothing_leads_elsewhere(markup):
+def test_links_and_resources_are_removed(markup):
     _assert_harmless(without_connections(markup.format("http://evil.example/x")))
 
 
-def test_whatever_is_put_together_leads_nowhere():
+def test_no_combination_of_fragments_leads_elsewhere():
     drawn, pieces = random.Random(3), [*GONE, *"<>\"'/!-= \x00&", "</style>", "-->", "<![CDATA[", "]]>", "<?", PANDAS]
     for _ in range(3000):
         markup = "".join(drawn.choice(pieces) for _ in range(drawn.randint(1, 6))).replace("{0}", "//evil.example")
         _assert_harmless(without_connections(markup))
 
 
-def test_markup_that_was_cut_anywhere_is_harmless():
+def test_markup_cut_anywhere_is_harmless():
     markup = PANDAS + "".join(GONE).replace("{0}", "//evil.example")
     for end in range(0, len(markup), 7):
         _assert_harmless(without_connections(markup[:end]))

@@ -30,7 +30,7 @@ from codriver.features.run.processes import RunProcess
         ("python", "python"),
     ],
 )
-def test_a_program_is_named_after_the_application_that_it_serves_or_its_script(command, name, monkeypatch):
+def test_a_program_is_named_after_its_application_or_its_script(command, name, monkeypatch):
     monkeypatch.delenv("FLASK_APP", raising=False)
     assert name_of(command.split()) == name
 
@@ -84,11 +84,11 @@ SPAWNED = "python -c from_multiprocessing.spawn_import_spawn_main"
         ([process(1, 0, "python -I shop.py", is_ready=False)], {1: "shop:1"}),
     ],
 )
-def test_the_name_leads_to_the_process_that_runs_the_programs_code(members, keys):
+def test_the_name_selects_the_process_that_runs_the_programs_code(members, keys):
     assert {one.process.pid: one.key for one in named("shop", members, {})} == keys
 
 
-def test_a_process_keeps_its_slot_and_a_new_one_takes_the_free_one():
+def test_a_process_keeps_its_number_and_a_new_one_gets_a_free_number():
     master = process(1, 0, "python /bin/gunicorn shop:app")
     workers = [process(number, 1, "python /bin/gunicorn shop:app") for number in (3, 4)]
     found = {one.slot: one for one in named("shop", [master, *workers], {"1": 2, "2": 3}) if one.role == "serves"}

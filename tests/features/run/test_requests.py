@@ -1,4 +1,4 @@
-"""Whom the server believes that it is the process which it asked for a REPL, and which directories it uses."""
+"""How the server verifies the process that it asked for a REPL, and the directories it uses."""
 
 # mypy: disable-error-code="attr-defined"
 # It is skipped on systems that lack some of these functions.
@@ -59,7 +59,7 @@ async def answered(directory, hello, pid=None):
         await anyio.to_thread.run_sync(thread.join)
 
 
-async def test_the_process_that_was_asked_is_believed_and_no_byte_of_its_repl_is_lost(directory, hurried):
+async def test_the_asked_process_is_accepted_and_no_byte_of_its_repl_is_lost(directory, hurried):
     del hurried
 
     def hello(request):
@@ -82,13 +82,13 @@ async def test_the_process_that_was_asked_is_believed_and_no_byte_of_its_repl_is
     assert [*directory.iterdir()] == []  # a test
 
 
-async def test_a_wrong_or_replayed_secret_is_hung_up_on(directory, hurried):
+async def test_a_wrong_or_replayed_secret_is_disconnected(directory, hurried):
     del hurried
     with pytest.raises(ReplUnreachableError, match="call start_repl"):
         await answered(directory, lambda _: {"secret": "0" * 32, "applications": []})
 
 
-async def test_a_peer_other_than_the_asked_process_is_hung_up_on(directory, hurried, monkeypatch):
+async def test_a_peer_other_than_the_asked_process_is_disconnected(directory, hurried, monkeypatch):
     del hurried
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     monkeypatch.setattr(requests, "check_private", lambda _: None)
@@ -97,7 +97,7 @@ async def test_a_peer_other_than_the_asked_process_is_hung_up_on(directory, hurr
 
 
 @pytest.mark.parametrize("mode", [0o750, 0o707, 0o777])
-async def test_a_directory_that_others_may_enter_is_refused(directory, mode):
+async def test_a_directory_open_to_others_is_refused(directory, mode):
     directory.chmod(mode)
     with pytest.raises(ReplUnreachableError, match="not private to you"):
         await requests.request_stream(directory, os.getpid())

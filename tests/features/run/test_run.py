@@ -1,4 +1,4 @@
-"""`codriver run`: programs that nobody edited, whose live objects an agent evaluates in."""
+"""`codriver run`: an agent evaluates among the live objects of programs that were not edited."""
 
 # mypy: disable-error-code="attr-defined"
 # It is skipped on systems that lack some of these functions.
@@ -110,7 +110,7 @@ def rows(client, name):
     return [row for row in client.call("list_sessions")["sessions"] if row["key"].startswith(name)]
 
 
-def test_a_waiting_program_has_nothing_of_codrivers_and_its_objects_are_live_when_it_is_used(live, client):
+def test_a_waiting_program_loads_nothing_and_exposes_live_objects_when_used(live, client):
     with program(live, SHOP) as shop:
         assert shop.first == ["starts", str(shop.process.pid)], "the process is the one that was started"
         (row,) = rows(client, "shop")
@@ -144,7 +144,7 @@ def test_environment_path_and_modules_are_those_of_a_plain_start(live, client):
     assert armed.stderr == plain.stderr
 
 
-def test_the_name_leads_to_the_process_that_serves_and_after_a_restart_to_its_successor(live, client):
+def test_the_name_selects_the_serving_process_and_its_successor_after_a_restart(live, client):
     with program(live, RELOADER, "reloads.py") as reloads:
         first = int(reloads.first[1])
         assert first != reloads.process.pid
@@ -165,7 +165,7 @@ def test_the_name_leads_to_the_process_that_serves_and_after_a_restart_to_its_su
         assert client.call("evaluate_code", code="1", replSessionKey=str(reloads.process.pid))["result"] == "1"
 
 
-def test_the_program_keeps_its_own_signals_while_it_waits_and_while_it_is_used(live, client):
+def test_the_program_keeps_its_own_signal_handlers(live, client):
     own = SHOP.replace(
         "ORDERS = []", "import signal\nSEEN = []\nsignal.signal(signal.SIGURG, lambda *_: SEEN.append(1))"
     )
@@ -182,7 +182,7 @@ def test_the_program_keeps_its_own_signals_while_it_waits_and_while_it_is_used(l
         assert busy.do("print(len(SEEN) > 0)") == ["True"]
 
 
-def test_processes_that_cannot_have_a_repl_are_listed_with_the_reason(live, client):
+def test_processes_that_cannot_have_a_repl_are_listed_with_a_reason(live, client):
     isolated = (sys.executable, "-I", str(live.workspace / "isolated.py"))
     with program(live, SHOP, "isolated.py", command=isolated) as alone:
         (row,) = rows(client, "isolated")
@@ -192,7 +192,7 @@ def test_processes_that_cannot_have_a_repl_are_listed_with_the_reason(live, clie
         assert (answer["reason"], "-I" in answer["message"]) == ("repl-unreachable", True)
 
 
-def test_two_runs_of_one_name_are_numbered_and_a_directory_of_a_killed_run_is_removed(live, client):
+def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):
     with program(live, SHOP), program(live, SHOP) as second:
         assert {row["key"] for row in rows(client, "shop")} == {"shop", "shop-2"}
         second.process.send_signal(signal.SIGKILL)
@@ -202,14 +202,14 @@ def test_two_runs_of_one_name_are_numbered_and_a_directory_of_a_killed_run_is_re
         until(lambda: len([*runs.iterdir()]) == 1, "its directory to be removed")
 
 
-def test_a_command_that_is_not_there_has_the_status_of_a_shell(live):
+def test_a_missing_command_has_the_exit_status_of_a_shell(live):
     words = [*CODRIVER, "run", "-w", str(live.workspace), "--", "no-such-program-here"]
     done = subprocess.run(words, capture_output=True, text=True, env=live.environ, check=False)
     assert (done.returncode, done.stdout) == (127, "")
     assert "no-such-program-here: No such file or directory" in done.stderr
 
 
-def test_start_repl_in_such_a_program_gives_its_repl_before_and_while_it_is_used(live, client):
+def test_start_repl_in_such_a_program_returns_its_repl_before_and_during_use(live, client):
     seam = str(Path(codriver_seam.__file__).parents[1])
     text = SHOP.replace("ORDERS = []", f"sys.path.append({seam!r})\nimport codriver_seam")
     with program(live, text, "seams.py") as seams:

@@ -1,4 +1,4 @@
-"""What wraps functions in a JVM to record their calls: leased, and gone when nobody renews it."""
+"""Wrappers that record calls on the JVM: they hold a lease, and disappear if nobody renews it."""
 
 import json
 import subprocess
@@ -93,7 +93,7 @@ async def client(lease_s=60.0):
         await found.value("(remove-ns 'leased.shop)")
 
 
-async def test_a_kill_of_the_server_leaves_nothing_wrapped_behind_its_lease():
+async def test_wrappers_disappear_when_their_server_is_killed_and_the_lease_expires():
     async with client() as one:
         server = killable(repl("jvm").address)
         try:
@@ -106,7 +106,7 @@ async def test_a_kill_of_the_server_leaves_nothing_wrapped_behind_its_lease():
         await one.becomes_true(IS_GONE)
 
 
-async def test_a_lease_is_renewed_as_long_as_the_run_lasts_and_then_all_is_removed():
+async def test_the_lease_is_renewed_during_a_run_and_then_everything_is_removed():
     async with client(LEASE_S) as one:
         assert await one.value(f"(do (Thread/sleep {1250 * LEASE_S:.0f}) (leased.shop/price 4))", ()) == "8"
         assert one.runs() == [[[["4"], "8", None]]]
@@ -116,7 +116,7 @@ async def test_a_lease_is_renewed_as_long_as_the_run_lasts_and_then_all_is_remov
         assert one.runs()[1:] == [[[["1"], "2", None]]]
 
 
-async def test_two_runs_at_once_share_the_wrappers_and_not_the_calls():
+async def test_two_concurrent_runs_share_wrappers_but_not_calls():
     async with client() as one, anyio.create_task_group() as tasks:
         await one.adapter.open_session("other")
         tasks.start_soon(one.value, "(do (deliver leased.shop/begun 1) @leased.shop/gate (leased.shop/price 1))", ())
@@ -125,7 +125,7 @@ async def test_two_runs_at_once_share_the_wrappers_and_not_the_calls():
     assert sorted(one.runs(), key=len) == [[[["1"], "2", None]], [[["2"], "4", None], [["3"], "6", None]]]
 
 
-async def test_a_definition_that_was_held_meanwhile_is_put_back_without_its_wrapper():
+async def test_a_definition_restored_during_a_run_loses_its_wrapper():
     def step(name):
         return dialects.CLOJURE.expression("restore", hold="h1", step=name)
 
@@ -141,7 +141,7 @@ async def test_a_definition_that_was_held_meanwhile_is_put_back_without_its_wrap
         assert await one.value(f"[{IS_PLAIN} (leased.shop/price 4)]") == "[true 8]"
 
 
-async def test_direct_linking_is_refused_in_words():
+async def test_direct_linking_is_refused_with_an_explanation():
     async with client() as one:
         await one.value('(System/setProperty "clojure.compiler.direct-linking" "true")')
         try:
@@ -152,7 +152,7 @@ async def test_direct_linking_is_refused_in_words():
         assert "direct linking" in refused
 
 
-async def test_a_var_that_is_watched_is_left_alone():
+async def test_a_watched_var_is_not_wrapped():
     async with client() as one:
         await one.value("(add-watch #'leased.shop/price :w (fn [& _] (deliver leased.shop/begun :watched)))")
         assert await one.value("(leased.shop/price 4)", ()) == "8"

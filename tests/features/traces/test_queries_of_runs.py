@@ -1,4 +1,4 @@
-"""The queries of the log's page about recorded runs find what their questions ask for."""
+"""The queries about recorded runs in the log reference find what they are meant to find."""
 
 import json
 import re
@@ -23,12 +23,12 @@ FOUND_IN_RUNS = {
 }
 
 
-def test_each_question_about_runs_has_its_answer_here():
+def test_each_query_about_runs_has_an_expected_answer():
     assert {row[0] for row in OF_RUNS} == FOUND_IN_RUNS.keys()
 
 
 @pytest.mark.parametrize("row", OF_RUNS, ids=lambda row: row[0])
-def test_a_query_of_the_page_about_runs_answers_its_question(row):
+def test_a_query_about_runs_returns_its_expected_answer(row):
     question, query, inputs = row
     runs = RecordedRuns()
     runs.keep("e1", TWO_PRICES)

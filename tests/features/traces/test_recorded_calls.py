@@ -1,4 +1,4 @@
-"""Calls that the worker records, in the oldest Python that the server runs in and in those with `sys.monitoring`."""
+"""Calls recorded by the worker, on the oldest supported Python and on those with `sys.monitoring`."""
 
 import contextlib
 import json
@@ -128,7 +128,7 @@ def rows(report):
     return found
 
 
-def test_calls_are_told_nested_with_arguments_and_ends(python):
+def test_calls_are_nested_with_arguments_and_outcomes(python):
     error = "KeyError('x')" if has_monitoring(python) else "an error"
     assert rows(recorded(python, "shop.Cart(1, 2, tax=3).total()")) == [
         (0, "Cart.__init__", ["<Cart>", "(1, 2)", "{'tax': 3}"], "Cart(items=[1, 2])"),
@@ -138,14 +138,14 @@ def test_calls_are_told_nested_with_arguments_and_ends(python):
     ]
 
 
-def test_generators_and_coroutines_are_one_call_however_often_they_wait(python):
+def test_a_generator_or_coroutine_is_one_call_however_often_it_waits(python):
     assert rows(recorded(python, "list(shop.numbers(2))")) == [
         (0, "numbers", ["2"], "2: None"), (1, "square", ["0"], "0"), (1, "square", ["1"], "1"),
     ]  # fmt: skip
     assert rows(recorded(python, "await shop.waits(3)")) == [(0, "waits", ["3"], "1: 9"), (1, "square", ["3"], "9")]
 
 
-def test_only_so_many_calls_of_a_function_are_told(python):
+def test_only_a_limited_number_of_calls_per_function_is_recorded(python):
     report = recorded(python, "sys.setrecursionlimit(20_000)\nshop.deep(10_000)\nshop.square(1)")
     assert len(report["calls"]) == 201
     assert [row[1:] for row in rows(report)[-2:]] == [("deep", ["9801"], "0"), ("square", ["1"], "1")]
@@ -153,7 +153,7 @@ def test_only_so_many_calls_of_a_function_are_told(python):
     assert len(recorded(python, "shop.deep(3)")["calls"]) == 4
 
 
-def test_a_function_is_marked_by_its_code_wherever_it_stands(python):
+def test_a_function_is_identified_by_its_code_wherever_it_is(python):
     defined = "def marked(n):\n    return n in {'a', 'b'} or (lambda: n + 1)()\n"
 
     def mark(code):
@@ -163,7 +163,7 @@ def test_a_function_is_marked_by_its_code_wherever_it_stands(python):
     assert mark(defined) == mark("\n\n" + defined) != mark(defined.replace("n + 1", "n + 2"))
 
 
-def test_a_function_that_a_load_changed_is_told_with_when(python):
+def test_a_function_changed_by_a_load_is_reported_with_its_version(python):
     text = "def one(n):\n    return n + 1\n\n\ndef two(n):\n    return one(n)\n"
     file = python.folder / "changing.py"
 
@@ -177,13 +177,13 @@ def test_a_function_that_a_load_changed_is_told_with_when(python):
         assert changed() == names
 
 
-def test_calls_of_threads_are_told_with_their_threads(python):
+def test_calls_in_threads_are_recorded_with_their_threads(python):
     report = recorded(python, "shop.on_a_thread()")
     names = {report["functions"][call[0]][1]: call[2] for call in report["calls"]}
     assert names == {"on_a_thread": 0, "square": 1}
 
 
-def test_names_choose_among_the_projects_functions_and_open_libraries(python):
+def test_names_select_project_functions_and_open_libraries(python):
     assert [row[1] for row in rows(recorded(python, "shop.Cart(1).total()", "sum_of"))] == ["sum_of"]
     assert [row[1] for row in rows(recorded(python, "shop.Cart(1).total()", "Cart"))] == ["Cart.__init__", "Cart.total"]
     assert [
@@ -192,11 +192,11 @@ def test_names_choose_among_the_projects_functions_and_open_libraries(python):
     assert [row[1] for row in rows(recorded(python, "shop.takes(textwrap.dedent('x'))"))] == ["takes"]
 
 
-def test_code_that_was_entered_is_the_projects(python):
+def test_code_entered_at_the_repl_belongs_to_the_project(python):
     assert [row[1] for row in rows(recorded(python, "def mine(x): return x\nmine(4)"))] == ["mine"]
 
 
-def test_no_code_runs_because_a_value_is_told(python):
+def test_describing_a_value_runs_no_user_code(python):
     python.evaluate(HOSTILE)
     told = rows(
         recorded(python, "hostile(Hostile(), Words('a'), Table(a=1), [Hostile()], {1: Words('b')})", "takes", "raising")
@@ -207,7 +207,7 @@ def test_no_code_runs_because_a_value_is_told(python):
     ]  # fmt: skip
 
 
-def test_secrets_are_not_told_by_name_nor_cut(python):
+def test_secrets_are_redacted_by_name_before_texts_are_cut(python):
     python.evaluate("import os\nos.environ['SHOP_TOKEN'] = 'correct-horse-battery'")
     report = recorded(
         python, "shop.logs_in('me', 'hush', pin=1)\nshop.takes('x' * 50 + os.environ['SHOP_TOKEN'] + 'y' * 40)"
@@ -235,7 +235,7 @@ def test_a_failure_and_an_interrupt_end_a_recording(python):
     assert rows(json.loads(told)) == [(0, "fails", [], shown)]
 
 
-def test_another_tool_is_left_alone_and_said_where_it_is_in_the_way(python):
+def test_another_monitoring_tool_is_left_alone_and_named_if_it_conflicts(python):
     if has_monitoring(python):
         python.evaluate("m = sys.monitoring\nfor n in (2, 3, 4, 5): m.use_tool_id(n, 'other')")
         assert "all ids" in recorded(python, "shop.square(1)")["refused"]
@@ -248,7 +248,7 @@ def test_another_tool_is_left_alone_and_said_where_it_is_in_the_way(python):
         python.evaluate("sys.setprofile(None)")
 
 
-def test_what_another_tool_has_disabled_stays_so(python):
+def test_events_disabled_by_another_tool_stay_disabled(python):
     if not has_monitoring(python):
         return
     python.evaluate(
@@ -280,7 +280,7 @@ sorted(lines.get_data().lines(shop.__file__))
 @pytest.mark.parametrize(
     ("name", "core"), [("python3.11", "pytrace"), ("python3.12", "sysmon"), ("python3.13", "sysmon")]
 )
-def test_coverage_py_notes_the_same_lines_beside_a_recording(tmp_path, name, core):
+def test_coverage_py_records_the_same_lines_next_to_a_recording(tmp_path, name, core):
     modules("coverage")
     coverage_at = str(Path(find_spec("coverage").origin).parents[1])
     (tmp_path / "shop.py").write_text(SHOP)

@@ -1,4 +1,4 @@
-"""Recorded runs: kept within bounds, read when asked for, and asked by Datalog as `$run`."""
+"""Recorded runs: bounded, parsed on request, and queried by Datalog as `$run`."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_each_call_is_an_entity_with_its_caller(runs):
     ]  # fmt: skip
 
 
-def test_the_rules_are_there_without_being_given(runs):
+def test_the_builtin_rules_are_always_available(runs):
     under = '[:find [?c ...] :where [$run ?a :run/name "shop.total"] (calls-under ?a ?b) [$run ?b :run/call ?c]]'
     assert sorted(asked(runs, under)) == [2, 3, 4]
     before = "[:find [?c ...] :where [$run ?b :run/call 4] (before ?a ?b) [$run ?a :run/call ?c]]"
@@ -54,12 +54,12 @@ def test_the_rules_are_there_without_being_given(runs):
     assert sorted(asked(runs, own, rules)) == [2, 4]
 
 
-def test_a_rule_that_nobody_gave_is_refused(runs):
+def test_an_undefined_rule_is_refused(runs):
     with pytest.raises(RefusedError):
         asked(runs, "[:find ?a :where [$run ?a :run/call 1] (beneath ?a ?a)]")
 
 
-def test_attributes_of_runs_are_told_where_the_question_names_them(runs):
+def test_an_unknown_attribute_error_lists_run_attributes_if_runs_are_queried(runs):
     with pytest.raises(RefusedError, match=":run/name"):
         asked(runs, "[:find ?a :where [$run ?a :run/nme ?b]]")
     with pytest.raises(RefusedError) as refused:
@@ -77,13 +77,13 @@ def test_the_newest_runs_are_kept(runs, monkeypatch):
     assert asked(runs, "[:find [?id ...] :where [$run ?e :run/id ?id]]") == ["e2", "e3"]
 
 
-def test_a_run_has_no_more_entities_than_its_bound(monkeypatch):
+def test_a_run_has_a_bounded_number_of_entities(monkeypatch):
     monkeypatch.setattr(recorded_runs, "MAX_ENTITIES", 7)
     records = list(records_of(read_run("e1", TWO_PRICES), 1))
     assert [record[0] for record in records] == list(range(1, 8))
 
 
-def test_secrets_are_taken_out_of_every_text():
+def test_every_text_is_redacted():
     runs = RecordedRuns(redact=lambda text: text.replace("'tax'", "<redacted>"))
     runs.keep("e1", TWO_PRICES)
     assert runs.get("e1").calls[2].arguments == ("<redacted>",)
@@ -94,7 +94,7 @@ def test_secrets_are_taken_out_of_every_text():
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"functions": [], "calls": [[0]]}', json.dumps({"functions": 3})])
-def test_what_is_no_run_is_refused_in_words(text):
+def test_a_malformed_run_is_refused_with_an_explanation(text):
     with pytest.raises(UnreadableRunError, match="e1"):
         read_run("e1", text)
 
@@ -116,5 +116,5 @@ def test_a_plain_value_is_a_number_or_a_text(text, value):
     assert type(value_in(text)) is type(value)
 
 
-def test_every_attribute_is_one_of_the_schema():
+def test_every_attribute_is_in_the_schema():
     assert {"of", "arg", "value"} <= set(RUN_SCHEMA.attributes)

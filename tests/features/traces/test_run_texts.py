@@ -18,7 +18,7 @@ def run(*calls, **more):
     return read_run("e1", told(*calls, **more))
 
 
-def test_an_outline_has_the_tree_with_repeats_folded():
+def test_an_outline_is_a_tree_with_folded_repetitions():
     assert outline(read_run("e1", TWO_PRICES)) == [
         "run e1: 5 calls of 3 functions",
         "#1 shop.total(list of 2) -> 46.0",
@@ -28,12 +28,12 @@ def test_an_outline_has_the_tree_with_repeats_folded():
     ]
 
 
-def test_an_outline_never_has_more_lines_than_its_bound():
+def test_an_outline_has_a_bounded_number_of_lines():
     calls = [(0, "total", [str(n)], "1") if n % 2 else (0, "price", ["{}", "1"], "2") for n in range(60)]
     assert len(outline(run(*calls))) == OUTLINE_LINES
 
 
-def test_what_leads_to_an_error_is_told_before_all_else():
+def test_calls_leading_to_an_error_come_first():
     calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
     calls += [(0, "total", ["bad"], "!KeyError('x')"), (31, "price", ["{}", "9"], "!KeyError('x')"),
               (32, "stored", ["'x'"], "!KeyError('x')")]  # fmt: skip
@@ -43,7 +43,7 @@ def test_what_leads_to_an_error_is_told_before_all_else():
     assert len(told_lines) == OUTLINE_LINES
 
 
-def test_of_a_failed_run_a_call_of_what_changed_last_is_told_where_the_tree_has_none():
+def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
     functions = [
         (*one, mark, changed) for one, mark, changed in zip(SHOP, (1, 2, 3), (5_000, 2_000, 9_000), strict=True)
     ]
@@ -62,14 +62,14 @@ def test_of_a_failed_run_a_call_of_what_changed_last_is_told_where_the_tree_has_
     )
 
 
-def test_calls_within_folded_ones_are_told_whichever_made_them():
+def test_calls_inside_folded_ones_are_listed():
     calls = [(0, "total", [], "1"), (1, "price", ["1"], "1"), (1, "price", ["2"], "2"), (3, "stored", ["'x'"], "3")]
     assert outline(run(*calls))[1:] == [
         "#1 shop.total() -> 1", "  #2 x2 shop.price(1) -> 1", "    #4 shop.stored('x') -> 3",
     ]  # fmt: skip
 
 
-def test_the_slowest_are_named_by_the_time_that_is_their_own():
+def test_the_slowest_calls_are_named_by_their_own_time():
     found = run((0, "total", [], "1"), (1, "price", [], "2"))
     slow = (
         told((0, "total", [], "1"), (1, "price", [], "2"))
@@ -84,7 +84,7 @@ def test_a_refused_run_says_why():
     assert outline(read_run("e1", '{"refused": "all ids are taken"}')) == ["nothing was recorded: all ids are taken"]
 
 
-def test_a_call_is_walked_into_by_its_number_and_found_by_its_name():
+def test_a_call_is_expanded_by_its_number_and_found_by_its_name():
     found = read_run("e1", TWO_PRICES)
     assert walk(found, [2], 9) == [
         "#2 shop.price(item={'price': 2}, amount=3) -> 6, 0.005 ms, shop.py:3, under #1 shop.total",
@@ -104,7 +104,7 @@ def compared(before, now, functions=SHOP):
     return difference_lines(differences(run(*before, functions=functions), run(*now, functions=functions)))
 
 
-def test_the_innermost_call_with_the_same_arguments_and_another_end_comes_first():
+def test_the_innermost_call_with_equal_arguments_and_another_result_comes_first():
     before = [(0, "total", ["list of 1"], "36.0"), (1, "price", ["{'price': 2}", "20"], "36.0")]
     now = [(0, "total", ["list of 1"], "32.0"), (1, "price", ["{'price': 2}", "20"], "32.0")]
     assert compared(before, now) == [
@@ -112,7 +112,7 @@ def test_the_innermost_call_with_the_same_arguments_and_another_end_comes_first(
     ]  # fmt: skip
 
 
-def test_a_caller_that_passes_other_arguments_is_the_cause():
+def test_a_caller_that_passes_other_arguments_is_reported_as_the_cause():
     before = [(0, "total", ["list of 1"], "36.0"), (1, "price", ["{'price': 2}", "20"], "36.0")]
     now = [(0, "total", ["list of 1"], "4"), (1, "price", ["{'price': 2}", "2"], "4")]
     assert compared(before, now) == [
@@ -121,7 +121,7 @@ def test_a_caller_that_passes_other_arguments_is_the_cause():
     ]  # fmt: skip
 
 
-def test_calls_that_are_new_or_gone_are_told():
+def test_new_and_missing_calls_are_reported():
     before = [(0, "total", [], "1"), (1, "stored", ["'a'"], "1")]
     now = [(0, "total", [], "1"), (1, "price", ["{}", "1"], "!TypeError()")]
     assert compared(before, now) == [
@@ -136,14 +136,14 @@ def test_equal_runs_have_no_difference(calls):
     assert compared(calls, calls) == []
 
 
-def test_calls_that_may_only_not_have_been_recorded_are_no_difference():
+def test_calls_that_may_just_not_have_been_recorded_are_no_difference():
     before = run((0, "total", [], "1"), (1, "price", ["{}", "1"], "2"))
     now = read_run("e2", told((0, "total", [], "1")).replace("false", "true"))
     assert differences(before, run((0, "total", [], "1")))
     assert differences(before, now) == []
 
 
-def test_calls_within_a_failed_one_are_told_before_others():
+def test_calls_inside_a_failed_one_come_before_others():
     calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
     calls += [(0, "total", ["bad"], "!AssertionError()"), (31, "price", ["{}", "9"], "8")]
     assert "  #32 shop.price({}, 9) -> 8" in outline(run(*calls))
@@ -152,7 +152,7 @@ def test_calls_within_a_failed_one_are_told_before_others():
 LISP = (("my.shop", "total", [["items"]]), ("my.shop", "price", [["item"], ["item", "&", "more"]]))
 
 
-def test_calls_of_a_lisp_are_told_as_they_are_written_with_a_rest_by_its_name():
+def test_lisp_calls_are_written_as_forms_with_variadic_arguments():
     calls = [(0, "total", ["[1 2]"], "3"), (1, "price", ["1", "2", "3"], ":a"), (1, "price", ["1"], "!Error()")]
     one = run(*calls, functions=LISP, lisp=True)
     assert outline(one)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
@@ -161,7 +161,7 @@ def test_calls_of_a_lisp_are_told_as_they_are_written_with_a_rest_by_its_name():
         assert walk(one, [name], 9)[0] == "2 calls of my.shop/price"
 
 
-def test_a_result_of_which_nothing_was_computed_differs_from_none():
+def test_an_unrealized_lazy_result_matches_any():
     before, now = (run((0, "total", ["1"], ended), functions=LISP, lisp=True) for ended in ("<lazy>", "(1)"))
     assert differences(before, now) == []
 
@@ -172,14 +172,14 @@ def marked(mark, *calls):
     return read_run("e1", rows.replace('["item", "amount"], 1, false', f'["item", "amount"], 1, false, {mark}'))
 
 
-def test_where_no_call_ends_otherwise_one_of_a_function_whose_text_changed_is_told():
+def test_a_function_whose_source_changed_is_reported_if_no_result_differs():
     calls = (0, "total", ["<Cart>"], "<Cart>"), (1, "price", ["{}", "1"], "<Price>")
     line = "#2 shop.price({}, 1) -> <Price>, its text changed"
     assert difference_lines(differences(marked(1, *calls), marked(2, *calls))) == [line]
     assert differences(marked(1, *calls), marked(1, *calls)) == differences(run(*calls), marked(2, *calls)) == []
 
 
-def test_a_function_whose_text_changed_comes_before_one_that_did_not_and_ends_otherwise_behind_it():
+def test_a_changed_function_is_listed_before_a_later_differing_call():
     def runs(place):
         for mark, ended in ((1, "3"), (2, "4")):
             calls = [(0, "total", ["<Cart>"], ended), (0, "stored", ["'x'"], "<X>")]

@@ -1,4 +1,4 @@
-"""Failed tests that passed before an edit: compared with the previous files, unasked, after the answer."""
+"""Failed tests that passed before an edit are compared with a run of the previous files, after the answer was sent."""
 
 import pytest
 from live_server import until
@@ -33,7 +33,7 @@ def notes(client, failed):
     return [note for note in answer.get("notes", ()) if note.startswith("since it passed")]
 
 
-def test_the_first_call_that_an_edit_changed_is_named_by_a_later_answer(client, prices):
+def test_a_later_answer_names_the_first_call_that_an_edit_changed(client, prices):
     assert edit(client, "0.9", "0.8")["ok"]
     failed = run(client)
     assert not any("since it passed" in note for note in failed.get("notes", ()))
@@ -41,13 +41,13 @@ def test_the_first_call_that_an_edit_changed_is_named_by_a_later_answer(client, 
     assert "0.8" in prices.read_text()
 
 
-def test_tests_of_an_edit_are_compared_as_well(client, prices):
+def test_tests_run_by_an_edit_are_compared_too(client, prices):
     failed = edit(client, "0.9", "0.8", test=["test_prices.py"])
     assert failed["reason"] == "tests-failed"
     until(lambda: notes(client, failed) == [DIFFERENCE], "the difference")
 
 
-def test_a_new_run_waits_for_no_comparison(client, prices):
+def test_a_new_run_does_not_wait_for_a_comparison(client, prices):
     assert edit(client, "0.9", "0.8")["ok"]
     assert not run(client)["ok"]
     assert edit(client, "0.8", "0.9")["ok"]

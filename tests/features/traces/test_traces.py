@@ -1,4 +1,4 @@
-"""Calls that evaluations and test runs make, recorded where that is asked for: in the answer, walked, and queried."""
+"""Calls made by evaluations and test runs, recorded on request: in the answer, expanded, and queried."""
 
 import sys
 
@@ -59,7 +59,7 @@ def walked(client, answer, **where):
     ].splitlines()
 
 
-def test_an_answer_tells_the_calls_in_few_lines(client):
+def test_an_answer_lists_the_calls_in_few_lines(client):
     answer = traced(client, "shop.total([({'price': 2}, 20)] * 3)", detail=True)
     assert answer["trace"].splitlines() == [
         f"run {answer['evaluationId']}: 4 calls of 2 functions",
@@ -70,23 +70,23 @@ def test_an_answer_tells_the_calls_in_few_lines(client):
 
 
 @pytest.mark.parametrize("trace", ["price", "shop.price", ["price"], "fails, price"])
-def test_names_are_taken_in_any_form(client, trace):
+def test_function_names_are_accepted_in_any_form(client, trace):
     answer = traced(client, "shop.total([({'price': 2}, 20)])", trace)
     assert answer["trace"].splitlines()[1:] == ["#1 shop.price({'price': 2}, 20) -> 32.0"]
 
 
-def test_nothing_is_recorded_unasked(client):
+def test_nothing_is_recorded_without_a_request(client):
     for trace in (False, None, "false"):
         assert "trace" not in traced(client, "shop.total([])", trace)
 
 
-def test_a_failure_says_what_raised(client):
+def test_a_failure_names_the_call_that_raised_first(client):
     answer = traced(client, "shop.fails()")
     assert answer["error"]["class"] == "KeyError"
     assert answer["trace"].splitlines()[-1].startswith("raised first in #2 shop.price({}, 3): ")
 
 
-def test_two_runs_are_compared(client):
+def test_two_runs_can_be_compared(client):
     before = traced(client, "shop.total([({'price': 2}, 20)])", detail=True)
     try:
         code = "def price(item, amount): return item['price'] * amount\nshop.price = price\nprice.__module__ = 'shop'"
@@ -100,7 +100,7 @@ def test_two_runs_are_compared(client):
         client.call("load_file", filePath="shop.py", replSessionKey="py")
 
 
-def test_datalog_asks_the_runs(client):
+def test_recorded_runs_can_be_queried_with_datalog(client):
     answer = traced(client, "shop.total([({'price': 2}, 20), ({'price': 1}, 3)])", detail=True)
     query = (
         '[:find ?args :in $ $run ?id :where [$run ?a :run/arg "amount"] [$run ?a :run/value ?v] [(> ?v 10)]'
@@ -110,14 +110,14 @@ def test_datalog_asks_the_runs(client):
     assert found["result"] == [["{'price': 2}, 20"]]
 
 
-def test_a_run_that_is_not_there_is_refused_in_words(client):
+def test_a_missing_run_is_refused_with_an_explanation(client):
     answer = client.call("evaluate_code", code="1", replSessionKey="py", detail=True)
     told = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="trace")
     assert (told["ok"], told["reason"]) == (False, "forgotten")
     assert "with trace" in told["hint"]
 
 
-def test_where_calls_are_not_recorded_nothing_runs(tmp_path):
+def test_nothing_runs_if_the_repl_cannot_record_calls(tmp_path):
     with serving(tmp_path, "--nrepl", f"nbb={repl('nbb').endpoint}", "--repl", "none") as live, live.client() as nbb:
         until(lambda: "evaluate_code" in nbb.tools(), "the REPL's tools")
         answer = nbb.call("evaluate_code", code="(def mine 1)", trace=True)
@@ -125,7 +125,7 @@ def test_where_calls_are_not_recorded_nothing_runs(tmp_path):
         assert nbb.call("evaluate_code", code="(resolve 'mine)").get("result") in (None, "nil")
 
 
-def test_calls_of_the_embedded_lisp_are_told_by_its_names(live, client):
+def test_calls_of_the_embedded_lisp_have_lisp_names(live, client):
     text = """(ns stall (:require [basilisp.test :refer [deftest is]]))
 (defn price [item amount] (* (:price item) amount (if (> amount 10) 0.8 1)))
 (defn total [items] (reduce + (map (fn [[item amount]] (price item amount)) items)))
@@ -150,14 +150,14 @@ def test_calls_of_the_embedded_lisp_are_told_by_its_names(live, client):
     assert "(stall/price {:price 2} 20) -> 32.0" in red["trace"]
 
 
-def test_calls_of_a_file_of_hy_are_recorded_in_python(live, client):
+def test_calls_of_a_hy_file_are_recorded_in_python(live, client):
     needs.modules("hy")
     (live.workspace / "shop_in_hy.hy").write_text("(defn twice [n] (* 2 n))\n(defn both [ns] (lfor n ns (twice n)))\n")
     answer = traced(client, "import hy, shop_in_hy\nshop_in_hy.both([1])")
     assert "  #2 shop_in_hy.twice(1) -> 2" in answer["trace"].splitlines()
 
 
-def test_the_slowest_functions_are_told(client):
+def test_the_slowest_functions_are_listed(client):
     code = "for n in range(2000): shop.price({'price': 2}, n)\nshop.total([({'price': 2}, 20)])"
     answer = client.call("evaluate_code", code=code, profile=True, replSessionKey="py")
     first, *lines = answer["profile"].splitlines()

@@ -1,4 +1,4 @@
-"""Calls of Clojure on the JVM, recorded by wrapped vars: answered as Python's are, and nothing stays wrapped."""
+"""Clojure calls on the JVM, recorded by wrapped vars: reported like Python calls, with nothing left wrapped."""
 
 import json
 from contextlib import contextmanager
@@ -82,7 +82,7 @@ def walked(client, answer, **where):
     ].splitlines()
 
 
-def test_an_answer_tells_the_calls_in_few_lines(client):
+def test_an_answer_lists_the_calls_in_few_lines(client):
     answer = traced(client, "(total (repeat 3 [{:price 2} 20]))", "traced")
     lines = answer["trace"].splitlines()
     assert [one for one in lines if not one.startswith("slowest")] == [
@@ -95,11 +95,11 @@ def test_an_answer_tells_the_calls_in_few_lines(client):
 
 
 @pytest.mark.parametrize("trace", ["price", "traced.shop/price", ["price"], "fails, price"])
-def test_names_are_taken_in_any_form(client, trace):
+def test_function_names_are_accepted_in_any_form(client, trace):
     assert told(client, "(total [[{:price 2} 20]])", trace) == ["#1 (shop/price {:price 2} 20) -> 32.0"]
 
 
-def test_a_namespace_is_named_whole_or_by_its_beginning(client):
+def test_a_namespace_is_selected_by_its_name_or_a_prefix(client):
     for name in ("traced.shop", "traced"):
         assert told(client, "(price {:price 2} 1)", name) == ["#1 (shop/price {:price 2} 1) -> 2"]
     assert told(client, "(clojure.string/join [1 2])", "clojure.string") == ['#1 (string/join [1 2]) -> "12"']
@@ -110,7 +110,7 @@ def test_a_namespace_is_named_whole_or_by_its_beginning(client):
     ]
 
 
-def test_calls_are_seen_while_a_lazy_value_is_printed_and_nothing_is_realised(client):
+def test_calls_during_printing_are_recorded_and_nothing_is_realized(client):
     assert told(client, "(lazily [1 2])") == [
         "#1 (shop/lazily [1 2]) -> (1 2)",
         "#2 x2 (shop/price {:price 1} 1) -> 1",
@@ -123,7 +123,7 @@ def test_calls_are_seen_while_a_lazy_value_is_printed_and_nothing_is_realised(cl
     ]
 
 
-def test_texts_run_no_code_of_the_users(client):
+def test_describing_values_runs_no_user_code(client):
     code = (
         "(do (defmethod print-method Item [_ w] (assert false)) (first-two (->Item 1 2) (Hostile.) area (atom 1)) nil)"
     )
@@ -134,21 +134,21 @@ def test_texts_run_no_code_of_the_users(client):
         traced(client, "(remove-method print-method Item)")
 
 
-def test_secrets_are_left_out(client):
+def test_secrets_are_redacted(client):
     answer = traced(client, '(login "me" "hunter2")')
     assert "hunter2" not in json.dumps(answer["trace"])
     whole = '#1 (traced.shop/login user="me" password=<not shown>) -> {:user "me", :password <not shown>, :api-key '
     assert walked(client, answer, path=[1])[0].startswith(whole + "<not shown>}")
 
 
-def test_a_failure_says_what_threw(client):
+def test_a_failure_names_the_call_that_threw(client):
     answer = traced(client, "(do (fails))")
     (line,) = [one for one in answer["trace"].splitlines() if one.startswith("raised first")]
     assert line.startswith("raised first in #2 (shop/price {:price nil} 3): NullPointe")
     assert told(client, "(lost :book)")[0].endswith('raised ExceptionInfo("no such item" {:item :book})')
 
 
-def test_recursion_is_told_as_deep_as_it_is_and_capped_by_function(client):
+def test_recursion_is_recorded_to_its_depth_with_a_limit_per_function(client):
     answer = traced(client, "(deep 1500)")
     assert answer["result"] == "1500"
     assert answer["trace"].splitlines()[0].endswith(": 200+ calls of 1 function")
@@ -159,12 +159,12 @@ def test_recursion_is_told_as_deep_as_it_is_and_capped_by_function(client):
     ]
 
 
-def test_a_function_with_a_primitive_signature_goes_on_as_it_was(client):
+def test_a_function_with_a_primitive_signature_still_works(client):
     answer = traced(client, "(uses-twice 4)")
     assert (answer["result"], answer["trace"].splitlines()[1]) == ("8", "#1 (shop/uses-twice 4) -> 8")
 
 
-def test_futures_belong_to_the_evaluation_and_other_sessions_do_not(client):
+def test_calls_in_futures_belong_to_the_evaluation_and_other_sessions_do_not(client):
     answer = traced(client, "@(future (price {:price 1} 2))")
     assert answer["trace"].splitlines()[1] == "#1 (shop/price {:price 1} 2) -> 2"
     traced(client, "(do (def gate (promise)) (def ready (promise)))")
@@ -195,14 +195,14 @@ def changed(client):
     return client.call("what_changed")
 
 
-def test_what_a_recording_wrapped_is_no_change(client, live):
+def test_wrapping_by_a_recording_is_not_reported_as_a_change(client, live):
     before = changed(client)
     with live.client() as other, recording(other):
         assert changed(client) == before
     assert changed(client) == before
 
 
-def test_what_is_defined_meanwhile_stays_and_the_rest_is_put_back(client):
+def test_redefinitions_during_a_recording_are_kept_and_the_rest_restored(client):
     plain = "(mapv (fn [v] (.getName (class @v))) [#'price #'total])"
     before = client.call("evaluate_code", code=plain, namespace="traced.shop")["result"]
     assert before == '["traced.shop$price" "traced.shop$total"]'
@@ -216,7 +216,7 @@ def test_what_is_defined_meanwhile_stays_and_the_rest_is_put_back(client):
         assert client.call("load_file", filePath="src/traced/shop.clj")["ok"]
 
 
-def test_a_red_test_is_walked_to_the_wrong_call(client):
+def test_a_failed_test_can_be_traced_to_the_wrong_call(client):
     answer = client.call("run_tests", namespace="traced.shop-test", trace=True)
     lines = answer["trace"].splitlines()
     assert (answer["failed"], lines[0]) == (1, f"run {answer['evaluationId']}: 5 calls of 4 functions")
@@ -225,13 +225,13 @@ def test_a_red_test_is_walked_to_the_wrong_call(client):
     assert len(json.dumps(answer["trace"])) < 1000
 
 
-def test_the_second_failure_of_a_test_names_the_trace_and_the_comparison(client):
+def test_only_the_second_identical_failure_suggests_trace_and_comparison(client):
     assert client.call("run_tests", namespace="traced.shop-test", test="others")["ok"]
     hints = [client.call("run_tests", namespace="traced.shop-test")["hint"] for _ in range(2)]
     assert [one == TRACED_AGAIN for one in hints] == [False, True]
 
 
-def test_two_runs_are_compared(client):
+def test_two_runs_can_be_compared(client):
     before = traced(client, "(total [[{:price 2} 20]])")
     try:
         assert client.call("evaluate_code", code="(defn price [item amount] (* (:price item) amount))",
@@ -242,7 +242,7 @@ def test_two_runs_are_compared(client):
         client.call("load_file", filePath="src/traced/shop.clj")
 
 
-def test_a_function_of_which_nothing_but_its_text_tells_what_differs_is_named(client, live):
+def test_a_function_that_differs_only_by_its_source_is_named(client, live):
     file = live.workspace / "src/traced/shop.clj"
     before = traced(client, "(into [] (adding 1) [2])")
     try:
@@ -256,7 +256,7 @@ def test_a_function_of_which_nothing_but_its_text_tells_what_differs_is_named(cl
         client.call("load_file", filePath="src/traced/shop.clj")
 
 
-def test_datalog_asks_the_runs(client):
+def test_recorded_runs_can_be_queried_with_datalog(client):
     answer = traced(client, "(total [[{:price 2} 20] [{:price 1} 3]])")
     query = (
         '[:find ?name ?args :in $ $run ?id :where [$run ?a :run/arg "amount"] [$run ?a :run/value ?v] [(> ?v 10)]'
@@ -266,7 +266,7 @@ def test_datalog_asks_the_runs(client):
     assert found["result"] == [["traced.shop/price", "{:price 2} 20"]]
 
 
-def test_lines_and_times_are_refused_in_words(client):
+def test_line_and_time_profiles_are_refused_with_an_explanation(client):
     answer = client.call("evaluate_code", code="(price {:price 1} 1)", profile=True)
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
     assert "those of Python do" in answer["message"]

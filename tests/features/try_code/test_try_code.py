@@ -1,4 +1,4 @@
-"""Fixes that are judged by tests, none of them done but the one to keep."""
+"""Candidate fixes are tested without being applied, except for the one to keep."""
 
 import pytest
 from live_server import serving
@@ -55,7 +55,7 @@ def row(answer, label):
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_each_candidate_is_judged_by_the_tests_and_none_is_written(client, live, parallel):
+def test_each_candidate_is_tested_and_none_is_written(client, live, parallel):
     answer = attempt(client, candidate("double", DOUBLE), candidate("plus", PLUS), parallel=parallel)
     assert answer["ok"], answer
     assert row(answer, "double") == {"label": "double", "outcome": "passed", "passed": "3 of 3 tests"}
@@ -67,7 +67,7 @@ def test_each_candidate_is_judged_by_the_tests_and_none_is_written(client, live,
     assert (live.workspace / "shop.py").read_text() == SHOP
 
 
-def test_the_first_that_passes_is_written_and_loaded(client, live):
+def test_the_first_candidate_that_passes_is_written_and_loaded(client, live):
     answer = attempt(client, candidate("plus", PLUS), candidate("double", DOUBLE), keep="first-green")
     assert (answer["ok"], answer["kept"]) == (True, "double"), answer
     assert answer["tests"] == {"passed": 3, "failed": 0, "unfinished": 0}
@@ -76,18 +76,18 @@ def test_the_first_that_passes_is_written_and_loaded(client, live):
 
 
 @pytest.mark.parametrize("keep", ["plus", "first-green"])
-def test_none_is_kept_that_did_not_pass(client, live, keep):
+def test_a_candidate_that_did_not_pass_is_not_kept(client, live, keep):
     answer = attempt(client, candidate("plus", PLUS), keep=keep)
     assert ("kept" in answer, bool(answer["notKept"])) == (False, True)
     assert (live.workspace / "shop.py").read_text() == SHOP
 
 
-def test_affected_tests_judge_by_default(client):
+def test_affected_tests_are_used_by_default(client):
     answer = client.call("try_code", candidates=[candidate("double", DOUBLE)], limitMs=60_000)
     assert row(answer, "double") == {"label": "double", "outcome": "passed", "passed": "3 of 3 tests"}, answer
 
 
-def test_an_edit_that_cannot_be_done_fails_alone(client):
+def test_an_impossible_edit_fails_only_its_own_candidate(client):
     nowhere = {"label": "nowhere", "edits": [{"filePath": "shop.py", "oldText": "not there", "newText": ""}]}
     answer = attempt(client, candidate("syntax", SYNTAX), nowhere, candidate("double", DOUBLE))
     outcomes = {one["label"]: one["outcome"] for one in answer["candidates"]}
@@ -96,7 +96,7 @@ def test_an_edit_that_cannot_be_done_fails_alone(client):
     assert row(answer, "nowhere")["error"].startswith("edits: ")
 
 
-def test_tests_that_do_not_end_decide_nothing(client):
+def test_unfinished_tests_leave_a_candidate_undecided(client):
     hangs = candidate("hangs", "__import__('time').sleep(600)")
     answer = attempt(client, hangs, keep="hangs", limitMs=2000)
     assert (row(answer, "hangs")["outcome"], answer["notKept"]) == ("undecided", "hangs did not pass"), answer
@@ -112,7 +112,7 @@ def test_tests_that_do_not_end_decide_nothing(client):
         ([{"label": "a", "code": "1"}], {}, "edits"),
     ],
 )
-def test_what_cannot_be_tried_is_refused(client, candidates, more, words):
+def test_invalid_candidates_are_refused(client, candidates, more, words):
     answer = attempt(client, *candidates, **more)
     assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
     assert words in str(answer)

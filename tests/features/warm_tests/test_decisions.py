@@ -1,4 +1,4 @@
-"""Whether a run is warm: the pure function, and what changes its mind."""
+"""The pure functions that decide whether a run is warm."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ PROJECT = Project(plan=PLAN)
 READY = WarmState(is_ready=True, environment={"LANG": "C"})
 
 
-def test_a_run_is_warm_where_nothing_stands_against_it():
+def test_a_run_is_warm_if_nothing_prevents_it():
     assert decide(SPEC, PROJECT, READY).is_warm
 
 
@@ -47,13 +47,13 @@ def test_a_run_is_warm_where_nothing_stands_against_it():
         ({}, {}, {"age_s": decisions.MOST_AGE_S}, "renewed"),
     ],
 )
-def test_a_run_is_plain_with_a_reason(spec, project, state, reason):
+def test_a_plain_run_has_its_reason(spec, project, state, reason):
     found = decide(replace(SPEC, **spec), replace(PROJECT, **project), replace(READY, **state))
     assert not found.is_warm
     assert reason in found.reason
 
 
-def test_a_difference_counts_when_each_side_shows_it_three_times():
+def test_a_difference_counts_after_three_observations_on_each_side():
     found = Comparison("stamp").added({"test_a": "passed", "test_b": "passed"}, is_warm=False)
     found = found.added({"test_a": "failed", "test_b": "passed"}, is_warm=True)
     assert found.suspects() == ("test_a",)
@@ -64,7 +64,7 @@ def test_a_difference_counts_when_each_side_shows_it_three_times():
     assert found.differences() == ("test_a",)
 
 
-def test_a_test_that_depends_on_chance_is_no_difference():
+def test_a_flaky_test_is_not_a_difference():
     found = Comparison("stamp").added({"test_a": "passed"}, is_warm=False).added({"test_a": "failed"}, is_warm=True)
     found = found.added({"test_a": "failed"}, is_warm=False)
     assert found.suspects() == ()
@@ -76,7 +76,7 @@ def test_a_suspected_difference_makes_the_next_run_plain():
     assert not decide(SPEC, replace(PROJECT, comparison=suspected), READY).is_warm
 
 
-def test_three_runs_that_save_little_end_the_warming():
+def test_three_runs_with_little_savings_disable_warming():
     project = replace(PROJECT, plain_start_s=1.0, plain_arguments=("a",))
     for _ in range(2):
         project = after_saving(project, ("a",), 0.9, 0.2)
@@ -86,7 +86,7 @@ def test_three_runs_that_save_little_end_the_warming():
     assert after_saving(project, ("a",), 0.9, 0.2).off == decisions.SAVES_LITTLE
 
 
-def test_a_project_that_saved_little_is_learned_again_when_its_tests_import_more():
+def test_a_project_with_little_savings_is_reconsidered_when_its_tests_import_more():
     project = after_plain_start(PROJECT, ("a",), 0.1, 0.2)
     assert project.off == decisions.SAVES_LITTLE
     assert after_plain_start(project, ("a",), 0.3, 0.2).off == decisions.SAVES_LITTLE
@@ -101,7 +101,7 @@ def test_a_project_that_keeps_needing_plain_processes_stays_plain():
     assert "why" in project.off
 
 
-def test_a_warm_process_is_tried_again_in_other_circumstances_and_not_without_end():
+def test_a_warm_process_is_retried_in_other_circumstances_up_to_a_limit():
     project = after_failed_start(PROJECT, "why", "first")
     assert in_circumstances(project, "first").unfit == "why"
     assert in_circumstances(project, "second").unfit == ""
@@ -114,7 +114,7 @@ def obstacle(kind, about="", **variables):
     return Obstacle("m", kind, about, variables, has_begun=False)
 
 
-def test_a_variable_is_learned_once_and_then_its_reader_is_left_out():
+def test_a_variable_is_learned_once_and_afterwards_its_reader_is_excluded():
     plan = corrected(PLAN, obstacle("variable", "A", A="1"))
     assert plan.variables == {"A": "1"}
     plan = corrected(plan, obstacle("variable", "A", A=None))
@@ -125,11 +125,11 @@ def test_a_variable_is_learned_once_and_then_its_reader_is_left_out():
 
 
 @pytest.mark.parametrize("kind", ["hidden", "found", "rewriting", "warning", "replaced", "finder", "logger"])
-def test_a_module_that_cannot_be_revealed_is_left_out(kind):
+def test_a_module_that_cannot_be_revealed_is_excluded(kind):
     assert "m" in corrected(PLAN, obstacle(kind, "x")).excluded
 
 
-def test_a_changed_file_is_read_by_the_next_process_unless_it_keeps_changing():
+def test_a_changed_file_is_reread_unless_it_keeps_changing():
     plan = PLAN
     for _ in range(MOST_FILE_CHANGES - 1):
         plan = corrected(plan, obstacle("file", "/lib/m.py"))
@@ -137,7 +137,7 @@ def test_a_changed_file_is_read_by_the_next_process_unless_it_keeps_changing():
     assert "m" in corrected(plan, obstacle("file", "/lib/m.py")).excluded
 
 
-def test_what_was_learned_is_the_same_after_saving(tmp_path):
+def test_a_learned_plan_round_trips_through_its_file(tmp_path):
     saved = SavedPlans(tmp_path / "plans")
     plan = replace(
         PLAN,
@@ -157,7 +157,7 @@ def test_what_was_learned_is_the_same_after_saving(tmp_path):
     assert saved.load("/python", tmp_path) is None
 
 
-def test_the_oldest_plans_are_forgotten(tmp_path):
+def test_the_oldest_plans_are_deleted(tmp_path):
     saved = SavedPlans(tmp_path)
     for number in range(MOST_PLANS + 3):
         saved.save(f"/python{number}", tmp_path, PROJECT)
@@ -165,7 +165,7 @@ def test_the_oldest_plans_are_forgotten(tmp_path):
     assert saved.load(f"/python{MOST_PLANS + 2}", tmp_path) is not None
 
 
-def test_a_plan_has_the_libraries_of_a_run_before_and_after_its_first_module():
+def test_a_plan_separates_libraries_imported_before_and_after_the_first_module():
     record = RunRecord(
         (("pytest", "/lib/pytest.py"), ("conftest", "/project/conftest.py"), ("click", "/lib/click.py"), ("sys2", "")),
         ("/lib/",),

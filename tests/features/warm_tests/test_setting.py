@@ -1,4 +1,4 @@
-"""The setting decides whether a server warms test runs."""
+"""The setting that enables warm test runs."""
 
 from pathlib import Path
 

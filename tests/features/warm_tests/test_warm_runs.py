@@ -1,4 +1,4 @@
-"""Warm runs of small projects, with the pytest of these tests: what makes them say what a plain process says."""
+"""Warm runs of small projects with the pytest of this test suite: they report what a plain process reports."""
 
 import os
 import shutil
@@ -108,7 +108,7 @@ def test_the_first_run_is_plain_and_the_next_one_warm(project):
     project(act, {"test_a.py": "def test_a(): pass\ndef test_b(): assert 1 == 2\n"})
 
 
-def test_the_modules_are_those_of_a_new_process(project):
+def test_the_imported_modules_are_those_of_a_new_process(project):
     async def act(made):
         await agree(made)
 
@@ -116,7 +116,7 @@ def test_the_modules_are_those_of_a_new_process(project):
     project(act, {"test_m.py": listing})
 
 
-def test_a_submodule_that_only_another_test_imports_is_missing(project):
+def test_a_submodule_imported_only_by_another_test_is_missing(project):
     async def act(made):
         await made.warm_up()
         warm = await agree(made, "test_b.py")
@@ -132,7 +132,7 @@ def test_a_submodule_that_only_another_test_imports_is_missing(project):
 
 
 @pytest.mark.parametrize("name", ["colorsys", "installed"])
-def test_a_new_file_hides_a_module(project, name):
+def test_a_new_file_shadows_a_module(project, name):
     async def act(made):
         await agree(made)
         made.write({f"{name}.py": "HIDDEN = 1\n"})
@@ -158,7 +158,7 @@ owner.TABLE.rows["p"] = []
 NAMES = "[*owner.REGISTRY], owner.PLUGINS, [*owner.Base.kinds], [*owner.TABLE.rows]"
 
 
-def test_what_an_import_registers_in_another_package_appears_with_it_alone(project):
+def test_registrations_in_another_package_appear_only_with_their_module(project):
     async def act(made):
         await agree(made)
         assert "plugin" in made.preloaded
@@ -175,7 +175,7 @@ def test_what_an_import_registers_in_another_package_appears_with_it_alone(proje
     )
 
 
-def test_an_import_that_takes_something_out_of_another_package_is_not_preloaded(project):
+def test_a_module_whose_import_removes_something_elsewhere_is_not_preloaded(project):
     async def act(made):
         await agree(made)
         assert "remover" not in made.preloaded
@@ -191,7 +191,7 @@ def test_an_import_that_takes_something_out_of_another_package_is_not_preloaded(
     )
 
 
-def test_a_warm_process_that_cannot_start_is_tried_again_when_the_cause_is_gone(project):
+def test_a_warm_process_that_failed_to_start_is_retried_once_the_cause_is_gone(project):
     async def act(made):
         await made.run()
         assert not (await made.run()).is_warm
@@ -215,7 +215,7 @@ def test_a():
 """
 
 
-def test_a_clock_that_is_replaced_while_a_module_appears_matters_where_the_module_holds_it(project):
+def test_a_clock_replaced_at_import_matters_only_if_the_module_keeps_it(project):
     async def act(made):
         unfinished = await made.warm_up()
         assert unfinished.report.error.kind == "preloaded"
@@ -265,7 +265,7 @@ def test_after():
 """
 
 
-def test_effects_of_an_import_appear_with_the_module(project):
+def test_side_effects_of_an_import_appear_with_its_module(project):
     async def act(made):
         warm = await agree(made)
         assert warm.report.counts.passed == 2
@@ -305,7 +305,7 @@ def test_a_module_whose_import_cannot_be_repeated_is_imported_by_each_run(projec
     project(act, {"test_a.py": "import unfit, fit\ndef test_a(): pass\n"}, packages=packages)
 
 
-def test_a_process_id_that_an_import_keeps_is_that_of_the_run(project):
+def test_a_process_id_stored_by_an_import_is_that_of_the_run(project):
     async def act(made):
         warm = await agree(made)
         assert warm.report.counts.passed == 1
@@ -315,7 +315,7 @@ def test_a_process_id_that_an_import_keeps_is_that_of_the_run(project):
     project(act, {"test_a.py": check}, packages={"fit": "import os\nPID = os.getpid()\n"})
 
 
-def test_a_finalizer_that_an_import_makes_runs_only_where_it_was_imported(project):
+def test_a_finalizer_created_by_an_import_runs_only_where_it_was_imported(project):
     async def act(made):
         warm = await agree_with_a_shell(made)
         assert "finalized" in warm.output
@@ -327,7 +327,7 @@ def test_a_finalizer_that_an_import_makes_runs_only_where_it_was_imported(projec
     project(act, tests, packages={"fit": fit})
 
 
-def test_a_failed_import_shows_the_frames_of_a_plain_process(project):
+def test_a_failed_import_has_the_frames_of_a_plain_process(project):
     async def act(made):
         await made.warm_up()
         made.write({"shop/util.py": "missing\n"})
@@ -338,7 +338,7 @@ def test_a_failed_import_shows_the_frames_of_a_plain_process(project):
     project(act, {**files, "shop/tests/test_a.py": "def test_a(): pass\n"})
 
 
-def test_the_collector_knows_what_an_import_made(project):
+def test_objects_created_by_an_import_are_tracked_by_the_garbage_collector(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1
         assert "makes" in made.preloaded
@@ -347,7 +347,7 @@ def test_the_collector_knows_what_an_import_made(project):
     project(act, {"test_a.py": check}, packages={"makes": "class C: pass\n"})
 
 
-def test_a_module_that_draws_random_numbers_is_revealed_unless_they_may_have_been_seeded(project):
+def test_a_module_using_random_numbers_is_revealed_unless_they_may_be_seeded(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1
         assert "draws" in made.preloaded
@@ -359,7 +359,7 @@ def test_a_module_that_draws_random_numbers_is_revealed_unless_they_may_have_bee
     project(act, {"test_a.py": "import draws\ndef test_a(): assert draws.V >= 0\n"}, packages=packages)
 
 
-def test_a_warning_names_the_line_that_imports(project):
+def test_a_warning_names_the_importing_line(project):
     async def act(made):
         warm = await agree_with_a_shell(made)
         assert "uses.py:2" in warm.output
@@ -371,7 +371,7 @@ def test_a_warning_names_the_line_that_imports(project):
     project(act, {"test_a.py": "import uses\ndef test_a(): pass\n"}, packages=packages)
 
 
-def test_a_thread_of_native_code_causes_no_warning(project):
+def test_native_threads_cause_no_warning(project):
     async def act(made):
         warm = await agree_with_a_shell(made)
         assert warm.report.counts.warnings == 0
@@ -380,7 +380,7 @@ def test_a_thread_of_native_code_causes_no_warning(project):
     project(act, {"test_a.py": "import starts\ndef test_a(): pass\n"}, packages={"starts": text})
 
 
-def test_a_variable_that_imports_set_may_be_set_earlier_or_later(project):
+def test_a_variable_set_by_imports_can_be_set_earlier_or_later(project):
     async def act(made):
         await made.warm_up()
         for test in "test_a.py", "test_b.py":
@@ -419,7 +419,7 @@ def __getattr__(name):
 """
 
 
-def test_an_attribute_that_a_package_loads_on_access_is_loaded_again(project, environment):
+def test_an_attribute_loaded_lazily_by_a_package_is_loaded_again(project, environment):
     async def act(made):
         await made.warm_up()
         assert (await agree(made, "test_b.py")).report.counts.passed == 1
@@ -461,7 +461,7 @@ READS = {
 
 
 @pytest.mark.parametrize("how", READS)
-def test_a_variable_that_an_import_read_is_read_again(project, how):
+def test_a_variable_read_by_an_import_is_read_again(project, how):
     text, variables = READS[how]
 
     async def act(made):
@@ -473,7 +473,7 @@ def test_a_variable_that_an_import_read_is_read_again(project, how):
     project(act, {"test_a.py": "import reads\ndef test_a(): assert reads.V is None\n"}, packages={"reads": text})
 
 
-def test_variables_that_conftest_sets_are_learned(project):
+def test_variables_set_by_conftest_are_learned(project):
     async def act(made):
         warm = await agree(made)
         assert warm.report.counts.passed == 1
@@ -490,7 +490,7 @@ def test_variables_that_conftest_sets_are_learned(project):
     )
 
 
-def test_an_edited_package_is_seen(project):
+def test_an_edited_package_is_noticed(project):
     async def act(made):
         await agree(made)
         project.install(edited="V = 2\n")
@@ -500,7 +500,7 @@ def test_an_edited_package_is_seen(project):
     project(act, {"test_a.py": "import edited\ndef test_a(): assert edited.V == 1\n"}, packages={"edited": "V = 1\n"})
 
 
-def test_a_file_that_an_import_read_is_read_again(project, tmp_path):
+def test_a_file_read_by_an_import_is_read_again(project, tmp_path):
     async def act(made):
         await agree(made)
         made.write({"data.txt": "other"})
@@ -511,7 +511,7 @@ def test_a_file_that_an_import_read_is_read_again(project, tmp_path):
     project(act, {"test_a.py": "import data\ndef test_a(): assert data.V == ''\n"}, packages={"data": text})
 
 
-def test_functions_replaced_before_the_import_are_those_that_it_takes(project):
+def test_a_module_binds_functions_that_were_replaced_before_its_import(project):
     async def act(made):
         warm = await made.warm_up()
         assert differences(await made.plain(), warm) == []
@@ -527,7 +527,7 @@ def test_functions_replaced_before_the_import_are_those_that_it_takes(project):
     )
 
 
-def test_an_attribute_that_an_import_sets_elsewhere_is_set_at_the_reveal(project):
+def test_an_attribute_set_elsewhere_by_an_import_is_set_when_revealed(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1
 
@@ -536,7 +536,7 @@ def test_an_attribute_that_an_import_sets_elsewhere_is_set_at_the_reveal(project
     project(act, {"test_a.py": text}, packages=packages)
 
 
-def test_subprocesses_spawned_by_multiprocessing_work(project):
+def test_multiprocessing_with_spawn_works(project):
     async def act(made):
         assert (await agree(made)).report.counts.passed == 1
 
@@ -562,14 +562,14 @@ def test_finder(): assert 0, [str(f) for f in sys.meta_path]
 """
 
 
-def test_to_the_tests_the_child_is_python_m_pytest(project):
+def test_the_child_looks_like_python_m_pytest_to_tests(project):
     async def act(made):
         await agree(made)
 
     project(act, {"test_i.py": IDENTITY})
 
 
-def test_the_child_ends_as_a_process_does(project):
+def test_the_child_exits_like_a_plain_process(project):
     async def act(made):
         warm = await agree(made)
         assert warm.output.rstrip().endswith("finalized")
@@ -585,7 +585,7 @@ def test_a(): pass
     project(act, {"test_a.py": text})
 
 
-def test_a_warning_of_an_import_is_an_error_where_warnings_are(project):
+def test_an_import_warning_is_an_error_if_warnings_are_errors(project):
     async def act(made):
         run = await made.warm_up()
         assert differences(await made.plain(), run) == []
@@ -609,7 +609,7 @@ def test_random_numbers_differ_in_each_run(project):
     project(act, {"test_r.py": text}, packages={"generator": "import random\nG = random.Random()\n"})
 
 
-def test_a_hash_seed_serves_ten_runs_at_most(project):
+def test_a_hash_seed_is_used_for_at_most_ten_runs(project):
     async def act(made):
         await made.run()
         seeds = [run.report.finished.hash_seed for run in [await made.run() for _ in range(12)]]
@@ -620,7 +620,7 @@ def test_a_hash_seed_serves_ten_runs_at_most(project):
     project(act, {"test_a.py": "def test_a(): pass\n"})
 
 
-def test_stale_bytecode_is_not_believed(project, tmp_path):
+def test_stale_bytecode_is_not_used(project, tmp_path):
     async def act(made):
         await made.warm_up()
         status = (tmp_path / "m.py").stat()
@@ -631,7 +631,7 @@ def test_stale_bytecode_is_not_believed(project, tmp_path):
     project(act, {"m.py": "N = 1\n", "test_m.py": "import m\ndef test_m(): assert m.N == 1\n"})
 
 
-def test_nothing_of_the_workspace_is_preloaded(project, environment, tmp_path):
+def test_workspace_modules_are_never_preloaded(project, environment, tmp_path):
     async def act(made):
         warm = await agree(made)
         assert warm.report.counts.passed == 1
@@ -655,7 +655,7 @@ def test_b(): import late
 """
 
 
-def test_an_import_that_fails_its_check_after_a_test_ends_the_run_as_not_finished(project):
+def test_an_import_check_failing_after_a_test_leaves_the_run_unfinished(project):
     async def act(made):
         assert (await made.warm_up("test_a.py::test_b")).is_warm
         run = await made.run()
@@ -668,7 +668,7 @@ def test_an_import_that_fails_its_check_after_a_test_ends_the_run_as_not_finishe
     project(act, {"test_a.py": LATE}, packages={"late": READS["variable"][0]})
 
 
-def test_a_project_that_saves_little_is_not_warmed(project):
+def test_a_project_with_little_savings_is_not_warmed(project):
     async def act(made):
         await made.run()
         assert not (await made.run()).is_warm
@@ -686,7 +686,7 @@ def test_a_warm_process_over_its_memory_limit_is_not_kept(project):
     project(act, {"test_a.py": "def test_a(): pass\n"}, memory_mb=1)
 
 
-def test_a_seed_of_the_callers_own_makes_a_run_plain(project):
+def test_a_hash_seed_set_by_the_caller_makes_a_run_plain(project):
     async def act(made):
         await made.warm_up()
         assert not (await made.run(PYTHONHASHSEED="5")).is_warm
