@@ -1,4 +1,4 @@
-"""ClojureDocs: the community's examples, notes and see-alsos about the vars of Clojure, as a tool and as resources."""
+"""ClojureDocs: the community's examples, notes and see-alsos for Clojure vars, as a tool and as resources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def _server() -> ServerHooks:
-    from codriver.features.clojuredocs import hooks  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.clojuredocs import hooks  # noqa: PLC0415  # a command only reads the declaration
 
     return hooks.SERVER
 

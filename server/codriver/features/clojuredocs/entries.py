@@ -1,4 +1,4 @@
-"""The entry of a var on ClojureDocs, and the question by which a REPL with cider-nrepl is asked for one."""
+"""Entries of ClojureDocs, and the query for one in a REPL with cider-nrepl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CAPABILITY: Final = ServerCapability(
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The entry of a var on ClojureDocs: examples, notes, related vars."""
+    """The entry for a var on ClojureDocs: examples, notes and related vars."""
 
     name: str
     namespace: str
@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupEntry(Query[Entry | None]):
-    """The entry on the var that the qualified `symbol` names; None without one."""
+    """Query for the entry of a qualified symbol. The result is None if there is no entry."""
 
     name: ClassVar[str] = "clojuredocs"
     capability: ClassVar[str] = CAPABILITY.name
@@ -54,7 +54,7 @@ class LookupEntry(Query[Entry | None]):
         return {"ns": space or "clojure.core", "sym": name or self.symbol}
 
     def read(self, told: Mapping[str, object]) -> Entry | None:
-        """Return the entry in `clojuredocs`."""
+        """Return the entry in the field `clojuredocs`."""
         fields = as_map(told.get("clojuredocs"))
         if not fields:
             return None

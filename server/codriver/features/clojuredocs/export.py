@@ -1,7 +1,8 @@
-"""The public export of ClojureDocs: fetched once, cached in a file of the user, fetched again when it is old.
+"""The public export of ClojureDocs, cached in a file of the user and downloaded again when it is too old.
 
-The file has a line for each var: `NAMESPACE/NAME`, a tab, and its entry as JSON. So an entry is found without parsing
-ten megabytes of JSON. The first line names the format and the address; the age of the export is that of the file.
+The file has one line per var: `NAMESPACE/NAME`, a tab, and its entry as JSON. An entry can therefore be found without
+parsing ten megabytes of JSON. The first line has the format and the address. The age of the export is that of the file.
+
 Source: https://clojuredocs.org/clojuredocs-export.json, an object with `vars`.
 """
 
@@ -29,29 +30,29 @@ if TYPE_CHECKING:
 FORMAT: Final = "codriver-clojuredocs-1"
 FILE: Final = "clojuredocs.lines"
 FETCH_S: Final = 20.0
-"""Maximum duration of a fetch: clients give up on the call that waits for it after 30 s."""
+"""Maximum duration of a download. Clients give up on the call that waits for it after 30 seconds."""
 SILENCE_S: Final = 10.0
 MAX_BYTES: Final = 128 * 2**20
-"""Maximum size of an export, which has about 10 MB."""
+"""Maximum size of an export. The actual size is about 10 MB."""
 CHUNK_BYTES: Final = 2**18
 AGAIN_S: Final = 60.0
-"""Time after a failed fetch before the next attempt, so that offline not every call waits."""
+"""Time to wait after a failed download, so that calls do not all wait when the machine is offline."""
 MAX_HEADER_CHARACTERS: Final = 1 << 16
 NEVER: Final = "none"
-"""The address that turns fetching off."""
+"""The address that disables downloads."""
 
 
 class FetchError(Exception):
-    """The export could not be fetched."""
+    """The export could not be downloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The entry found in the export. `others`: vars of that name in other namespaces, if there is no exact match."""
+    """The entry found in the export. Without an exact match, `others` are vars with that name in other namespaces."""
 
     entry: Entry | None
     fetched_at: float
-    """When the export was fetched, in epoch seconds."""
+    """When the export was downloaded, in seconds since the epoch."""
     others: tuple[str, ...] = ()
     note: str | None = None
 
@@ -66,10 +67,10 @@ class Export:
         """The address, monotonic time and cause of the last failure."""
 
     async def find(self, symbol: str, *, url: str, max_age_s: float) -> Found:
-        """Find the entry of the qualified `symbol`.
+        """Return the entry for a qualified symbol.
 
         Raises:
-            RefusedError: there is no cached export, and none could be fetched.
+            RefusedError: there is no cached export, and none could be downloaded.
         """
         async with self._fetching:
             age_s = await to_thread.run_sync(_age_s, self._file, url)
@@ -90,7 +91,7 @@ class Export:
         return Found(found.entry, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {problem}")
 
     async def _refresh(self, url: str) -> str | None:
-        """Fetch the export. Return why that failed, or None."""
+        """Download the export. Return the reason if that fails, otherwise None."""
         if url == NEVER:
             return "the setting clojuredocsUrl is none"
         if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < AGAIN_S:
@@ -110,12 +111,12 @@ class Export:
 
 
 def fetch(url: str, file: Path) -> None:
-    """Fetch the export and replace `file` with it.
+    """Download the export and replace `file` with it.
 
     Raises:
-        FetchError: the export could not be fetched, is malformed, or cannot be written.
+        FetchError: the export could not be downloaded, is malformed, or cannot be written.
     """
-    import http.client  # noqa: PLC0415  # with the next two a third of a megabyte, for one fetch a week
+    import http.client  # noqa: PLC0415  # with the next two, a third of a megabyte for one download a week
     import urllib.error  # noqa: PLC0415
     import urllib.request  # noqa: PLC0415
 
@@ -143,7 +144,7 @@ def fetch(url: str, file: Path) -> None:
 
 
 def _entries(data: bytes) -> list[tuple[str, str]]:
-    """Return the vars of an export, each as its qualified name and its entry in one line of JSON."""
+    """Return the vars of an export as pairs of the qualified name and the entry as one line of JSON."""
     try:
         listed = json.loads(data)["vars"]
         entries = [(f"{var['ns']}/{var['name']}", json.dumps(_entry_json(var), ensure_ascii=False)) for var in listed]
@@ -155,7 +156,7 @@ def _entries(data: bytes) -> list[tuple[str, str]]:
 
 
 def _entry_json(var: Mapping[str, object]) -> dict[str, object]:
-    """Return the parts of a var that answers have."""
+    """Return the parts of a var that are used in answers."""
     also = [item["to-var"] for item in as_maps(var.get("see-alsos"))]
     return {
         "ns": var["ns"],
@@ -169,7 +170,7 @@ def _entry_json(var: Mapping[str, object]) -> dict[str, object]:
 
 
 def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
-    """Replace `file` atomically: other servers may be reading it."""
+    """Replace `file` atomically, because other servers may be reading it."""
     lines = [_header(url), *(f"{name}\t{text}\n" for name, text in entries)]
     try:
         data = "".join(lines).encode("utf-8", "replace")
@@ -183,7 +184,7 @@ def _header(url: str) -> str:
 
 
 def _age_s(file: Path, url: str) -> float | None:
-    """Return the age in seconds of the cached export from that address; None if there is none that is usable."""
+    """Return the age in seconds of the cached export from this address, or None if there is no usable one."""
     try:
         with _opened(file) as lines:
             header = lines.readline(MAX_HEADER_CHARACTERS)
@@ -201,7 +202,7 @@ def _opened(file: Path) -> TextIO:
 
 
 def _scan(file: Path, symbol: str) -> Found:
-    """Search the file for a symbol, line by line."""
+    """Search the file for a symbol line by line."""
     name = symbol.rpartition("/")[2] or "/"
     others: list[str] = []
     with _opened(file) as lines:

@@ -1,4 +1,4 @@
-"""What ClojureDocs adds to a server."""
+"""The hooks that add ClojureDocs to a running server."""
 
 from __future__ import annotations
 

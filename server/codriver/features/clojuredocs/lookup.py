@@ -1,4 +1,4 @@
-"""The look-up of an entry: by the REPL's own operation, else in the public export."""
+"""Look up a ClojureDocs entry, with the REPL's own operation if it has one, otherwise in the public export."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 SITE: Final = "https://clojuredocs.org"
 CORE: Final = "clojure.core"
 SAME: Final = {"cljs.core": CORE, "basilisp.": "clojure.", "cljs.": "clojure."}
-"""Beginnings of namespaces whose vars are those of Clojure under another name; the first that fits counts."""
+"""Prefixes of namespaces whose vars have a different name in Clojure. The first match is used."""
 DAY_S: Final = 86_400
 
 
 async def describe_entry(services: Services, key: str | None, symbol: str) -> dict[str, object]:
-    """Return the entry on `symbol` under the keys of an answer.
+    """Return the entry for `symbol` as fields of an answer.
 
-    A symbol without a namespace, or with an alias, is first looked up in the session `key`. Without a key that is the
-    only session, if there is just one.
+    A symbol without a namespace, or with an alias, is first resolved in the session `key`. If `key` is None, the only
+    session is used, if there is exactly one.
 
     Raises:
         RefusedError: there is no entry, or the export is not available.
@@ -39,7 +39,7 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
     qualified = clojure_name(await _qualified(services, target, symbol))
     settings = services.live.settings
     if target is not None and CAPABILITY.name in _capabilities(target):
-        with suppress(CodriverError):  # the export may have what the operation cannot give
+        with suppress(CodriverError):  # the export may have an entry that the operation lacks
             entry = await services.repls.adapter(target.repl.id).query(LookupEntry(symbol=qualified))
             if entry is not None:
                 return {**entry_json(entry, settings.max_text_bytes), "source": "repl"}
@@ -61,11 +61,11 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
 
 
 def clojure_name(qualified: str) -> str:
-    """Return ClojureDocs' name for the symbol that `qualified` names in a dialect of Clojure."""
+    """Return the name on ClojureDocs of a symbol that a dialect of Clojure qualifies."""
     namespace, slash, name = qualified.rpartition("/")
     if not slash or not namespace:
         return f"{CORE}/{qualified}"
-    # The symbol of division ends with the slash that is also the separator.
+    # In the symbol for division, the name is the same character as the separator.
     if not name:
         namespace, name = namespace.removesuffix("/"), "/"
     for start, clojure in SAME.items():
@@ -76,7 +76,7 @@ def clojure_name(qualified: str) -> str:
 
 
 def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
-    """Return an entry under the keys of an answer; what does not fit into `max_bytes` is left out and counted."""
+    """Return an entry as fields of an answer. Parts beyond `max_bytes` are left out and counted."""
     left = max_bytes
     fitting: dict[str, list[str]] = {"examples": [], "notes": []}
     omitted = 0
@@ -103,7 +103,7 @@ def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
 
 
 def _session(services: Services, key: str | None) -> Target | None:
-    """Return the session that is named, or the only one; None without a name if there is not exactly one."""
+    """Return the session with this key. Without a key, return the only session, or None if there is not exactly one."""
     if key is not None:
         return resolve(services.core.state, key)
     with suppress(RefusedError):

@@ -1,4 +1,4 @@
-"""The settings of ClojureDocs."""
+"""The settings for ClojureDocs."""
 
 from __future__ import annotations
 

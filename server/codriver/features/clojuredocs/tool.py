@@ -1,4 +1,4 @@
-"""`clojuredocs_info`: examples, see-alsos and notes about a var of Clojure."""
+"""The tool `clojuredocs_info`: examples, see-alsos and notes for a Clojure var."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DocsArguments(Arguments):
 
 
 async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
-    """Return examples, see-alsos and notes of a var."""
+    """Return the examples, see-alsos and notes for a var."""
     key = arguments.repl_session_key
     with suppress(RefusedError):
         key = session_in_use(call, key, call.who(arguments.who)).key

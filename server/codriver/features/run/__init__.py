@@ -1,4 +1,4 @@
-"""`codriver run`: a REPL in any Python program, without a line of Codriver's in it."""
+"""`codriver run`: provide a REPL in any Python program without changing the program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _server() -> ServerHooks:
-    from codriver.features.run import hooks  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.run import hooks  # noqa: PLC0415  # a command only reads the declaration
 
     return hooks.SERVER
 

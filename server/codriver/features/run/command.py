@@ -1,7 +1,7 @@
-"""`codriver run`: start any program unchanged, so that agents can evaluate in its Python processes later."""
+"""`codriver run`: start a program unchanged, so that agents can evaluate code in its Python processes later."""
 
 # mypy: disable-error-code="attr-defined"
-# It runs on Linux alone, and other systems lack some of these functions.
+# Only Linux is supported, and other systems lack some of these functions.
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
-"""The exit statuses of shells for a command that cannot be executed."""
+"""The exit statuses that shells use for a command that cannot be executed."""
 ELSEWHERE: Final = (
     "`codriver run` works on Linux only: here, put `codriver_seam.start_repl(True)` into the program instead"
 )
@@ -52,7 +52,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
 
     The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, it has no thread,
     socket or file of Codriver's.
-    """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
+    """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
     if platform.system() != "Linux":
         raise StartError(ELSEWHERE)
     workspace = workspace.resolve()
@@ -72,7 +72,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
 
 
 def _start_server(workspace: Path) -> None:
-    """Start a server as the relay does, by a process that is no child of the program's; it reports a failure."""
+    """Start a server as the relay does, from a process that is not a child of the program. Failures are printed."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -88,7 +88,7 @@ def _start_server(workspace: Path) -> None:
 
 
 def _await_server(workspace: Path) -> None:
-    from codriver_relay.starter import Starter  # noqa: PLC0415  # only where no server runs
+    from codriver_relay.starter import Starter  # noqa: PLC0415  # only needed if no server is running
 
     os.setsid()
     starter = Starter(str(workspace), None, 0.0)
@@ -101,9 +101,9 @@ def _await_server(workspace: Path) -> None:
 
 
 def _become(command: Sequence[str], environ: dict[str, str]) -> None:
-    """Replace this process by the program."""
+    """Replace this process with the program."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and programs would inherit that
+        signal.signal(number, signal.SIG_DFL)  # Python ignores these signals, and the program would inherit that
     sys.stdout.flush()
     sys.stderr.flush()
     try:

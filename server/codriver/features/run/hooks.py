@@ -1,4 +1,4 @@
-"""What programs started by `codriver run` add to a running server."""
+"""The hooks that add programs started by `codriver run` to a running server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The names of a run's processes: the program's name leads to the process that runs the program's code.
+"""Names of the processes of a run. The program's name refers to the process that runs the program's code.
 
-If the main process only supervises (a reloader, gunicorn, uvicorn with workers), the name passes to its children that
-serve. Several workers are `shop/1`, `shop/2`; the plain name means the first. Every other process is named by its pid.
+If the main process only supervises others (a reloader, gunicorn, uvicorn with workers), the name refers to the children
+that handle requests. Several workers are called `shop/1` and `shop/2`, and the plain name refers to the first. All
+other processes are named by their process id.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
     from codriver.features.run.processes import RunProcess
 
 SUPERVISORS: Final = frozenset({"gunicorn", "uvicorn", "hypercorn", "granian"})
-"""Programs whose children serve, while the parent waits."""
+"""Programs whose child processes handle requests while the parent waits."""
 SERVERS: Final = frozenset({"celery", "daphne", "fastapi", "flask", "granian", "gunicorn", "hypercorn", "uvicorn",
                             "waitress-serve"})  # fmt: skip
-"""Programs that serve an application which one of their arguments names."""
+"""Programs that serve an application given as an argument."""
 ENTRY_MODULES: Final = frozenset({"app", "application", "asgi", "main", "wsgi"})
-"""Modules that do not say which application they are."""
+"""Module names that do not identify an application."""
 APPLICATION_OPTIONS: Final = frozenset({"--app", "-A"})
 LAUNCHERS: Final = re.compile(r"python[\d.]*|pypy[\d.]*|uv|poetry|pdm|pipenv|hatch|env|run|exec|coverage|debugpy|"
                               r"ddtrace-run|opentelemetry-instrument")  # fmt: skip
-"""Words of a command before the name of the program itself."""
+"""Matches words of a command before the name of the program itself."""
 WITH_VALUE: Final = frozenset({"-X", "-W", "--with", "--extra", "--group", "--directory", "--project", "-p", "--python",
                                "--rcfile", "--source", "--listen"})  # fmt: skip
 """Options of launchers whose value is the next word."""
@@ -37,9 +38,9 @@ HELPERS: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserve
 
 
 def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the program that a command runs, without its directory and suffix, and the program's arguments.
+    """Return the program that a command runs, without directory and suffix, and its arguments.
 
-    Of `uv run flask --app shop run` it is `flask`, of `python -m shop.tasks` `shop.tasks`.
+    For `uv run flask --app shop run` the program is `flask`, for `python -m shop.tasks` it is `shop.tasks`.
     """
     rest = [word for word in words if word]
     is_module = False
@@ -65,9 +66,9 @@ def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def name_of(words: Sequence[str]) -> str:
-    """Return the name of the program that a command runs: the module that a server serves, otherwise the script.
+    """Return the name for the program: the module that a server serves, otherwise the script.
 
-    `gunicorn shop.wsgi:app` and `flask --app shop run` give `shop`.
+    Both `gunicorn shop.wsgi:app` and `flask --app shop run` result in `shop`.
     """
     program, rest = program_of(words)
     target = ""
@@ -93,22 +94,22 @@ def name_of(words: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A process of a run with its name."""
+    """A process of a run and its name."""
 
     process: RunProcess
     slot: str
-    """What stays when another process takes this one's place: the number among the serving processes, or the pid."""
+    """What a replacement process inherits: the number among the processes that handle requests, or the pid."""
     key: str
     aliases: tuple[str, ...]
     role: str
-    """`serves` for one that runs the program's code, `supervises`, `helps`, or empty for a process without a REPL."""
+    """`serves` if it runs the program's code, `supervises`, `helps`, or empty for a process without a REPL."""
 
 
 def named(name: str, members: Sequence[RunProcess], slots: Mapping[str, int]) -> list[Named]:
     """Return the processes of a run with their names.
 
-    `members` are in the order of their starts. `slots` has the pids of the slots that were given before: a process
-    keeps its slot, and a new one takes the first that is free.
+    `members` are ordered by their start. `slots` has the pids of the slots assigned earlier. A process keeps its slot,
+    and a new process gets the first free one.
     """
     serving = _serving(members)
     pids = [one.pid for one in serving]

@@ -1,7 +1,9 @@
-"""The processes of a run, as `/proc` shows them: which are ready for a REPL, and why the others are not.
+"""The processes of a run according to `/proc`: which can provide a REPL, and why the others cannot.
 
-A process belongs to a run by the environment that it was started with, or as a descendant of one that does: programs
-overwrite their environment to show a title, and some start children without it. Source: proc(5).
+A process belongs to a run if it was started with the run's environment, or is a descendant of such a process. Programs
+may overwrite their environment to set a title, and some start children without it.
+
+Source: proc(5).
 """
 
 from __future__ import annotations
@@ -18,35 +20,35 @@ if TYPE_CHECKING:
 PROCESSES: Final = "/proc"
 SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
 IGNORING: Final = frozenset("IES")
-"""The options of Python, in one word, that leave PYTHONPATH or `sitecustomize` out."""
+"""Python's command-line options that make it ignore PYTHONPATH or `sitecustomize`, as letters."""
 RELOADED: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
-"""Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
+"""Variables set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunProcess:
-    """A process of a run at the time of a look."""
+    """A process of a run at one point in time."""
 
     pid: int
     parent: int
     started: int
-    """The start in ticks since the machine's."""
+    """The start time in clock ticks since the machine was started."""
     words: tuple[str, ...]
     """The command line."""
     is_ready: bool
-    """Whether a handler for the request is in place."""
+    """Whether the signal handler for requests is installed."""
     is_blocking: bool = False
     """Whether the signal is blocked in the main thread."""
     environ: Mapping[bytes, bytes] = field(default_factory=dict)
 
     @property
     def is_reloaded(self) -> bool:
-        """Whether a reloader says that the process serves."""
+        """Return whether a reloader marked this process as the one that handles requests."""
         return any(self.environ.get(name) == b"true" for name in RELOADED)
 
     @property
     def why_not(self) -> str:
-        """Why the process has no REPL, in words; empty for one that is ready."""
+        """Return the reason why the process has no REPL; empty if it can have one."""
         if self.is_ready:
             return ""
         program = PurePath(self.words[0]).name if self.words else ""
@@ -62,12 +64,12 @@ class RunProcess:
 
 
 def processes_of(directory: str, first: tuple[int, int]) -> list[RunProcess]:
-    """Return the living processes of the run with this directory, in the order of their starts. Blocks.
+    """Return the running processes of the run with this directory, ordered by their start. Blocks.
 
-    `first`: the pid and the start of the run's first process.
+    `first` is the pid and the start time of the run's first process.
     """
     everyone: dict[int, RunProcess] = {}
-    for name in os.listdir(PROCESSES):  # noqa: PTH208  # hundreds of names, several times a second
+    for name in os.listdir(PROCESSES):  # noqa: PTH208  # there are hundreds of names, and this runs several times per second
         if name.isdecimal() and (process := _read(int(name))) is not None:
             everyone[process.pid] = process
     mark = os.fsencode(directory)
@@ -87,10 +89,10 @@ def processes_of(directory: str, first: tuple[int, int]) -> list[RunProcess]:
 
 
 def _read(pid: int) -> RunProcess | None:
-    """Return a process; None for one that is gone, has ended, or is another user's."""
+    """Return a process, or None if it has ended or belongs to another user."""
     base = f"{PROCESSES}/{pid}/"
     try:
-        # After the name in parentheses, which may hold any character.
+        # The fields follow the name in parentheses, which may contain any character.
         rest = _bytes(base + "stat").rpartition(b")")[2].split()
         if rest[0] in (b"Z", b"X"):
             return None
@@ -123,5 +125,5 @@ def _bytes(path: str) -> bytes:
 
 
 def process_at(pid: int) -> RunProcess | None:
-    """Return the process with this number now; None for none, or another user's."""
+    """Return the process that has this pid now, or None if there is none or it belongs to another user."""
     return _read(pid)

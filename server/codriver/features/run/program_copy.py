@@ -1,7 +1,7 @@
-"""The copy of the files that run in programs, in Codriver's private cache.
+"""A copy, in Codriver's private cache, of the files that are loaded into programs.
 
-A program loads nothing but this copy. Its bytecode lies next to it, written by the first program of each Python,
-even where that Python is set to write none. The copy is named by the digest of its files, so they never change.
+Programs load only this copy. Its bytecode is stored next to it by the first program of each Python version, even if
+that Python is configured not to write any. The copy is named after the digest of its files, so they never change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ WORKER: Final = Path(__file__).parents[2] / "repls" / "worker"
 
 
 def program_path() -> Path:
-    """Return the directory for PYTHONPATH, copied now if it is missing.
+    """Return the directory for PYTHONPATH, creating the copy if necessary.
 
     Raises:
         OSError: it cannot be copied, or is not private.
@@ -46,7 +46,7 @@ def program_path() -> Path:
                 files.replace(draft / name, data, links=Links.ANY, make_mode=0o700, is_durable=False)
             files.rename(draft, directory)
         except OSError:
-            if not directory.is_dir():  # another run was faster
+            if not directory.is_dir():  # another run created it first
                 raise
         finally:
             with suppress(OSError):

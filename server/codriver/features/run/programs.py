@@ -1,8 +1,8 @@
-"""The programs of a workspace that `codriver run` started: found, asked for a REPL when one is used, and followed.
+"""The programs of a workspace that `codriver run` started: find them, request REPLs in them, and follow reloads.
 
-A program that nobody evaluates in is left alone. The first call that names one, or can only mean it, has it connect.
-While a program's REPL is in use, its processes are looked at four times a second if the connection is lost: after a
-save, the process that takes the place of the old one gets the same key.
+Codriver does not touch a program until somebody evaluates code in it. The first call that names the program, or can
+only refer to it, makes it connect. If the connection of a REPL in use is lost, its processes are checked four times per
+second: after a reload, the process that replaces the old one gets the same key.
 """
 
 from __future__ import annotations
@@ -36,38 +36,38 @@ PROTOCOL: Final = "run"
 LOOK_S: Final = 0.25
 WAIT_S: Final = 0.02
 SILENT_S: Final = 2.0
-"""How long a program may take to start the next process before its session says that none came."""
+"""How long a program may take to start the next process before its session reports that there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process of a run with its name, and its run."""
+    """A process of a run, with its name and its run."""
 
     run: Run
     named: Named
 
     @property
     def id(self) -> str:
-        """The id of its REPL, which another process in its place has too."""
+        """Return the id of its REPL, which a process that replaces it inherits."""
         return f"{PROTOCOL}:{self.run.directory.name}:{self.named.slot}"
 
     @property
     def address(self) -> str:
-        """The address of its REPL."""
+        """Return the address of its REPL."""
         return f"{PROTOCOL}://{self.run.directory.name}/{self.named.slot}/{self.named.process.pid}"
 
 
 @dataclass(slots=True)
 class Programs:
-    """The programs of one server's workspace, for its life."""
+    """The programs of a server's workspace, for the lifetime of the server."""
 
     services: Services
     applications: dict[str, Sequence[str]] = field(default_factory=dict)
-    """By address of a REPL: where the applications in the process were found."""
+    """The applications found in a process, by the address of its REPL."""
     _slots: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By run: the pid that has each slot."""
+    """The pid in each slot, by run."""
     _lost: dict[str, float] = field(default_factory=dict)
-    """By REPL: the time at which its connection was seen lost."""
+    """When the connection was noticed to be lost, by REPL."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
     _directory: Path = field(init=False)
     """The directory of all runs."""
@@ -76,11 +76,11 @@ class Programs:
         self._directory = runs_directory(self.services.workspace)
 
     def has_runs(self) -> bool:
-        """Whether there may be a run: one system call, made before evaluations."""
+        """Return whether there may be a run. Makes only one system call, because it is called before evaluations."""
         return os.path.isdir(self._directory)  # noqa: PTH112  # see above
 
     async def look(self) -> list[Member]:
-        """Return all processes of all runs, with their names."""
+        """Return all processes of all runs with their names."""
         return await anyio.to_thread.run_sync(self._look)
 
     def _look(self) -> list[Member]:
@@ -96,7 +96,7 @@ class Programs:
         return found
 
     def find(self, member: Member) -> None:
-        """Have the core connect to a process."""
+        """Make the core connect to a process."""
         self.services.core.report(
             ReplFound(
                 member.id,
@@ -111,10 +111,10 @@ class Programs:
         self._in_use.set()
 
     async def accept(self, place: str) -> AcceptedStream:
-        """Ask the process at an address for its REPL, and return the stream by which it connected.
+        """Request a REPL from the process at an address, and return the stream over which it connected.
 
         Raises:
-            ReplUnreachableError: it is gone, or does not answer.
+            ReplUnreachableError: the process is gone or does not answer.
         """
         name, _slot, pid = place.split("/")
         stream, applications = await request_stream(self._directory / name, int(pid))
@@ -122,7 +122,7 @@ class Programs:
         return stream
 
     async def follow(self) -> None:
-        """Follow the programs in use: connect to the process that takes another's place, and forget ended programs."""
+        """Follow the programs in use: connect to processes that replace others, and forget programs that ended."""
         while True:
             await self._in_use.wait()
             self._in_use = anyio.Event()
@@ -162,10 +162,10 @@ class Programs:
 
 
 async def connect_before_call(call: Call, tool: str, key: str | None) -> None:
-    """Connect to the program that a call names, or can only mean.
+    """Connect to the program that a call names or can only refer to.
 
     Raises:
-        RefusedError: the program does not answer, or several could be meant.
+        RefusedError: the program does not answer, or the call is ambiguous.
     """
     programs = call.services.part(Programs)
     if not programs.has_runs() or not _may_mean_program(call, tool, key):
@@ -194,7 +194,7 @@ async def connect_before_call(call: Call, tool: str, key: str | None) -> None:
 
 
 def _may_mean_program(call: Call, tool: str, key: str | None) -> bool:
-    """Whether a call could mean a program without a connection. Most calls mean a session that is there."""
+    """Return whether a call could refer to a program that is not connected. Most calls refer to a known session."""
     repls = call.state.repls.values()
     if key is not None:
         keys = {repl.session_key(name) for repl in repls for name in repl.sessions}
@@ -222,7 +222,7 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
 
 
 def _check_has_repl(members: Sequence[Member], key: str) -> None:
-    """Refuse a process of a run that can have no REPL, and say why."""
+    """Refuse a process of a run that cannot have a REPL, with the reason."""
     for one in members:
         if key in (one.named.key, *one.named.aliases) and one.named.process.why_not:
             raise refused(
@@ -233,7 +233,7 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
 
 
 async def rows_of_programs(call: Call, rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """Return the rows of sessions, with what is known of their programs, and a row for each other process of a run."""
+    """Add information about programs to the rows of sessions, and a row for each other process of a run."""
     programs = call.services.part(Programs)
     if not programs.has_runs():
         return rows

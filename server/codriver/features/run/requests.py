@@ -1,11 +1,11 @@
-"""One request to a process for its REPL: a file, a signal, and the stream by which the process connects.
+"""Request a REPL from a process with a file and a signal, and accept the stream over which it connects.
 
-The process proves by a one-time secret that it read the request, and the kernel says which process and user connected.
-Anybody else who connects is hung up on.
+The process proves with a one-time secret that it read the request, and the kernel identifies the process and the user
+that connected. Connections of anyone else are closed.
 """
 
 # mypy: disable-error-code="attr-defined"
-# It runs on Linux alone, and other systems lack some of these functions.
+# Only Linux is supported, and other systems lack some of these functions.
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ANSWER_S: Final = 3.0
-"""How long a process may take to answer: Python runs signal handlers between two instructions of its main thread."""
+"""How long a process may take to answer. Python runs signal handlers between two instructions of its main thread."""
 HELLO_S: Final = 5.0
-"""How long a process that connected may take to say what it is."""
+"""How long a connected process may take to identify itself."""
 SIGNAL_S: Final = 0.25
 HELLO_BYTES: Final = 65536
 
 
 async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Sequence[str]]:
-    """Return a stream to the REPL of a process of this run, and where its applications were found.
+    """Return a stream to the REPL of a process of this run, and the applications found in it.
 
     Raises:
-        ReplUnreachableError: the process is gone or does not answer, or somebody else did.
+        ReplUnreachableError: the process is gone or does not answer, or somebody else connected.
     """
     place = f"process {pid}"
     name, secret = f"{secrets.token_hex(4)}.socket", secrets.token_hex(16)
@@ -73,7 +73,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
 
 
 def _bind(listener: socket.socket, directory: Path, name: str) -> None:
-    """Bind in a directory whose path may be longer than the address of a socket."""
+    """Bind a socket in a directory whose path may be longer than a socket address allows."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         listener.bind(f"/proc/self/fd/{descriptor}/{name}")
@@ -86,7 +86,7 @@ async def _accept(
 ) -> tuple[AcceptedStream, Sequence[str]]:
     failed = request.with_name(f"{pid}.taken.failed")
     while True:
-        if request.exists():  # noqa: ASYNC240  # one system call, on the user's own file system
+        if request.exists():  # noqa: ASYNC240  # one system call on a local file system
             os.kill(pid, signal.SIGURG)
         with anyio.move_on_after(SIGNAL_S):
             await anyio.wait_readable(listener)
@@ -101,7 +101,7 @@ async def _accept(
 
 
 async def _checked(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
-    """Return where the applications of the process that connected are; None for a peer that was hung up on."""
+    """Return the applications of the process that connected, or None if the connection was closed as invalid."""
     peer, user, _group = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if (peer, user) == (pid, os.getuid()):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError), anyio.CancelScope(shield=True):
@@ -114,7 +114,7 @@ async def _checked(sock: socket.socket, pid: int, secret: str) -> Sequence[str] 
 
 
 async def _line(sock: socket.socket) -> bytes:
-    """Read one line, and no byte beyond it: what follows is the REPL's."""
+    """Read one line without reading any byte beyond it, because the REPL's data follows."""
     sock.setblocking(False)  # noqa: FBT003  # as above
     data = b""
     while not data.endswith(b"\n") and len(data) < HELLO_BYTES:
@@ -127,7 +127,7 @@ async def _line(sock: socket.socket) -> bytes:
 
 
 def why_silent(pid: int) -> str:
-    """Return why a process did not take a request in time."""
+    """Return the reason why a process did not answer a request in time."""
     process = process_at(pid)
     if process is None:
         return "it has ended"

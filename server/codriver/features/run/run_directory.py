@@ -1,11 +1,11 @@
-"""The private directory of one run: what was started, and the requests to its processes.
+"""The private directory of a run, which describes the started program and holds the requests to its processes.
 
-It lies in the state of the workspace, has mode 0700, and is removed by the next server or run that finds all processes
-of the run ended, also after `kill -9`.
+It is in the workspace's state directory and has mode 0700. The next server or run removes it after all processes of the
+run have ended, even if they were killed.
 """
 
 # mypy: disable-error-code="attr-defined"
-# It runs on Linux alone, and other systems lack some of these functions.
+# Only Linux is supported, and other systems lack some of these functions.
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 RECORD: Final = "run.json"
 RULES: Final = Rules(Links.ANY, 256 * 1024)
 VARIABLE: Final = "CODRIVER_RUN"
-"""The environment variable with the path of the directory. It holds no secret."""
+"""The environment variable with the path of the directory. It is not a secret."""
 
 
 class OpenDirectoryError(OSError):
-    """Others could write into a directory whose requests programs would follow."""
+    """Other users could write to a directory whose requests programs would follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One start of a program by `codriver run`."""
+    """A program started by `codriver run`."""
 
     directory: Path
     pid: int
@@ -48,7 +48,7 @@ class Run:
     """The name of the program, unique among the runs of the workspace."""
     started_ms: int
     ticks: int
-    """The start of its first process in ticks since the machine's: another process may have the number later."""
+    """The start time of its first process in clock ticks since boot, because the pid may be reused."""
 
 
 def runs_directory(workspace: Path) -> Path:
@@ -57,10 +57,10 @@ def runs_directory(workspace: Path) -> Path:
 
 
 def check_private(directory: Path) -> None:
-    """Check that a directory is this user's, and that nobody else may enter it.
+    """Check that a directory belongs to this user and that nobody else can enter it.
 
     Raises:
-        OpenDirectoryError: it is another's, open to others, a link, or no directory.
+        OpenDirectoryError: it belongs to another user, is accessible to others, is a link, or is not a directory.
     """
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode):
@@ -70,10 +70,10 @@ def check_private(directory: Path) -> None:
 
 
 def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
-    """Make the directory of a new run of this process.
+    """Create the directory of a new run for this process.
 
     Raises:
-        OSError: it cannot be made, or would not be private.
+        OSError: it cannot be created, or would not be private.
     """
     parent = runs_directory(workspace)
     make_private_directory(parent)
@@ -101,7 +101,7 @@ def _numbered(name: str, number: int) -> str:
 
 
 def read_runs(workspace: Path) -> list[Run]:
-    """Return the runs of a workspace, the oldest first. Directories that are not private are passed over."""
+    """Return the runs of a workspace, oldest first. Directories that are not private are skipped."""
     parent = runs_directory(workspace)
     try:
         check_private(parent)

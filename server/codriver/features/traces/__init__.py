@@ -1,4 +1,4 @@
-"""Call traces: the calls that code makes, with arguments and results, and where the time goes."""
+"""Call traces: record the calls that code makes, with arguments and results, and where the time goes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _server() -> ServerHooks:
-    from codriver.features.traces import hooks  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.traces import hooks  # noqa: PLC0415  # a command only reads the declaration
 
     return hooks.SERVER
 

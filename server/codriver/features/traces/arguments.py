@@ -1,4 +1,4 @@
-"""The arguments `trace`, `profile` and `coverage`, and what they add to evaluations and to runs of tests."""
+"""The arguments `trace`, `profile` and `coverage`, and what they add to evaluations and test runs."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 TRACING: Final = frozenset({"python", "clojure"})
-"""The dialects whose REPLs record calls."""
+"""The dialects whose REPLs can record calls."""
 MEASURING: Final = frozenset({"python"})
-"""The dialects whose REPLs report times."""
+"""The dialects whose REPLs can measure times."""
 NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
 NOT_MEASURED: Final = "this REPL measures no times: those of Python do"
 
 
 def _names(given: object) -> object:
-    """Return the names in a given value, an empty tuple for `true`, None for no recording."""
+    """Parse a `trace` argument: an empty tuple for `true`, None for no recording, otherwise the names."""
     if given is True or given == "true":
         return ()
     if given in (False, "", "false", None):
         return None
     if not isinstance(given, str):
         return given
-    if given.lstrip().startswith("["):  # JSON, as no name begins so
+    if given.lstrip().startswith("["):  # JSON, because no name starts with these characters
         try:
             return json.loads(given)
         except ValueError:
@@ -44,11 +44,11 @@ def _names(given: object) -> object:
 
 
 Trace = Annotated[tuple[str, ...] | None, BeforeValidator(_names), WithJsonSchema({"type": "string"})]
-"""The names whose calls are recorded: empty for all of the project's own, None for no recording."""
+"""The names whose calls are recorded. An empty tuple means all functions of the project; None means no recording."""
 
 
 class TraceArguments(Given):
-    """What `evaluate_code` takes."""
+    """Additional arguments of `evaluate_code`."""
 
     trace: Trace = Field(
         None,
@@ -58,24 +58,24 @@ class TraceArguments(Given):
 
 
 class TestTraceArguments(Given):
-    """What `run_tests` takes."""
+    """Additional arguments of `run_tests`."""
 
-    __test__ = False  # for pytest, which would take it for a test
+    __test__ = False  # for pytest, which would otherwise collect the class
 
     trace: Trace = Field(None, json_schema_extra={UNLISTED: True})
     coverage: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether to list the changed lines that no test ran."""
+    """Whether to report the changed lines that no test ran."""
 
 
 def records_calls(repl: Repl) -> bool:
-    """Return whether a REPL records calls. Of Basilisp only the embedded one does, which also keeps frames."""
+    """Return whether the REPL can record calls. For Basilisp, only the embedded REPL can."""
     if repl.dialect == "basilisp":
         return repl.profile is None or "frame" in repl.profile.capabilities
     return repl.dialect in TRACING
 
 
 def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
-    """Check that a REPL can record calls, if `trace` requests that, and times, if it `measures` them.
+    """Check that a REPL can record calls if `trace` requests it, and times if `measures` is set.
 
     Raises:
         CapabilityMissingError: it cannot.
@@ -89,10 +89,10 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
 
 
 def prepare(call: Call, repl: Repl | None) -> CallTrace | None:
-    """Return the recording that a call requests, None for none.
+    """Return the recording that a call requests, or None.
 
     Raises:
-        RefusedError: calls are not recorded there.
+        RefusedError: the REPL cannot record calls.
     """
     tests = call.addition(TestTraceArguments)
     if tests is not None:
@@ -116,7 +116,7 @@ def prepare(call: Call, repl: Repl | None) -> CallTrace | None:
 
 
 def recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
-    """Return the recorders that a run of tests needs. Blocks: the changed lines are read."""
+    """Return the recorders that a test run needs. Blocks while it finds the changed lines."""
     given = call.addition(TestTraceArguments)
     if given is None:
         return {}
@@ -125,7 +125,7 @@ def recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
 
 
 def hint(repl: Repl) -> str:
-    """Return what helps when the same code fails a second time in a REPL that records calls."""
+    """Return a hint for code that failed twice in the same way; empty if the REPL cannot record calls."""
     if not records_calls(repl):
         return ""
     return 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'

@@ -1,4 +1,4 @@
-"""The request for a recording that goes with an evaluation or a run of tests."""
+"""The recording that a call requests together with an evaluation or a test run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ class CallTrace:
     """The recording that a caller requests."""
 
     names: tuple[str, ...] | None = None
-    """The functions whose calls are recorded, an empty tuple for all of the project's; None to record no calls."""
+    """The functions whose calls are recorded. An empty tuple means all of the project's functions; None records no
+    calls.
+    """
     profiles: bool = False
     """Whether to report the slowest functions."""
 
@@ -33,6 +35,6 @@ class CallTrace:
         return {**names, "codriver/profile": 1} if self.profiles else names
 
     def begin(self, directory: str) -> tuple[str, Mapping[str, object]]:
-        """Return the operation that begins the recording in a kernel, with its arguments."""
+        """Return the operation that starts the recording in a kernel, and its arguments."""
         names = None if self.names is None else list(self.names)
         return "record", {"names": names, "directory": directory, "profiles": self.profiles}

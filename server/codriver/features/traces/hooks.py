@@ -1,4 +1,4 @@
-"""What call traces add to a running server."""
+"""The hooks that add call traces to a running server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Records the calls of one nREPL server in Clojure on the JVM, for the evaluations that request it.
+"""Record calls in an nREPL server for Clojure on the JVM, for the evaluations that request it.
 
-Programs of Codriver wrap the functions of a project during one run, under a lease that is renewed from here. When
-nobody renews the lease, as after a kill, the REPL puts the functions back by itself.
+Codriver's programs wrap the functions of a project during a run. The wrappers have a lease that this module renews. If
+the lease is not renewed, for example because the server was killed, the REPL restores the functions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LEASE_S: Final = 60.0
 RENEWALS: Final = 4
-"""The renewals in the time of a lease: a REPL that stands still meanwhile, as for its memory, must not lose it."""
+"""Renewals within the time of a lease. The REPL may pause, for example for garbage collection, and must not lose it."""
 PRINT: Final = "nrepl.middleware.print/print"
 
 
@@ -52,7 +52,8 @@ PROGRAMS: Final = MappingProxyType(
         ),
     }
 )
-"""By dialect: the program of runs, which the REPL drops after a while without runs, and one step of it."""
+"""The programs that manage runs and perform one step of a run, by dialect. The REPL drops them when they are not used.
+"""
 
 
 class CallTraces:
@@ -75,10 +76,10 @@ class CallTraces:
 
     @asynccontextmanager
     async def around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
-        """Record the calls of an evaluation and report them at its end; None if these programs record nothing.
+        """Record the calls of an evaluation and report them at its end. Yields None if nothing is recorded.
 
         Raises:
-            CodriverError: the REPL could not begin.
+            CodriverError: the REPL could not start the recording.
         """
         names = extra.names
         if names is None or self._dialect.name not in PROGRAMS:
@@ -97,14 +98,14 @@ class CallTraces:
         finally:
             with anyio.CancelScope(shield=True):
                 await renewing.end()
-                with suppress(CodriverError):  # a run not ended here ends with its lease
+                with suppress(CodriverError):  # otherwise the run ends with its lease
                     answer = await self._sessions.evaluate(TOOL_SESSION, self._step("end", identity))
-                    # The record of many calls is long.
+                    # a record of many calls takes long to transfer
                     run = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
                     self._report(evaluation, as_map(run))
 
     async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Begin a run, by the program of runs; the REPL drops that program after a while without runs."""
+        """Start a run. Sends the program that manages runs first if the REPL does not have it."""
         step = self._step("begin", identity, names=names)
         started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         if started.get("missing"):
@@ -136,9 +137,9 @@ class CallTraces:
 
 
 def _recorded_by(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request with the functions of the REPL that record calls in place of the usual ones.
+    """Return the fields of a request, with the functions that record calls in place of the usual ones.
 
-    Without `printer`, calls in lazy values that printing computes are not seen.
+    Without `printer`, calls made while printing computes lazy values are not recorded.
     """
     printed = {PRINT: printer} if printer and PRINT in fields else {}
     return {**fields, "eval": evaluator, **printed}

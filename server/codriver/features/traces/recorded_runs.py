@@ -1,7 +1,7 @@
-"""Recorded runs: the calls that evaluations and test runs made, as Datalog's source `$run`, and to be walked through.
+"""Recorded runs: the calls of evaluations and test runs, as the Datalog source `$run` and for `get_evaluation`.
 
-A run comes as one JSON text from its REPL. The text is read at the first question about it, as most are asked about at
-once and by one answer alone. The newest runs are kept, within a number and a length in bytes.
+A REPL sends each run as one JSON text. The text is parsed when it is first used, because most runs are only used for
+one answer. The newest runs are stored, limited by number and bytes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 MAX_RUNS: Final = 8
 MAX_BYTES: Final = 24 * 2**20
-"""The bytes of all texts of runs, unread: a run that is read takes about three times as much."""
+"""Maximum bytes of all stored texts. A parsed run takes about three times as much memory."""
 MAX_ENTITIES: Final = 20_000
-"""The entities of one run: its calls, and as many arguments with their values as fit."""
+"""Maximum number of entities of one run: its calls, and as many of their arguments as fit."""
 RECORDERS: Final = ("calls", "lines")
-"""The recorders of test runs whose records are kept."""
+"""The recorders of test runs whose records are stored."""
 RUNS: Final = "$run"
 RUN_SCHEMA: Final = Schema(
     namespace="run",
@@ -43,25 +43,26 @@ RUN_SCHEMA: Final = Schema(
     indexed=frozenset({"id", "call", "name", "parent", "of", "arg", "error"}),
     only_in=(RUNS, 0),
 )  # fmt: skip
-"""The attributes of a call, and, from `of` on, those of a call's argument: the row of the call, its name and its value.
-"""
+"""The attributes of a call; those from `of` on belong to an argument: the row of its call, its name and its value."""
 RULES: Final = """[
     [(calls-under ?a ?b) [$run ?b :run/parent ?a]]
     [(calls-under ?a ?b) [$run ?c :run/parent ?a] (calls-under ?c ?b)]
     [(before ?a ?b) [$run ?a :run/id ?run] [$run ?a :run/call ?x]
                     [$run ?b :run/id ?run] [$run ?b :run/call ?y] [(< ?x ?y)]]
 ]"""
-"""The rules that every query may call: whether `?b` was called under `?a`, however deep, and whether it began later."""
+"""Datalog rules for all queries: whether `?b` was called during `?a`, directly or indirectly, and whether `?a` started
+first.
+"""
 NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?([eE][-+]?\d+)?")
 
 
 class UnreadableRunError(ValueError):
-    """A REPL told a run that cannot be read."""
+    """A REPL sent a run that cannot be parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function that a run called. `is_capped`: the calls were more than the recorded ones."""
+    """A function that was called in a run. `is_capped` means that it had more calls than were recorded."""
 
     module: str
     qualified_name: str
@@ -71,36 +72,36 @@ class Function:
     count: int
     is_capped: bool
     arities: tuple[tuple[str, ...], ...] | None = None
-    """For a function of a Lisp its lists of parameters, `&` before the rest parameter; None for any other."""
+    """The parameter lists of a Lisp function, with `&` before the rest parameter; None for other functions."""
     text_mark: int | None = None
-    """The mark of its code, in Clojure of its text in its file at the run's end; None if not told."""
+    """A hash of the function's code, or in Clojure of its source in the file at the end of the run; None if unknown."""
     changed_ms: int = 0
-    """The time at which a load last changed its code; 0 for no known change."""
+    """When a load last changed the function's code, in milliseconds since the epoch; 0 if unknown."""
 
     @property
     def name(self) -> str:
-        """Return the function's whole name, as written after an import of the module."""
+        """Return the qualified name, as it is written after an import of the module."""
         return self._within(self.module) if self.module not in {"", "__main__"} else self.qualified_name
 
     @property
     def is_redefined(self) -> bool:
-        """Return true for a function of the project's module whose code was evaluated, and is in no file."""
+        """Return whether the function was redefined by evaluated code, so that its code is not in a file."""
         return self.file.startswith("<eval ") and self.module not in {"", "__main__"}
 
     @property
     def short_name(self) -> str:
-        """Return the function's name after the last part of its module's."""
+        """Return the function's name after the last component of its module."""
         return self.name if "." not in self.module else self._within(self.module.rpartition(".")[2])
 
     def _within(self, module: str) -> str:
         return f"{module}{'.' if self.arities is None else '/'}{self.qualified_name}"
 
     def is_named(self, name: str) -> bool:
-        """Return true for the function's whole name, or the end of it."""
+        """Return whether `name` is the function's qualified name or a suffix of it at a separator."""
         return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
 
     def named(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
-        """The texts of arguments, each by the name of its parameter; a Lisp's rest parameter has a list."""
+        """Pair argument texts with the names of their parameters. The rest parameter of a Lisp gets a list."""
         if self.arities is None:
             return list(zip(self.parameters, arguments, strict=False))
         for names in sorted(self.arities, key=lambda one: "&" in one):
@@ -112,13 +113,16 @@ class Function:
 
     @property
     def counted(self) -> str:
-        """Return the number of the function's calls."""
+        """Return the number of calls as text, with `+` if there were more than were recorded."""
         return f"{self.count}+" if self.is_capped else str(self.count)
 
 
 @dataclass(frozen=True, slots=True)
 class CallMade:
-    """One call of a run. `number` counts from 1 in the order in which calls began; `took_us` is -1 while it goes on."""
+    """One call of a run.
+
+    `number` counts from 1 in the order in which calls started; `took_us` is -1 while it is running.
+    """
 
     number: int
     function: Function
@@ -134,13 +138,13 @@ class CallMade:
 
     @property
     def said(self) -> str:
-        """Return the call in source code."""
+        """Return the call as source code."""
         name, arguments = self.function.short_name, self.shown_arguments
         return f"{name}({arguments})" if self.function.arities is None else f"({f'{name} {arguments}'.strip()})"
 
     @property
     def shown_arguments(self) -> str:
-        """Return the arguments as written in a call, without the object that a method belongs to."""
+        """Return the arguments as written in a call, without `self` or `cls`."""
         if self.function.arities is not None:
             return " ".join(self.arguments)
         own = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
@@ -149,7 +153,7 @@ class CallMade:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A recorded run, by the id of its evaluation. `refused` is the reason why nothing was recorded."""
+    """A recorded run, identified by its evaluation. `refused` is the reason why nothing was recorded."""
 
     id: str
     functions: tuple[Function, ...] = ()
@@ -158,20 +162,20 @@ class Run:
     notes: tuple[str, ...] = ()
     refused: str = ""
     is_traced: bool = True
-    """Whether the run's calls were recorded; else only the other facts asked for."""
+    """Whether calls were recorded. Otherwise the run only has the other requested data."""
     unrun: tuple[tuple[str, tuple[int, ...]], ...] | None = None
-    """By file the changed lines of functions that no code ran; None if nobody asked."""
+    """The changed lines that no code ran, by file; None if they were not requested."""
     profile: tuple[tuple[str, str, int, int, int, int], ...] | None = None
-    """The slowest functions: name, file, line, calls, own and total microseconds; None if nobody asked."""
+    """The slowest functions: name, file, line, calls, own and total microseconds; None if not requested."""
 
     @property
     def count(self) -> str:
-        """Return the number of all calls."""
+        """Return the total number of calls as text."""
         more = any(function.is_capped for function in self.functions)
         return f"{sum(function.count for function in self.functions)}{'+' if more else ''}"
 
     def children(self) -> Mapping[int, Sequence[CallMade]]:
-        """By the number of a call: the calls that it made itself; by 0 the calls that no call made."""
+        """Return the direct calls of each call by its number, and under 0 the calls without a caller."""
         found: dict[int, list[CallMade]] = {}
         for call in self.calls:
             found.setdefault(call.parent.number if call.parent else 0, []).append(call)
@@ -179,20 +183,20 @@ class Run:
 
 
 class RecordedRuns:
-    """The newest runs of one server, for its life. Any thread may call. `redact` is applied to every text."""
+    """The newest runs of a server, for its lifetime. Thread-safe. `redact` is applied to every text."""
 
     def __init__(self, *, redact: Callable[[str], str] = str) -> None:
         self._redact = redact
         self._lock = threading.Lock()
         self._texts: OrderedDict[str, str] = OrderedDict()
-        """By evaluation, the oldest first."""
+        """The unparsed texts by evaluation, oldest first."""
         self._read: dict[str, Run] = {}
         self._rows: dict[str, range] = {}
         self._store = EntityStore(RUN_SCHEMA)
         self._next_row = 1
 
     def keep(self, evaluation: str, text: str) -> None:
-        """Keep a run; the oldest beyond the bounds leave. The text is not read yet."""
+        """Store a run without parsing it, and drop the oldest runs beyond the limits."""
         with self._lock:
             self._forget(evaluation)
             self._texts[evaluation] = text
@@ -202,7 +206,7 @@ class RecordedRuns:
                 self._forget(next(iter(self._texts)))
 
     def keep_of_tests(self, identity: str, job: TestJob, report: TestReport) -> None:
-        """Keep what was recorded in a run of tests: its calls, and the changed lines that did not run."""
+        """Store what was recorded in a test run: its calls, and the changed lines that did not run."""
         if job.spec.recorders.keys().isdisjoint(RECORDERS):
             return
         found: dict[str, object] = {}
@@ -218,12 +222,12 @@ class RecordedRuns:
         self.keep(identity, json.dumps(found))
 
     def ids(self) -> tuple[str, ...]:
-        """Return the evaluations whose runs are kept, the oldest first."""
+        """Return the evaluations whose runs are stored, oldest first."""
         with self._lock:
             return tuple(self._texts)
 
     def get(self, evaluation: str) -> Run | None:
-        """Return the run of an evaluation; None for an unknown or dropped one. Reading may take a tenth of a second."""
+        """Return the run of an evaluation, or None if it is not stored. Parsing may take a tenth of a second."""
         with self._lock:
             text = self._texts.get(evaluation)
             if text is None:
@@ -233,15 +237,15 @@ class RecordedRuns:
             return self._read[evaluation]
 
     def read(self, evaluation: str, text: str) -> Run:
-        """Return the run in a text that is not kept.
+        """Parse a run without storing it.
 
         Raises:
-            UnreadableRunError: the text is no run.
+            UnreadableRunError: the text is not a run.
         """
         return read_run(evaluation, text, self._redact)
 
     def snapshot(self) -> Snapshot:
-        """Return the calls and arguments of all runs, now."""
+        """Return the calls and arguments of all stored runs as entities."""
         for evaluation in self.ids():
             run = self.get(evaluation)
             with self._lock:
@@ -265,10 +269,10 @@ class RecordedRuns:
 
 
 def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> Run:
-    """Return the run in a REPL's text.
+    """Parse the text of a run.
 
     Raises:
-        UnreadableRunError: the text is no run.
+        UnreadableRunError: the text is not a run.
     """
     try:
         told = json.loads(text)
@@ -323,7 +327,7 @@ def _call(
 
 
 def records_of(run: Run, first_row: int) -> Iterator[Record]:
-    """Yield the entities of a run, in the order of their rows: its calls, then their arguments."""
+    """Yield the entities of a run in the order of their rows: its calls, then their arguments."""
     record = partial(RUN_SCHEMA.record)
     for call in run.calls:
         caller = call.parent
@@ -357,7 +361,7 @@ def records_of(run: Run, first_row: int) -> Iterator[Record]:
 
 
 def value_in(text: str) -> Value:
-    """Return the number or text whose print is given; anything else as printed."""
+    """Return the number or string that the text is the printed form of, or the text itself."""
     if NUMBER.fullmatch(text):
         return float(text) if set(text) & set(".eE") else int(text)
     if text[:1] in {"'", '"'} and text[-1:] == text[:1]:

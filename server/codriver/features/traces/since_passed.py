@@ -1,8 +1,8 @@
-"""What changed since a failed test passed: run again with the present and with the previous files, and compared.
+"""Find what changed since a failed test last passed, by running it with the current and with the previous files.
 
-The previous files are those that acts of `edit_files` changed since the test passed, if nobody else changed them
-afterwards. Nobody waits for the comparison: it starts when the answer about the failed run is on its way, and the next
-test run ends it. The caller's next answer has the first difference, and so has an answer about the run.
+The previous files are those that `edit_files` changed since the test passed, if nobody else changed them afterwards. No
+answer waits for the comparison. It starts when the answer about the failed run has been sent, and the next test run
+cancels it. The caller's next answer includes the first difference, as does a later answer about the run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_TEST_S: Final = 1.0
-"""The longest test that runs again unasked."""
+"""Maximum duration of a test that is run again without a request."""
 MOST_S: Final = 8.0
 MOST_FILES: Final = 20
 MOST_BYTES: Final = 200
@@ -42,7 +42,7 @@ WORDS: Final = "since it passed: "
 
 
 def begin(call: Call, job: str) -> None:
-    """Begin to compare a run whose answer is on its way, unless it is known or no test failed."""
+    """Start comparing a run whose answer is being sent, unless it was compared before or no test failed."""
     kept, ledger = call.services.tests.report(job), call.services.ledger
     if kept is not None and kept.counts and kept.report.failures and job not in ledger.tests.compared:
         ledger.tests.compared[job] = ""
@@ -55,7 +55,7 @@ async def _compare(call: Call, job: str, kept: JobReport) -> None:
     except (CodriverError, UnreadableRunError) as error:
         logger.debug("no comparison of %s: %s", job, error)
         return
-    except Exception:  # nobody waits for the comparison, and the server goes on
+    except Exception:  # nobody waits for the comparison, so a failure only ends the comparison
         logger.exception("the comparison of %s failed", job)
         return
     evaluation = call.state.evaluations.get(job)
@@ -65,7 +65,7 @@ async def _compare(call: Call, job: str, kept: JobReport) -> None:
 
 
 async def _difference(call: Call, job: str, kept: JobReport) -> str:
-    """The first difference of the failed test's calls from those with the previous files; empty for none."""
+    """Return the first difference between the test's calls now and with the previous files; empty if there is none."""
     found = _passed_before(call, job, kept)
     if found is None:
         return ""
@@ -88,7 +88,7 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
 
 
 def _passed_before(call: Call, job: str, kept: JobReport) -> tuple[TestFinished, int] | None:
-    """The first failed test that passed in its last run before, and when that run began; no slow one."""
+    """Return the first failed test that passed in its previous run, and the start of that run. Skip slow tests."""
     runs = call.services.tests.finished()
     older = runs[[name for name, _ in runs].index(job) + 1 :] if any(name == job for name, _ in runs) else []
     spec = kept.job.spec
@@ -107,7 +107,7 @@ def _passed_before(call: Call, job: str, kept: JobReport) -> tuple[TestFinished,
 
 
 async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
-    """The previous contents of files that acts changed since; none if others changed a file afterwards."""
+    """Return the previous contents of the files edited since then, or nothing if others changed one afterwards."""
     changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.since(since_ms)
     if len(changed) > MOST_FILES:
         return {}
@@ -122,7 +122,7 @@ async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
 
 
 async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | None:
-    """Return the outcome of the test and its recorded calls; None if it did not run."""
+    """Run the test and return its outcome and its recorded calls, or None if it did not run."""
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
     await wait(call, name, 2 * MOST_S, owns=False)
@@ -135,7 +135,7 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
 
 
 def _first(test: TestFinished, before: Run, now: Run) -> str:
-    """Return the first difference of two recorded runs that is not the test's own."""
+    """Return the first difference between two recorded runs that is not in the test itself."""
     if now.refused or before.refused:
         return ""
     name = test.nodeid.rpartition("::")[2].partition("[")[0]

@@ -1,6 +1,6 @@
-"""Answers about recorded runs: the lines beside an evaluation's result, and the parts that are asked for.
+"""Answers about recorded runs: the lines added to an evaluation's result, and the parts that `get_evaluation` returns.
 
-A run is told as an outline in a few lines, as one call with the calls that it made, or beside another run.
+A run is shown as an outline of a few lines, as one call with its calls, or compared with another run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WALK_BYTES: Final = 780
 
 
 class NoRunError(RefusedError):
-    """The calls of an evaluation were not recorded, or are not kept any more."""
+    """The calls of an evaluation were not recorded, or are no longer stored."""
 
     reason = "forgotten"
 
@@ -46,7 +46,7 @@ async def run_of(call: Call, evaluation: str) -> Run:
     """Return the run of an evaluation.
 
     Raises:
-        NoRunError: there is no run, or it is forgotten.
+        NoRunError: the run does not exist or was dropped.
     """
     runs = call.services.part(RecordedRuns)
     try:
@@ -59,7 +59,7 @@ async def run_of(call: Call, evaluation: str) -> Run:
 
 
 async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
-    """Return an answer about an evaluation whose calls were recorded, with the outline of these."""
+    """Add the outline of the recorded calls to an answer about an evaluation."""
     if evaluation not in call.services.part(RecordedRuns).ids():
         return answer
     try:
@@ -70,7 +70,7 @@ async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
 
 
 def _fields(run: Run, workspace: str) -> dict[str, object]:
-    """The fields of an answer about a run: its outline, the changed lines that no test ran, the slowest functions."""
+    """Return the fields of an answer about a run: its outline, changed lines that did not run, slowest functions."""
     told: dict[str, object] = {}
     if run.is_traced or run.refused:
         told["trace"] = "\n".join(outline(run))
@@ -82,10 +82,10 @@ def _fields(run: Run, workspace: str) -> dict[str, object]:
 
 
 async def read_part(call: Call, evaluation: Evaluation, arguments: GetArguments) -> Answer:
-    """Return the recorded calls of an evaluation at a place, or their differences from another's.
+    """Return part of the recorded calls of an evaluation, or their differences from another evaluation.
 
     Raises:
-        NoRunError: there is no run, or it is forgotten.
+        NoRunError: the run does not exist or was dropped.
     """
     most = None if arguments.length is None else requested_budget(call, "get_evaluation")
     path, start = arguments.path or (), arguments.start or 0
@@ -96,14 +96,14 @@ async def read_part(call: Call, evaluation: Evaluation, arguments: GetArguments)
 async def _part(
     call: Call, evaluation: str, path: Sequence[int | str], *, start: int, diff_with: str | None, most_bytes: int | None
 ) -> dict[str, Any]:
-    """The fields of an answer that is asked for a run: a place in it, or its differences from another."""
+    """Return the fields of an answer with part of a run, or its differences from another run."""
     run = await run_of(call, evaluation)
     if diff_with is not None:
         other = await run_of(call, diff_with)
         pairs = differences(other, run)
         text = "\n".join(difference_lines(pairs)) or f"no recorded call differs from those of {diff_with}"
         return {"part": "trace", "text": text}
-    # The room asked for includes all calls, and the words behind them.
+    # The requested budget includes all calls and the text after them.
     most = WALK_LINES if most_bytes is None else len(run.calls) + OUTLINE_LINES
     left = most_bytes or WALK_BYTES
     lines = walk(run, path, most, left)
@@ -122,37 +122,37 @@ async def _part(
 
 OUTLINE_LINES: Final = 12
 OUTLINE_BYTES: Final = 680
-"""The bytes of a run in an answer about an evaluation; with one further look these are 1,500 bytes."""
+"""Maximum bytes of a run in an answer about an evaluation. With one more look this adds up to 1,500 bytes."""
 LINE_CHARACTERS: Final = 88
 SLOWEST: Final = 3
 DIFFERENCES: Final = 12
 LEAST_SHOWN_US: Final = 1000
-"""A call that took less is no news as the slowest."""
+"""A call faster than this is not worth reporting as the slowest."""
 PROFILE_BYTES: Final = 600
 ONE_ACT_MS: Final = 2000
-"""Functions changed within this time count as changed at once: an act may load several files."""
+"""Functions changed within this time count as changed together, because one edit may load several files."""
 MOST_CHANGED: Final = 2
 INDENT: Final = "  "
 LINE_BYTES: Final = 2
-"""The bytes around each line of an answer."""
+"""Bytes that each line of an answer takes in addition to its text."""
 LAZY: Final = "<lazy>"
-"""The result of a call in Clojure that computed no element, so that it equals any other."""
+"""The result of a call in Clojure that has not computed any element. It is treated as equal to any other result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Calls of one function in a row by the same caller: told once, by the first, or the first that failed."""
+    """Consecutive calls of one function by the same caller, shown as one line for the first or first failed one."""
 
     calls: tuple[CallMade, ...]
 
     @property
     def told(self) -> CallMade:
-        """Return the call that stands for all."""
+        """Return the call that represents the group."""
         return next((call for call in self.calls if call.error), self.calls[0])
 
 
 def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
-    """A run in at most so many lines: counts, the tree with repeats folded, the place of a failure, the slowest."""
+    """Return an outline of a run: counts, the tree with repeats folded, the failed call, and the slowest calls."""
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
     calls = "1 call" if run.count == "1" else f"{run.count} calls"
@@ -167,7 +167,7 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
 
 
 def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
-    """Return the slowest functions, one a line, by their own time."""
+    """Return the slowest functions, one per line, ordered by their own time."""
     lines = ["own ms, total ms, calls"]
     for name, file, number, calls, own, total in run.profile or ():
         lines.append(f"{own / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
@@ -177,7 +177,7 @@ def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
 
 
 def unrun_lines(run: Run, workspace: str) -> list[str]:
-    """Return the changed lines that no test ran, a file each: `shop.py:4-6,9`."""
+    """Return the changed lines that no test ran, one file per line: `shop.py:4-6,9`."""
     return [f"{file.removeprefix(f'{workspace}/')}:{_ranges(lines)}" for file, lines in run.unrun or ()]
 
 
@@ -192,10 +192,10 @@ def _ranges(lines: Sequence[int]) -> str:
 
 
 def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_BYTES) -> list[str]:
-    """The calls at a place of a run: a call by its number and the calls that it made, or all calls of a name.
+    """Return part of a run: a call by its number with the calls that it made, or all calls of a function.
 
-    If all calls that a call made itself fit, those within them follow as far as there is room. An empty path gives the
-    tree from its roots.
+    If all direct calls fit, their calls are added level by level until `most_bytes` is reached. An empty path returns
+    the tree from its roots.
     """
     if run.refused or not path:
         return outline(run, most)
@@ -216,7 +216,7 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_
 
 
 def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: int, most_bytes: int) -> list[str]:
-    """The calls that a call made, and as many of the calls within them as fit, with repeats folded, by levels."""
+    """Return the calls of a call, and as many nested calls as fit level by level, with repeated calls folded."""
     level, depth = [Group((one,)) for one in children.get(call.number, ())], 1
     shown: dict[int, str] = {}
     while level:
@@ -239,7 +239,7 @@ def line(call: CallMade, indent: str = "", times: int = 1) -> str:
 
 
 def outcome(call: CallMade) -> str:
-    """Return the end of a call, after its text."""
+    """Return how a call ended, to be appended to its text."""
     if call.error is not None:
         return f" raised {call.error}"
     if call.yields:
@@ -248,7 +248,7 @@ def outcome(call: CallMade) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return a text of one line, cut in its middle: the end of a call tells its outcome."""
+    """Return the text on one line, truncated in the middle because the end of a call has its outcome."""
     text = text.replace("\n", " ")
     if len(text) <= LINE_CHARACTERS:
         return text
@@ -277,7 +277,7 @@ def _groups(calls: Sequence[CallMade]) -> list[Group]:
 
 
 def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[Group]:
-    """The calls made by the group's told call, and calls of other functions that the group's other calls made."""
+    """Return the calls made by the group's representative, and calls of other functions made by the other calls."""
     found = _groups(children.get(group.told.number, ()))
     known = {id(one.told.function) for one in found}
     others: dict[int, list[CallMade]] = {}
@@ -289,7 +289,7 @@ def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[G
 
 
 def _changed_last(run: Run) -> dict[int, str]:
-    """For a failed run: by number, in a line, a call of each function that was changed last or redefined."""
+    """Return one line for each function that was changed last or redefined, by call number, if the run failed."""
     if not any(call.error for call in run.calls):
         return {}
     inner = [call for call in run.calls if call.parent is not None]
@@ -304,10 +304,10 @@ def _changed_last(run: Run) -> dict[int, str]:
 
 
 def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
-    """Return the lines of the tree by the calls' numbers: first those under the last call that failed.
+    """Return the lines of the tree by call number, starting with those below the last call that failed.
 
-    Then come calls elsewhere that lead to errors, last the calls nearer to the roots. Of calls equally deep under the
-    failed call the newest is told first.
+    Other calls that lead to errors follow, and then calls closer to the roots. Among calls of equal depth below the
+    failed call, the newest comes first.
     """
     children, failing = run.children(), _failing(run)
     last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
@@ -335,7 +335,7 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
 
 
 def _failing(run: Run) -> set[int]:
-    """Return the numbers of the calls that raised, and of the calls around them."""
+    """Return the numbers of the calls that raised and of all their callers."""
     found: set[int] = set()
     for call in run.calls:
         one: CallMade | None = call if call.error else None
@@ -346,7 +346,7 @@ def _failing(run: Run) -> set[int]:
 
 
 def _origin(run: Run) -> Iterator[str]:
-    """Yield the innermost call of the last error that left a root call, with the calls around it."""
+    """Yield the innermost call of the last error that left a root call, and then its callers."""
     escaped = [call for call in run.calls if call.error and call.parent is None]
     if not escaped:
         return
@@ -379,36 +379,36 @@ def _slowest(run: Run) -> Iterator[str]:
         yield f"slowest by themselves: {', '.join(told)}"
 
 
-# Two runs side by side
+# Comparison of two runs
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A call that two runs share: both have it amid the same calls, with as many calls of its function before it."""
+    """A call that two runs have in common: it has the same callers, and equally many earlier calls of its function."""
 
     before: CallMade | None
     now: CallMade | None
 
     @property
     def name(self) -> str:
-        """Return the name of the call's function."""
+        """Return the name of the called function."""
         call = self.now or self.before
         return call.function.name if call is not None else ""
 
     @property
     def is_alike(self) -> bool:
-        """Return true for a call in both runs with the same arguments."""
+        """Return whether both runs have the call, with the same arguments."""
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
 
     @property
     def is_written_anew(self) -> bool:
-        """Return true for a call in both runs of a function whose text is known to differ."""
+        """Return whether both runs have the call and the code of its function is known to differ."""
         marks = [call.function.text_mark for call in (self.before, self.now) if call is not None]
         return None not in marks and len(set(marks)) > 1
 
     @property
     def ends_otherwise(self) -> bool:
-        """Return true for a call in both runs with different outcomes."""
+        """Return whether both runs have the call, with different outcomes."""
         before, now = self.before, self.now
         if before is None or now is None or LAZY in (before.result, now.result):
             return False
@@ -416,13 +416,13 @@ class Pair:
 
 
 def differences(before: Run, now: Run) -> list[Pair]:
-    """Return the calls of two runs that differ, the first cause first.
+    """Return the calls that differ between two runs, starting with the likely cause.
 
-    The cause is the first call to end with the same arguments and another result or error, or with other calls of its
-    own, and without such a call within it; functions of another text go before others. Then come the rest in the order
-    of their begin. A call in one run alone does not count if its function was called more often than recorded. If the
-    cause is a function of the same text, an untold fact, such as one within an object, made the difference: then
-    earlier calls of functions of another text come first, which may have caused it.
+    The cause is the first call to finish that has the same arguments in both runs but a different outcome or different
+    calls, and that contains no such call itself. Functions whose code differs are preferred. The other differences
+    follow in the order in which they started. A call that only one run has is ignored if its function was called more
+    often than recorded. If the code of the cause is the same, hidden state such as an attribute of an object must have
+    caused the difference. Earlier calls of functions whose code differs then come first.
     """
     causes: list[Pair] = []
     rest: list[Pair] = []
@@ -436,7 +436,7 @@ def differences(before: Run, now: Run) -> list[Pair]:
 
 
 def _written_anew(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
-    """The first calls of functions of another text that began before the end of a call with another outcome."""
+    """Yield the first calls of functions with different code that started before the end of `cause`."""
     known = {call.function.name: call for call in reversed(before.calls)}
     end = cause.now if cause is not None and cause.ends_otherwise else None
     firsts = {call.function.name: call for call in reversed(now.calls)}
@@ -447,7 +447,7 @@ def _written_anew(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
 
 
 def _is_within(call: CallMade, other: CallMade) -> bool:
-    """Return true for a call that another made, at whatever depth."""
+    """Return whether `call` was made by `other`, directly or indirectly."""
     above = call.parent
     while above is not None and above is not other:
         above = above.parent
@@ -455,13 +455,13 @@ def _is_within(call: CallMade, other: CallMade) -> bool:
 
 
 def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
-    """Return the differences in a line each, with both values."""
+    """Return the differences, one per line, with both values."""
     shown = [difference_line(pair) for pair in pairs[:most]]
     return shown if len(pairs) <= most else [*shown, f"and {len(pairs) - most} more"]
 
 
 def difference_line(pair: Pair) -> str:
-    """Return a line about one call of two compared runs: its values before and now."""
+    """Return one line about a call in two runs, with its values before and now."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
         return shorten(f"no longer: {before.said}{outcome(before)}")
@@ -490,11 +490,11 @@ def _compare(
     causes: list[Pair],
     rest: list[Pair],
 ) -> bool:
-    """Compare the calls that a pair made; true if one of them, with the same arguments, differs."""
+    """Compare the calls made by a pair. Return true if one of them has the same arguments but differs."""
     has_cause = False
     for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
         if (pair.before is None or pair.now is None) and pair.name in capped:
-            continue  # the call may have been made and not recorded
+            continue  # the call may have been made but not recorded
         is_deep, place = False, len(rest)
         if pair.before is not None and pair.now is not None:
             is_deep = _compare(pair, before, now, capped, causes, rest)
@@ -512,7 +512,7 @@ def _number(call: CallMade | None) -> int:
 
 
 def _pairs(before: Sequence[CallMade], now: Sequence[CallMade]) -> Iterator[Pair]:
-    """The calls of two callers, paired by name and by the count of earlier calls of that name, in the order of now."""
+    """Yield the calls of two callers, paired by name and number of earlier calls of that name, in the new order."""
     waiting: dict[str, list[CallMade]] = {}
     for call in before:
         waiting.setdefault(call.function.name, []).append(call)

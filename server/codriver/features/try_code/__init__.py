@@ -1,4 +1,4 @@
-"""`try_code`: several candidate edits, each judged by the same tests, none of them written but the one to keep."""
+"""`try_code`: test several alternative edits with the same tests, and apply only the one to keep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def _server() -> ServerHooks:
-    from codriver.features.try_code.tool import TOOLS  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.try_code.tool import TOOLS  # noqa: PLC0415  # a command only reads the declaration
     from codriver.server_hooks import ServerHooks  # noqa: PLC0415  # as above
 
     return ServerHooks(tools=TOOLS)

@@ -1,6 +1,6 @@
-"""Candidates that are edits, each judged by the same tests in a new process that reads its contents.
+"""Run the same tests for each candidate in a new process that sees the candidate's contents.
 
-Nothing is written: the contents are seen in place of the files, also by the Python processes that the tests start.
+Nothing is written. The process reads the contents in place of the files, and so do the Python processes that it starts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 END_S: Final = 10.0
-"""The time for a run to end after its limit, and to begin after another one."""
+"""Time allowed for a run to end after its limit, and to start after the previous one."""
 MOST_DIFFERENCES: Final = 10
 MOST_NAMED: Final = 5
 MESSAGE_CHARACTERS: Final = 300
@@ -39,13 +39,13 @@ MESSAGE_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One tried candidate. `ended` has the outcome of each finished test by its id."""
+    """The result of testing a candidate. `ended` has the outcome of each finished test by its id."""
 
     label: str
     outcome: Literal["passed", "failed", "undecided"]
     ended: Mapping[str, str]
     fields: Mapping[str, object]
-    """The further keys of the answer."""
+    """Additional fields of the answer."""
 
     @property
     def passed(self) -> int:
@@ -53,35 +53,35 @@ class Tried:
         return sum(how in ("passed", "xfailed") for how in self.ended.values())
 
     def json(self) -> dict[str, object]:
-        """Return the candidate under the keys of an answer."""
+        """Return the candidate as fields of an answer."""
         counts = {"passed": f"{self.passed} of {len(self.ended)} tests"} if self.ended else {}
         return {"label": self.label, "outcome": self.outcome, **counts, **self.fields}
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How candidates are judged. `tests`: paths of tests, or `affected` alone."""
+    """How candidates are tested. `tests` are paths of tests, or only `affected`."""
 
     tests: tuple[str, ...]
     limit_s: float
-    """The time for the tests of one candidate."""
+    """Maximum duration of the tests of one candidate."""
     is_parallel: bool
     given_who: str | None
     session_key: str | None
 
 
 async def judge(call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outcome]) -> dict[str, Tried]:
-    """Run the same tests for each candidate, given by its label and the files after its edits."""
+    """Run the same tests for each candidate. `outcomes` has the files after each candidate's edits, by its label."""
     if not outcomes:
         return {}
     return await _judged(call, trial, who, await _job(call, trial, who, list(outcomes.values())), outcomes)
 
 
 async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
-    """Return the run that judges each candidate, as yet without its contents.
+    """Return the test job for the candidates, without their contents.
 
     Raises:
-        RefusedError: no test was found, or no new process can run tests.
+        RefusedError: no test was found, or tests cannot run in a new process.
     """
     if trial.tests == (AFFECTED,):
         changed = [result for one in outcomes for result in one.files]
@@ -106,7 +106,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
 async def _judged(
     call: Call, trial: Trial, who: str, job: TestJob, outcomes: Mapping[str, Outcome]
 ) -> dict[str, Tried]:
-    """Run the tests for each candidate, one after the other unless all at once are requested."""
+    """Run the tests for each candidate, one after the other unless parallel runs are requested."""
     found: dict[str, Tried] = {}
 
     async def judge_one(label: str, outcome: Outcome) -> None:
@@ -130,7 +130,7 @@ async def _judged(
 
 
 def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
-    """Return the outcome of one candidate, from the report of its run."""
+    """Return the result of one candidate from the report of its run."""
     if kept is None:
         return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = kept.report
@@ -156,7 +156,7 @@ def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
 
 
 def differences(tried: Sequence[Tried]) -> list[str]:
-    """Return the tests with different outcomes among the candidates, a line each."""
+    """Return one line for each test whose outcome differs between the candidates."""
     lines = []
     for test in dict.fromkeys(name for one in tried for name in one.ended):
         by_outcome: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
-"""`try_code`: candidates that are edits, each judged by the same tests, and none of them done but the one to keep.
+"""The tool `try_code`: test alternative edits with the same tests, and apply only the one to keep.
 
-The tests of a candidate run in a new process, which reads its contents in place of the files, as do the Python
-processes that it starts. Nothing is written.
+The tests of a candidate run in a new process, which reads the candidate's contents in place of the files, as do the
+Python processes that it starts. Nothing is written.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 MOST: Final = 8
 MOST_LABEL: Final = 40
 LIMIT_MS: Final = 10_000
-"""The time for the tests of one candidate."""
+"""Default maximum duration of the tests of one candidate."""
 FIRST_GREEN: Final = "first-green"
 _OF_EDIT: Final = ("type", "filePath", "oldText", "newText", "name", "code")
-"""The fields of an edit that are listed: clients that make schemas strict send no other."""
+"""The listed fields of an edit. Clients that make schemas strict cannot send others."""
 Edits = list[EditArguments]
 
 
 class Candidate(Given):
-    """One candidate: edits as `edit_files` takes them."""
+    """One candidate: edits like those of `edit_files`."""
 
     label: str = Field(min_length=1, max_length=MOST_LABEL)
     edits: Edits = Field(min_length=1, max_length=MAX_EDITS)
@@ -81,15 +81,15 @@ class TryArguments(Evaluating):
     test: list[str] = Field([AFFECTED], min_length=1, max_length=MAX_TESTS, description="As in edit_files.")
     keep: str | None = Field(None, description="Label to keep if it passes, or first-green.")
     parallel: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """All at once: the candidates share databases and ports."""
+    """Whether to test all candidates at once. They then share databases and ports."""
     limit_ms: int = Field(LIMIT_MS, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
-    """The earlier name of `limit_ms`."""
+    """An earlier name of `limit_ms`."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
     @property
     def judged_ms(self) -> int:
-        """Return the time for the tests of one candidate."""
+        """Return the maximum duration of the tests of one candidate."""
         return self.timeout_ms or self.limit_ms
 
     @model_validator(mode="after")
@@ -103,7 +103,7 @@ class TryArguments(Evaluating):
 
 
 async def try_code(call: Call, arguments: TryArguments) -> Answer:
-    """Judge each candidate by its tests, and do the one to keep."""
+    """Test each candidate and apply the one to keep."""
     who = call.who(arguments.who)
     if arguments.keep is not None:
         check_may_edit("keep", call.services.live.settings)
@@ -121,7 +121,7 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
 
 
 async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outcome], dict[str, Tried]]:
-    """Return the files after the edits of each candidate; and those candidates whose edits cannot be done."""
+    """Return the files after each candidate's edits, and the candidates whose edits cannot be made."""
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, Tried] = {}
     for one in arguments.candidates:
@@ -134,7 +134,7 @@ async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outco
 
 
 async def _kept(call: Call, arguments: TryArguments, tried: Sequence[Tried], fields: dict[str, object]) -> Answer:
-    """The answer, after the candidate to keep was done as one act, which is taken back if a test fails after all."""
+    """Apply the candidate to keep, and return the answer. The edit is reverted if a test fails."""
     wanted = arguments.keep
     if wanted is None:
         return Answer(fields)

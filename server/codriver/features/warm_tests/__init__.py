@@ -1,8 +1,9 @@
-"""Warm test runs: copies of a process that has imported pytest and a project's packages, and nothing of the workspace.
+"""Warm test runs: forked copies of a process that has imported pytest and a project's packages, but no project code.
 
-`starter` starts runs, warm or plain, behind the same interface as a plain process. `decisions` says which, `plans` what
-to preload, `comparison` whether a warm run reports what a plain one reported; all three are pure. `warm_process` owns
-the process, and `child` has the programs that run in it. Without this feature every run is a plain process.
+`starter` starts runs, warm or plain, with the same interface as a plain process. `decisions` chooses between the two,
+`plans` determines what to preload, and `comparison` checks whether warm runs report the same results as plain ones.
+These three are pure. `warm_process` owns the process, and `child` has the programs that run in it. Without this
+feature, every run is a plain process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _server() -> ServerHooks:
-    from codriver.features.warm_tests import hooks  # noqa: PLC0415  # a command reads only the declaration
+    from codriver.features.warm_tests import hooks  # noqa: PLC0415  # a command only reads the declaration
 
     return hooks.SERVER
 

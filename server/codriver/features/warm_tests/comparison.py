@@ -1,4 +1,7 @@
-"""Whether warm runs say what plain runs say. A difference counts when each side has shown it three times of three."""
+"""Compare the results of warm and plain runs.
+
+A difference only counts after each side has shown it three times out of three.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestReport
 
 TIMES: Final = 3
-"""How often each side has to show a difference: a test that depends on chance shows it less often."""
+"""How often each side has to show a difference. A flaky test does so less often."""
 
 Outcomes = tuple[str, ...]
 
@@ -28,10 +31,10 @@ def outcomes(report: TestReport) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What plain and warm runs of unchanged files have shown, by test."""
+    """The outcomes of plain and warm runs of unchanged files, by test."""
 
     stamp: str
-    """What the files were like."""
+    """A digest of the files."""
     plain: Mapping[str, Outcomes] = field(default_factory=dict)
     warm: Mapping[str, Outcomes] = field(default_factory=dict)
 
@@ -43,7 +46,7 @@ class Comparison:
         return replace(self, warm=side) if is_warm else replace(self, plain=side)
 
     def suspects(self) -> tuple[str, ...]:
-        """Return the tests on which both sides differ so far, each side agreeing with itself."""
+        """Return the tests for which the two sides differ so far, each being consistent."""
         return tuple(
             test
             for test, warm in self.warm.items()
@@ -51,13 +54,13 @@ class Comparison:
         )
 
     def differences(self) -> tuple[str, ...]:
-        """Return the tests on which the sides differ, three times of three on each."""
+        """Return the tests for which the sides differ, each having shown its outcome three times out of three."""
         return tuple(
             test for test in self.suspects() if len(self.plain[test]) >= TIMES and len(self.warm[test]) >= TIMES
         )
 
     def needs_plain_run(self) -> bool:
-        """Return whether a plain run has to show next whether a suspected difference is one."""
+        """Return whether the next run has to be plain to confirm or refute a suspected difference."""
         return any(
             len(self.plain[test]) < TIMES and len(self.plain[test]) <= len(self.warm[test]) for test in self.suspects()
         )

@@ -1,4 +1,4 @@
-"""Whether the next run of a project is warm or plain, and why: one pure function over the state of the project."""
+"""Decide whether the next run of a project is warm or plain, and why, with pure functions of the project's state."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
     from codriver.testing.runs import RunSpec
 
 MOST_RUNS: Final = 10
-"""Runs that one hash seed serves."""
+"""Maximum number of runs with the same hash seed."""
 MOST_AGE_S: Final = 8 * 3600.0
 IDLE_S: Final = 30 * 60.0
-"""The time after which an idle warm process ends."""
+"""Time after which an idle warm process is ended."""
 STALLED_S: Final = 30.0
-"""The time without progress after which a warm run is suspected to hang."""
+"""Time without progress after which a warm run is suspected to hang."""
 LEAST_SAVING_S: Final = 0.2
-"""A project is not warmed if a run starts less than this much sooner."""
+"""Minimum time that a warm start has to save for the project to be warmed."""
 SAVES_LITTLE: Final = f"it saves less than {LEAST_SAVING_S * 1000:.0f} ms"
 SAVING_RUNS: Final = 3
-"""The runs that have to save too little before a project is not warmed any more."""
+"""Number of runs that have to save too little before a project is no longer warmed."""
 MOST_FAILED_STARTS: Final = 5
-"""The attempts to start a warm process in a row, each in other circumstances, after which there are no more."""
+"""Maximum number of consecutive failed attempts to start a warm process, each under different circumstances."""
 MOST_CORRECTIONS: Final = 6
-"""The corrections in a row, without a warm run that went through, after which a project stays plain."""
+"""Maximum number of consecutive corrections without a successful warm run. After these, the project stays plain."""
 START_VARIABLES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
-"""How the names of variables begin that Python and the C library read when a process starts."""
+"""Prefixes of environment variables that Python and the C library read when a process starts."""
 PLAIN_VARIABLES: Final = ("PYTHONHASHSEED", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
-"""Variables with which a run is always plain: a seed of its own, and measuring from the start of Python."""
+"""Variables that require a plain run: a fixed hash seed, or coverage from the start of the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,33 +40,35 @@ class Project:
 
     plan: Plan | None = None
     stamp: str = ""
-    """What the interpreter's packages were like when all this was learned."""
+    """A digest of the interpreter's packages at the time when this was learned."""
     off: str = ""
-    """Why runs stay plain until packages change."""
+    """The reason why runs stay plain until packages change."""
     unfit: str = ""
-    """Why there is no warm process: like `off`, but not saved, and tried again when `circumstances` change."""
+    """The reason why there is no warm process. Unlike `off` it is not saved, and tried again when `circumstances`
+    change.
+    """
     circumstances: str = ""
-    """What the environment and the files were like with which the warm process did not start."""
+    """A digest of the environment and the files with which the warm process failed to start."""
     failed_starts: int = 0
-    """How often it did not start in a row."""
+    """The number of consecutive failed starts."""
     is_restored: bool = False
-    """Whether this was learned by an earlier server, and no run has used it yet."""
+    """Whether an earlier server learned this, and no run has used it yet."""
     comparison: Comparison | None = None
     plain_start_s: float | None = None
-    """The time that the last plain run took to collect its tests."""
+    """How long the last plain run took to collect its tests."""
     plain_arguments: tuple[str, ...] | None = None
     """The arguments of that run."""
     small_savings: int = 0
     corrections: int = 0
     obstacle: str = ""
-    """Why the last warm run needed a plain process."""
+    """The reason why the last warm run needed a plain process."""
     stalled: str = ""
-    """The test at which a warm run stood still."""
+    """The test at which a warm run stopped making progress."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmState:
-    """The warm process of a project, as far as the decision needs it."""
+    """The properties of a project's warm process that decisions depend on."""
 
     is_ready: bool
     environment: Mapping[str, str]
@@ -76,13 +78,13 @@ class WarmState:
 
     @property
     def is_worn(self) -> bool:
-        """Whether the process has to be renewed."""
+        """Return whether the process has to be replaced."""
         return self.runs >= MOST_RUNS or self.age_s >= MOST_AGE_S
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """How to start a run. `reason` says why it is plain."""
+    """How to start a run. `reason` explains why it is plain."""
 
     is_warm: bool
     reason: str = ""
@@ -92,12 +94,12 @@ WARM: Final = Decision(is_warm=True)
 
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that matter when a process starts."""
+    """Return the environment variables that affect the start of a process."""
     return {key: value for key, value in environment.items() if key.startswith(START_VARIABLES)}
 
 
 def obstacle_of(spec: RunSpec) -> str:
-    """Return why a run can never be warm, or ''."""
+    """Return the reason why a run can never be warm, or an empty string."""
     if spec.runner != "pytest":
         return f"the tests are run by {spec.runner}"
     if spec.sources:
@@ -108,8 +110,8 @@ def obstacle_of(spec: RunSpec) -> str:
 def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
     """Decide how to start a run.
 
-    In this order: what can never be warm; what was found to differ, hang or save nothing; what has to be learned or
-    compared first; and whether a process is there and fits.
+    Checks, in this order: what can never be warm; what was found to differ, hang or save nothing; what has to be
+    learned or compared first; and whether there is a suitable process.
     """
     if obstacle := obstacle_of(spec):
         return Decision(is_warm=False, reason=obstacle)
@@ -131,19 +133,19 @@ def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
 
 
 def after_failed_start(project: Project, reason: str, circumstances: str) -> Project:
-    """Note why there is no warm process, and in which circumstances that is so."""
+    """Record why there is no warm process, and under which circumstances."""
     return replace(project, unfit=reason, circumstances=circumstances, failed_starts=project.failed_starts + 1)
 
 
 def in_circumstances(project: Project, circumstances: str) -> Project:
-    """Let a warm process be tried again, if what stood against it may be gone."""
+    """Allow another attempt to start a warm process if the circumstances have changed."""
     if not project.unfit or project.circumstances == circumstances or project.failed_starts >= MOST_FAILED_STARTS:
         return project
     return replace(project, unfit="")
 
 
 def after_saving(project: Project, arguments: tuple[str, ...], warm_start_s: float, least_s: float) -> Project:
-    """Note how long a warm run took to collect its tests, if the last plain run collected the same."""
+    """Record how long a warm run took to collect its tests, if the last plain run collected the same tests."""
     if project.plain_start_s is None or project.plain_arguments != arguments:
         return project
     saved_s = project.plain_start_s - warm_start_s
@@ -155,7 +157,7 @@ def after_saving(project: Project, arguments: tuple[str, ...], warm_start_s: flo
 
 
 def after_plain_start(project: Project, arguments: tuple[str, ...], start_s: float, least_s: float) -> Project:
-    """Note how long a plain run took to collect its tests. A project that has become slower is learned again."""
+    """Record how long a plain run took to collect its tests. If a project has become slower, learning starts over."""
     if project.off == SAVES_LITTLE and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
         return Project()
     off = SAVES_LITTLE if start_s < least_s else project.off
@@ -163,7 +165,7 @@ def after_plain_start(project: Project, arguments: tuple[str, ...], start_s: flo
 
 
 def after_obstacle(project: Project, plan: Plan, reason: str) -> Project:
-    """Note that a warm run needed a plain process, and the plan that avoids the same."""
+    """Record that a warm run needed a plain process, and the plan that avoids the same obstacle."""
     corrections = project.corrections + 1
     off = f"runs keep needing a plain process: {reason}" if corrections >= MOST_CORRECTIONS else project.off
     return replace(project, plan=plan, corrections=corrections, obstacle=reason, off=off)

@@ -1,4 +1,4 @@
-"""What warm test runs add to a server: the way in which test runs are started."""
+"""The hooks that add warm test runs to a server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _options(live: LiveSettings) -> Options:
 
 
 def _make(services: Services, tasks: TaskGroup) -> WarmTests:
-    """Return the owner of the warm processes, by which test runs are started from now on."""
+    """Create the owner of the warm processes, and use it to start test runs from now on."""
     warm = WarmTests(partial(_options, services.live), tasks, SavedPlans(cache_directory() / "warm-tests"))
     services.tests.start, services.tests.start_states = warm, warm.states
     return warm

@@ -1,4 +1,4 @@
-"""What a warm process preloads: learned from a plain run, and corrected when a run needs a plain process after all."""
+"""Plans of what a warm process preloads, learned from a plain run and corrected when a run needs a plain process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ObstacleKind = Literal[
 ]  # fmt: skip
 
 MOST_FILE_CHANGES: Final = 3
-"""Changes of a file that the import of a module reads, after which the module is not preloaded any more."""
+"""Number of changes to a file that a module reads during import, after which the module is no longer preloaded."""
 
 _REASONS: Final[Mapping[str, str]] = {
     "variable": "its import read {about}, with another value than now",
@@ -36,22 +36,22 @@ _REASONS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """Why a run needed a plain process: a preloaded module could not be revealed."""
+    """The reason why a run needed a plain process: a preloaded module could not be revealed."""
 
     module: str
     kind: ObstacleKind
     about: str
     variables: Mapping[str, str | None]
-    """The present values of the variables that the import read and that differ."""
+    """The current values of the variables that the import read and that differ."""
     has_begun: bool
-    """Whether a test had begun, so that the run could not start again."""
+    """Whether a test had started, so that the run could not be restarted."""
 
     @classmethod
     def parse(cls, text: str) -> Obstacle:
-        """Read what the child wrote.
+        """Parse what the child wrote.
 
         Raises:
-            ValueError: it is not what a child writes.
+            ValueError: the text was not written by a child.
         """
         try:
             data = ast.literal_eval(text)
@@ -61,7 +61,7 @@ class Obstacle:
 
     @property
     def reason(self) -> str:
-        """The reason, as a clause."""
+        """Return the reason as a clause."""
         return f"{self.module} was not as preloaded: {_REASONS[self.kind].format(about=self.about)}"
 
 
@@ -70,26 +70,26 @@ class Plan:
     """What to preload."""
 
     libraries: tuple[str, ...]
-    """The interpreter's library directories, each with a separator at its end."""
+    """The interpreter's library directories, each with a trailing separator."""
     early: tuple[str, ...]
-    """Modules loaded before the workspace's first module, in order."""
+    """Modules that were loaded before the workspace's first module, in order."""
     late: tuple[str, ...] = ()
-    """Modules loaded after it: the variables are set by then."""
+    """Modules that were loaded after it, when the variables had been set."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Variables as the workspace's conftest sets them."""
+    """Environment variables as the workspace's conftest sets them."""
     unlearnable: frozenset[str] = frozenset()
-    """Variables that the run did not have when it imported what reads them."""
+    """Variables that the run did not have when it imported a module that reads them."""
     excluded: Mapping[str, str] = field(default_factory=dict)
-    """Modules and packages that must not be preloaded, each with the reason."""
+    """Modules and packages that must not be preloaded, with reasons."""
     watched: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Attributes, by module, that other packages replace when they are imported."""
+    """Attributes that other packages replace when they are imported, by module."""
     registries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Containers, by module, that imports of other modules change."""
+    """Containers that imports of other modules change, by module."""
     changed_files: Mapping[str, int] = field(default_factory=dict)
-    """How often a file that the import of a module read had changed, by module."""
+    """How often a file that the import of a module reads has changed, by module."""
 
     def literal(self) -> str:
-        """The file that the warm process reads, in ASCII."""
+        """Return the content of the file that the warm process reads, in ASCII."""
         return ascii(
             {
                 "libraries": self.libraries,
@@ -105,19 +105,19 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """What a run imported, in order, each module with its file."""
+    """The modules that a run imported, in order, each with its file."""
 
     modules: tuple[tuple[str, str], ...]
     libraries: tuple[str, ...] = ()
     imported_s: float = 0.0
-    """How long a warm run imported libraries that were not preloaded."""
+    """How long a warm run spent importing libraries that were not preloaded."""
 
     @classmethod
     def parse(cls, text: str) -> RunRecord:
-        """Read what the run wrote.
+        """Parse what the run wrote.
 
         Raises:
-            ValueError: it is not what a run writes.
+            ValueError: the text was not written by a run.
         """
         try:
             data = ast.literal_eval(text)
@@ -128,7 +128,7 @@ class RunRecord:
             raise ValueError(text[:200]) from error
 
     def unknown_to(self, plan: Plan) -> tuple[str, ...]:
-        """The modules of libraries that are in no list of the plan."""
+        """Return the library modules that the plan does not list."""
         known = {*plan.early, *plan.late}
         return tuple(
             name
@@ -148,7 +148,7 @@ def _exclusion(name: str, excluded: Mapping[str, str]) -> bool:
 
 
 def learned(record: RunRecord, own: Iterable[str]) -> Plan:
-    """Make a plan from a plain run. `own` are the top-level modules of distributions that belong to the workspace."""
+    """Create a plan from a plain run. `own` are the top-level modules of distributions that belong to the workspace."""
     early: list[str] = []
     late: list[str] = []
     modules = early
@@ -166,12 +166,12 @@ def learned(record: RunRecord, own: Iterable[str]) -> Plan:
 
 
 def extended(plan: Plan, record: RunRecord) -> Plan:
-    """Add what a warm run imported and the plan does not have."""
+    """Add the modules that a warm run imported and that the plan lacks."""
     return replace(plan, late=(*plan.late, *record.unknown_to(plan)))
 
 
 def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
-    """Change a plan so that the same obstacle is not met again."""
+    """Change a plan so that it avoids the obstacle."""
     if obstacle.kind == "file":
         times = plan.changed_files.get(obstacle.module, 0) + 1
         if times < MOST_FILE_CHANGES:

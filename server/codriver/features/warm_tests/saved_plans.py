@@ -1,7 +1,7 @@
-"""What was learned about a project's runs, saved between servers: with it the first run of a server can be warm.
+"""What was learned about a project's runs, saved on disk, so that even the first run of a server can be warm.
 
-One file for each interpreter and directory, in a folder of this user's. Values of variables are saved only if native
-code reads them, such as OMP_NUM_THREADS: others may be secrets. Everything here blocks.
+There is one file per interpreter and directory, in the user's cache. Values of environment variables are only saved if
+native code reads them, such as OMP_NUM_THREADS, because others may be secrets. All functions block.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VERSION: Final = 1
-"""The format of the files. Another one is ignored."""
+"""The format of the files. Files with another one are ignored."""
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=4 * files.MEBIBYTE)
-"""A plan of 10,000 modules takes 400 KB."""
+"""A plan with 10,000 modules takes 400 KB."""
 MOST_PLANS: Final = 64
-"""The newest plans are kept."""
+"""Maximum number of plans; the oldest are removed."""
 _NATIVE: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLES)
 
 
 class SavedPlans:
-    """The plans in a folder."""
+    """The saved plans in a directory."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self, python: str, directory: Path) -> Project | None:
-        """Return what is known of a project, or None."""
+        """Return what is known about a project, or None."""
         try:
             data = files.read_json(self._file(python, directory), RULES)
             return _project(data, python, directory)
@@ -48,7 +48,7 @@ class SavedPlans:
             return None
 
     def save(self, python: str, directory: Path, project: Project) -> None:
-        """Save what is known of a project. A failure only costs time later."""
+        """Save what is known about a project. If this fails, it only costs time later."""
         if project.plan is None:
             return
         text = json.dumps(_data(project, project.plan, python, directory))

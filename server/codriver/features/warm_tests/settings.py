@@ -1,4 +1,4 @@
-"""The settings of warm test runs."""
+"""The settings for warm test runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files are like: of the interpreter's packages and of the workspace. Everything here blocks."""
+"""Digests of the interpreter's packages and of the workspace's files. All functions block."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 SOURCES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
-"""The files that a comparison of two runs takes into account. Tests write others."""
+"""Suffixes of the files that are considered when two runs are compared. Tests may write other files."""
 SKIPPED: Final = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"})
 MOST_FILES: Final = 20_000
-"""Most files of a workspace that are compared; runs in a larger one are not."""
+"""Maximum number of files in a workspace whose runs are compared."""
 
 
 def package_stamp(libraries: Iterable[str]) -> str:
-    """Return what is installed: it changes when a distribution is installed, removed or replaced."""
+    """Return a digest of the installed packages, which changes when one is installed, removed or replaced."""
     digest = hashlib.sha256()
     for library in libraries:
         try:
@@ -38,7 +38,7 @@ def package_stamp(libraries: Iterable[str]) -> str:
 
 
 def start_stamp(directory: Path, environment: Mapping[str, str], memory_mb: int) -> str:
-    """Return what decides whether a warm process starts: variables, its memory limit, and files that hide modules."""
+    """Return a digest of what affects the start of a warm process: variables, memory, and files that shadow modules."""
     digest = hashlib.sha256(repr((sorted(environment.items()), memory_mb)).encode(errors="replace"))
     paths = [directory, *map(Path, filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))]
     for path in paths:
@@ -46,14 +46,14 @@ def start_stamp(directory: Path, environment: Mapping[str, str], memory_mb: int)
             for entry in sorted(os.scandir(path), key=lambda one: one.name):
                 name = entry.name.partition(".")[0]
                 if entry.name.endswith(".py") or (name.isidentifier() and entry.is_dir()):
-                    # An edit of a module of the project's own changes nothing for what is preloaded.
+                    # Editing a module of the project does not affect what is preloaded.
                     changed = _time(Path(entry.path)) if name in sys.stdlib_module_names else 0
                     digest.update(f"{path}{entry.name}{changed}\n".encode(errors="replace"))
     return digest.hexdigest()[:16]
 
 
 def workspace_stamp(directory: Path, began_ns: int) -> str:
-    """Return what the sources below a directory are like; '' if they are too many, or one changed after `began_ns`."""
+    """Return a digest of the sources in a directory; empty if there are too many, or one changed after `began_ns`."""
     digest = hashlib.sha256()
     for count, (path, status) in enumerate(_sources(directory)):
         if count >= MOST_FILES or status.st_mtime_ns >= began_ns:
@@ -77,8 +77,8 @@ def _sources(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
 def own_modules(libraries: Iterable[str], directory: Path) -> tuple[str, ...]:
     """Return the top-level modules of installed distributions that belong to the workspace.
 
-    Those are the ones installed from a directory (editable or as a path dependency), and the one that has the project's
-    own name.
+    These are distributions installed from a directory (editable or as a path dependency), and the one that has the
+    project's own name.
     """
     own_name = _normalized(_project_name(directory))
     found: dict[str, None] = {}
@@ -95,7 +95,7 @@ def _normalized(name: str) -> str:
 
 
 def _project_name(directory: Path) -> str:
-    import tomllib  # noqa: PLC0415  # no server needs it to start
+    import tomllib  # noqa: PLC0415  # the server does not need it to start
 
     for folder in (directory, *directory.parents):
         try:
@@ -116,7 +116,7 @@ def _is_from_directory(direct_url: Path) -> bool:
 
 
 def _top_level(metadata: Path) -> Iterator[str]:
-    """The top-level modules of a distribution, from its list of files."""
+    """Yield the top-level modules of a distribution, according to its list of files."""
     try:
         lines = _text(metadata / "RECORD").splitlines()
     except (OSError, ValueError):

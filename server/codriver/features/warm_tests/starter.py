@@ -1,4 +1,4 @@
-"""Start runs, warm where that is known to say what a plain process says, else plain."""
+"""Start test runs: warm if that is known to give the same results as a plain process, otherwise plain."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess, TestReport
 
 MOST_PROJECTS: Final = 16
-"""Interpreters and directories about which something is kept. The one used longest ago is forgotten first."""
+"""Maximum number of interpreters and directories to remember. The least recently used one is dropped."""
 IDLE_CHECK_S: Final = 30.0
 IS_FORK_SAFE: Final = sys.platform == "linux"
 BEGUN: Final = '"event":"started"'
-"""What stands in the file of events once a test has begun."""
+"""A string that the file of events contains once a test has started."""
 COLLECTION: Final = "the collection"
 LEAST_WAIT_S: Final = 2.0
 MOST_STARTS: Final = 2.0
 """The first run of a server waits for the warm process at most this many times as long as a plain start takes."""
 RENEWAL_S: Final = 0.3
-"""A warm run that imports packages for longer that were not preloaded renews the process."""
+"""A warm run that spends more time than this importing packages that were not preloaded replaces the process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The settings of warm runs."""
+    """The settings for warm runs."""
 
     is_on: bool = False
     memory_mb: int = 1024
-    """The most memory that a warm process may take."""
+    """Maximum memory of a warm process."""
     least_saving_s: float = decisions.LEAST_SAVING_S
-    """A project is not warmed if a run starts less than this much sooner."""
+    """Minimum time that a warm start has to save for the project to be warmed."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What is kept for one interpreter and directory."""
+    """The state for one interpreter and directory."""
 
     python: str
     directory: Path
@@ -69,20 +69,21 @@ class _Entry:
     memory_mb: int = 0
     differences: tuple[str, ...] = ()
     is_loaded: bool = False
-    """Whether what an earlier server learned was looked up."""
+    """Whether the plan saved by an earlier server has been looked up."""
     is_preloading: bool = False
     settled: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the process that is being started is ready, or there is to be none."""
+    """Set when the process that is being started is ready, or there will be none."""
     reason: str = ""
 
 
 class WarmTests:
-    """Starts runs, and owns the warm processes. Lives as long as the context of `warm_tests`."""
+    """Starts runs and owns the warm processes. Lives as long as the context of `warm_tests`."""
 
     def __init__(self, options: Callable[[], Options], tasks: TaskGroup, saved: SavedPlans | None = None) -> None:
-        """`options` gives the present settings. `tasks` owns the warm processes; nothing is made before a run.
+        """Create the starter. Nothing is started before the first run.
 
-        `saved` has what earlier servers learned.
+        `options` returns the current settings. `tasks` owns the warm processes. `saved` has what earlier servers
+        learned.
         """
         self._present_options = options
         self._saved = saved
@@ -114,7 +115,7 @@ class WarmTests:
             yield run
 
     def states(self) -> Sequence[StartState]:
-        """Return how runs start now, by interpreter and directory: what `doctor` and `list_sessions` show."""
+        """Return how runs start now, by interpreter and directory, for `doctor` and `list_sessions`."""
         if why := self._why_never():
             return (StartState(is_warm=False, reason=why),)
         if not self._entries:
@@ -157,7 +158,7 @@ class WarmTests:
         return "" if IS_FORK_SAFE else "processes cannot be copied safely on this system"
 
     def is_preloading(self, python: str, directory: Path) -> bool:
-        """Return whether a warm process for an interpreter and a directory is on its way."""
+        """Return whether a warm process for an interpreter and a directory is being started."""
         entry = self._entries.get((python, directory))
         return entry is not None and entry.is_preloading
 
@@ -168,14 +169,14 @@ class WarmTests:
         return self._present_options()
 
     async def _make_folder(self) -> None:
-        """Make the folder for what runs write, and a task that removes it at the end."""
+        """Create the directory for files of runs, and a task that removes it at the end."""
         if self._folder is None:
             self._folder = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
             self._tasks.start_soon(self._keep_house, self._folder)
 
     def new_file(self, name: str) -> Path:
-        """Return the path of a new file of this context."""
-        assert self._folder is not None  # noqa: S101  # every run makes it
+        """Return a new path in the directory for files of runs."""
+        assert self._folder is not None  # noqa: S101  # every run creates it first
         self._number += 1
         return self._folder / f"{self._number}-{name}"
 
@@ -189,20 +190,20 @@ class WarmTests:
         return entry
 
     def _end(self, entry: _Entry) -> None:
-        """End the warm process once its runs are done."""
+        """End the warm process once its runs have finished."""
         process, entry.process = entry.process, None
         if process is not None:
             self._tasks.start_soon(_end_when_idle, process)
 
     async def _forget_other_packages(self, entry: _Entry) -> None:
-        """Learn everything again if packages were installed, removed or replaced."""
+        """Discard what was learned if packages were installed, removed or replaced."""
         plan = entry.project.plan
         if plan is not None and await to_thread.run_sync(package_stamp, plan.libraries) != entry.project.stamp:
             self._end(entry)
             entry.project, entry.differences = Project(), ()
 
     async def _load(self, entry: _Entry) -> None:
-        """Look up once what an earlier server learned of a project."""
+        """Load once what an earlier server learned about a project."""
         if entry.is_loaded or self._saved is None:
             return
         entry.is_loaded = True
@@ -211,7 +212,7 @@ class WarmTests:
             entry.project = found
 
     async def _save(self, entry: _Entry) -> None:
-        """Save what is known of a project for later servers."""
+        """Save what is known about a project for later servers."""
         if self._saved is not None:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(self._saved.save, entry.python, entry.directory, entry.project)
@@ -224,10 +225,10 @@ class WarmTests:
             with anyio.move_on_after(max(LEAST_WAIT_S, MOST_STARTS * (entry.project.plain_start_s or 0.0))):
                 await entry.settled.wait()
 
-    # What a run shows
+    # Results of runs
 
     async def use_plain(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
-        """Learn from a plain run, and warm the project up."""
+        """Learn from a plain run, and start a warm process for the project."""
         project = former = entry.project
         if project.stalled:
             entry.project = project = _after_check(project, report)
@@ -245,7 +246,7 @@ class WarmTests:
         self._warm_up(spec, entry)
 
     async def use_warm(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
-        """Compare a warm run with plain ones, and renew the process if it is time."""
+        """Compare a warm run with plain ones, and replace the process if necessary."""
         former = entry.project
         entry.project = replace(entry.project, corrections=0, obstacle="")
         is_cut_short = report.interruption is not None or (report.exit_status or 0) < 0
@@ -265,7 +266,7 @@ class WarmTests:
         self._warm_up(spec, entry)
 
     async def use_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
-        """Correct the plan, and renew the process."""
+        """Correct the plan and replace the process."""
         if (plan := entry.project.plan) is not None:
             entry.project = decisions.after_obstacle(entry.project, corrected(plan, obstacle), obstacle.reason)
             await self._save(entry)
@@ -273,7 +274,7 @@ class WarmTests:
         self._warm_up(spec, entry)
 
     async def _compare(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, *, is_warm: bool) -> None:
-        """Compare the outcomes of runs of the same tests over the same files."""
+        """Compare the outcomes of runs of the same tests on the same files."""
         files_stamp = await to_thread.run_sync(workspace_stamp, spec.directory, seen.began_ns)
         if not files_stamp or report.error is not None or report.interruption is not None:
             return
@@ -289,10 +290,10 @@ class WarmTests:
             entry.project = replace(entry.project, off=reason)
             self._end(entry)
 
-    # The warm processes
+    # Warm processes
 
     def _warm_up(self, spec: RunSpec, entry: _Entry) -> None:
-        """Start a warm process if the project has a use for one and has none."""
+        """Start a warm process if the project benefits from one and has none."""
         if entry.process is not None and entry.process.state().is_worn:
             self._end(entry)
         project = entry.project
@@ -302,7 +303,7 @@ class WarmTests:
             self._tasks.start_soon(self._own, spec, entry)
 
     async def _own(self, spec: RunSpec, entry: _Entry) -> None:
-        """Own a warm process for as long as it lives."""
+        """Start a warm process and own it until it ends."""
         plan, path, process, is_ready = entry.project.plan, self.new_file("plan"), None, False
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
         circumstances = await self._circumstances(spec)
@@ -314,7 +315,7 @@ class WarmTests:
             await process.preload()
             entry.memory_mb = await to_thread.run_sync(_memory_mb, process.pid)
             self._check_memory(entry.memory_mb)
-            if entry.project.plan is plan:  # else it was corrected in the meantime
+            if entry.project.plan is plan:  # otherwise, it was corrected in the meantime
                 excluded = {**process.excluded, **plan.excluded}
                 known = replace(plan, excluded=excluded, watched=process.watched, registries=process.registries)
                 entry.project = replace(entry.project, plan=known)
@@ -345,7 +346,7 @@ class WarmTests:
             raise WarmProcessError(f"the warm process takes {memory_mb} MB, and the limit is {limit_mb} MB")
 
     async def _keep_house(self, folder: Path) -> None:
-        """End warm processes that nobody has used for a while; remove the folder at the end."""
+        """End warm processes that have not been used for a while, and remove the directory at the end."""
         try:
             await self._end_idle_processes()
         finally:
@@ -363,24 +364,24 @@ class WarmTests:
 
 @dataclass(slots=True)
 class Seen:
-    """What a run showed of itself."""
+    """Observations made during a run."""
 
     began_ns: int
     began_s: float
     collected_s: float | None = None
-    """The time from the start to the end of the collection."""
+    """The time from the start until the tests were collected."""
     last_s: float = 0.0
     running: str = COLLECTION
     stalled_at: str = ""
 
     @classmethod
     def start(cls) -> Seen:
-        """Begin to look at a run."""
+        """Start observing a run."""
         now_s = time.monotonic()
         return cls(time.time_ns(), now_s, last_s=now_s)
 
     def add(self, event: Event) -> None:
-        """Look at an event."""
+        """Record an event."""
         now_s = time.monotonic()
         if isinstance(event, Collected) and self.collected_s is None:
             self.collected_s = now_s - self.began_s
@@ -392,7 +393,7 @@ class Seen:
 
 
 class _Run:
-    """A run, warm until it turns out to need a plain process. Implements `TestProcess`."""
+    """A run that is warm until it turns out to need a plain process. Implements `TestProcess`."""
 
     def __init__(self, owner: WarmTests, spec: RunSpec, entry: _Entry, stack: AsyncExitStack) -> None:
         self._owner = owner
@@ -443,18 +444,21 @@ class _Run:
         )
 
     async def _open_recorded(self, spec: RunSpec, command: Sequence[str], folder: Path) -> RunningProcess:
-        """Start a plain process; the first one writes down what it imports."""
+        """Start a plain process. The first one records what it imports."""
         if self._entry.project.plan is None:
             command = (command[0], str(RECORDER), str(self._record), *command[1:])
         return await open_plain(spec, command, folder)
 
     @property
     def pid(self) -> int:
-        """The process id of the runner."""
+        """Return the process id of the test runner."""
         return self._run.pid
 
     async def events(self) -> AsyncIterator[Event]:
-        """The events, once. Those of a warm run are held back until a test begins: until then it may start again."""
+        """Yield the events once.
+
+        Those of a warm run are held back until a test starts, because the run may start again.
+        """
         if self._process is None:
             async for event in self._plain_events():
                 yield event
@@ -482,7 +486,7 @@ class _Run:
                 waiting.clear()
 
     async def _start_again(self, obstacle: Obstacle) -> bool:
-        """Correct the plan; start the run again in a plain process, unless a test has begun or the run was ended."""
+        """Correct the plan. Restart the run in a plain process unless a test has started or the run was stopped."""
         self._entry.reason = obstacle.reason
         await self._owner.use_obstacle(self._spec, self._entry, obstacle)
         if obstacle.has_begun or self._is_ended:
@@ -491,7 +495,7 @@ class _Run:
         return True
 
     def _finished(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
-        """Add the hash seed to the end of a warm run, and why it was not finished."""
+        """Add the hash seed to the last event of a warm run, and the reason if the run was not finished."""
         seed = self._process.seed if self._process is not None else None
         problem = _problem(obstacle) if obstacle is not None else event.error
         return replace(event, hash_seed=seed, error=problem)
@@ -516,7 +520,7 @@ class _Run:
         await self._run.kill()
 
     def detach(self) -> RetainedProcess | None:
-        """Detach the process of a failed run. See `TestProcess`."""
+        """Detach the process of a failed run: see `TestProcess`."""
         return self._run.detach()
 
     async def _remove_files(self) -> None:
@@ -533,7 +537,7 @@ def _problem(obstacle: Obstacle) -> RunError:
 
 
 def _after_check(project: Project, report: TestReport) -> Project:
-    """Decide whether warm runs hang, after a plain run of what stood still in one."""
+    """Decide whether warm runs hang, after a plain run of the tests with which one stopped making progress."""
     nodeid = project.stalled
     found = next((one for one in report.results if one.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds
@@ -562,7 +566,7 @@ def _obstacle(path: Path) -> Obstacle | None:
 
 
 def _memory_mb(pid: int) -> int:
-    """Return the resident memory of a process, that of the files it maps included."""
+    """Return the resident memory of a process in MiB, including the files it maps."""
     text = _text(Path(f"/proc/{pid}/status")) or ""
     kilobytes = next((line.split()[1] for line in text.splitlines() if line.startswith("VmRSS:")), "0")
     return int(kilobytes) // 1024
@@ -576,7 +580,7 @@ async def _end_when_idle(process: WarmProcess) -> None:
 
 @asynccontextmanager
 async def warm_tests(options: Options, saved: SavedPlans | None = None) -> AsyncIterator[WarmTests]:
-    """Run warm tests. Leaving the context ends every warm process."""
+    """Yield a starter of warm runs. Leaving the context ends every warm process."""
     async with anyio.create_task_group() as tasks:
         try:
             yield WarmTests(lambda: options, tasks, saved)

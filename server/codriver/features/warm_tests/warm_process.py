@@ -1,4 +1,4 @@
-"""The warm process, seen from the server: started, asked for children, measured, ended."""
+"""The server's side of a warm process: start it, request children, measure it, and end it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PROGRAM: Final = Path(__file__).with_name("child") / "__main__.py"
 RECORDER: Final = PROGRAM.with_name("record_plan.py")
 PRELOAD_S: Final = 300.0
-"""The longest start: torch takes seconds, several times where modules have to be left out."""
+"""Maximum duration of a start. Importing torch takes seconds, several times if modules have to be excluded."""
 FORK_S: Final = 10.0
 END_S: Final = 5.0
 LINE_BYTES: Final = 2**22
@@ -35,7 +35,7 @@ class WarmProcessError(CodriverError):
 
 
 class WarmChild:
-    """A child of the warm process, which runs tests: what `PlainRun` needs of a process."""
+    """A child of the warm process that runs tests. Implements what `PlainRun` needs from a process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -43,28 +43,28 @@ class WarmChild:
         self._ended = anyio.Event()
 
     async def wait(self) -> int:
-        """Wait for the end."""
+        """Wait for the child to exit."""
         await self._ended.wait()
         assert self.returncode is not None  # noqa: S101  # `finish` sets both
         return self.returncode
 
     def finish(self, status: int) -> None:
-        """Note the end."""
+        """Record the exit of the child."""
         if self.returncode is None:
             self.returncode = status
             self._ended.set()
 
     def kill(self) -> None:
-        """Kill the process group. A child leads its own."""
+        """Kill the child's process group, which it leads."""
         if self.returncode is None:
             ProcessTree.of(self.pid).kill()
 
     async def aclose(self) -> None:
-        """Hold nothing: the child's files belong to the run."""
+        """Do nothing, because the child's files belong to the run."""
 
 
 class WarmProcess:
-    """A started warm process. `read` runs for as long as it lives."""
+    """A started warm process. `read` runs for as long as it is alive."""
 
     def __init__(self, process: Process, environment: Mapping[str, str], seed: int) -> None:
         assert process.stdin is not None  # noqa: S101  # it is a pipe
@@ -98,7 +98,7 @@ class WarmProcess:
         Raises:
             WarmProcessError: it cannot be started.
         """
-        moved = {"PWD": str(directory)} if "PWD" in environment else {}  # as for a run
+        moved = {"PWD": str(directory)} if "PWD" in environment else {}  # as for a plain run
         try:
             process = await anyio.open_process(
                 [python, str(PROGRAM), str(plan)],
@@ -117,7 +117,7 @@ class WarmProcess:
         """Wait until everything is preloaded.
 
         Raises:
-            WarmProcessError: it ended, took too long, or is not fit for tests.
+            WarmProcessError: the process ended, took too long, or is not suitable for tests.
         """
         with anyio.move_on_after(PRELOAD_S):
             state = await self._line()
@@ -135,17 +135,17 @@ class WarmProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         return self._process.pid
 
     async def wait_idle(self) -> None:
-        """Wait until no run is under way in a child."""
+        """Wait until no child is running tests."""
         while self._children and not self.has_ended:
             self._idle = anyio.Event()
             await self._idle.wait()
 
     def state(self) -> WarmState:
-        """What decisions need to know of it."""
+        """Return the properties that decisions depend on."""
         return WarmState(
             is_ready=self.is_ready and not self.has_ended,
             environment=self.environment,
@@ -175,7 +175,7 @@ class WarmProcess:
                 raise WarmProcessError(f"the warm process does not answer: {error!r}") from error
 
     async def read(self) -> None:
-        """Read what the process reports, until it ends."""
+        """Read the reports of the process until it ends."""
         try:
             while (line := await self._line()) is not None:
                 pid = int(line["pid"])
@@ -210,7 +210,7 @@ class WarmProcess:
         return found
 
     async def aclose(self) -> None:
-        """End the process, with what is under way in its children."""
+        """End the process and the runs in its children."""
         self.has_ended = True
         with anyio.CancelScope(shield=True):
             await self._input.aclose()

@@ -1,11 +1,11 @@
-"""Answers one request for a REPL in a program that `codriver run` started: connects out, and serves until hung up on.
+"""Answer a request for a REPL in a program that `codriver run` started: connect to the server and serve it.
 
-Nothing listens. The process proves by a one-time secret from the request that it is the one that was asked, and says
-what it is. The embedded REPL is loaded from the directory of this file alone.
+The process never listens. It proves with a one-time secret from the request that it is the requested process, and
+describes itself. The embedded REPL is loaded only from the directory of this file.
 """
 
 # mypy: disable-error-code="attr-defined"
-# It runs on Linux alone, and other systems lack some of these functions.
+# Only Linux is supported, and other systems lack some of these functions.
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 directory: str
-"""The directory of this file, given by `sitecustomize`."""
+"""The directory of this file, passed by `sitecustomize`."""
 WORKER = "_codriver_worker"
-"""The name under which the embedded REPL is loaded, as `codriver_seam.start_repl` does."""
+"""The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
 MOST_APPLICATIONS = 20
 APPLICATIONS = (
     ("flask.app", "Flask", "Flask"),
@@ -35,11 +35,11 @@ APPLICATIONS = (
     ("litestar.app", "Litestar", "Litestar"),
     ("tornado.web", "Application", "Tornado"),
 )
-"""The module, the name of the class, and the name for people of each kind of application."""
+"""The module, class name and display name of each kind of application."""
 
 
 def answer(taken: str, run: str, shared: dict[str, Any]) -> None:
-    """Serve the server that wrote the request, on this thread."""
+    """Connect to the server that wrote the request, and serve it on this thread."""
     with open(taken, encoding="utf-8") as file:
         request = json.load(file)
     os.unlink(taken)
@@ -56,7 +56,7 @@ def answer(taken: str, run: str, shared: dict[str, Any]) -> None:
 
 
 def _connect(run: str, name: str) -> socket.socket:
-    """Connect to a socket in the run's directory, however long its path is."""
+    """Connect to a socket in the run's directory, even if its path is too long for a socket address."""
     sock = socket.socket(socket.AF_UNIX)
     descriptor = os.open(run, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -79,10 +79,11 @@ def _load() -> Any:
 
 
 def applications() -> list[str]:
-    """Return where the applications in this process are, as `Flask shop.app`.
+    """Return the applications in this process, such as `Flask shop.app`.
 
-    Those with a name in a module of the program's come first, then those that only exist as objects, as a factory makes
-    them. Types are compared, as `isinstance` would make a lazy object load.
+    Applications that are bound to a name in one of the program's modules come first, followed by those that only exist
+    as objects, such as the result of a factory. Types are compared instead of using `isinstance`, which would load lazy
+    objects.
     """
     kinds: dict[type, str] = {}
     for name, kind, title in APPLICATIONS:

@@ -1,15 +1,15 @@
-"""Makes a Python process ready for a REPL, without a thread, a socket or a file, then runs the user's `sitecustomize`.
+"""Prepare a Python process for a REPL without a thread, a socket or an open file, then run the user's `sitecustomize`.
 
-`codriver run` puts this directory first on PYTHONPATH. At the start of the interpreter it installs one signal handler,
-for SIGURG, whose default action is to be ignored: a process without the handler takes no harm from the signal. A server
-that needs a REPL writes a request into `$CODRIVER_RUN` and sends the signal. Only then a thread is started, which
-connects out to the server. Any other SIGURG goes to the handler that was there before.
+`codriver run` puts this directory first on PYTHONPATH. When the interpreter starts, this module installs a handler for
+SIGURG. The signal is ignored by default, so it does no harm to a process without the handler. A server that needs a
+REPL writes a request into `$CODRIVER_RUN` and sends the signal. Only then is a thread started, which connects to the
+server. Other SIGURG signals are passed to the previous handler.
 
-Any Python 3 must be able to read it. It leaves no trace on `sys.path` or in `sys.modules`.
+All versions of Python 3 must be able to read this file. It leaves no trace in `sys.path` or `sys.modules`.
 """
 
 # mypy: ignore-errors
-# It looks for parts of Python that only some versions have, and replaces one.
+# It checks for parts of Python that only some versions have, and replaces one.
 
 import sys
 
@@ -24,11 +24,11 @@ def _arm(here):
         return
     start = _thread.start_new_thread  # before gevent replaces it
     pause_for_signal = _signal.pause
-    passed = []  # one entry for each signal that a program without this handler would have ignored
+    passed = []  # one entry for each signal that the program would have ignored without this handler
     shared = {"loop": None, "repl": None, "pid": 0}
 
     def pause():
-        """Wait for a signal of the program's own: a request for a REPL must not end the wait."""
+        """Wait for a signal that belongs to the program. A request for a REPL must not end the wait."""
         count = len(passed)
         while True:
             pause_for_signal()
@@ -37,7 +37,7 @@ def _arm(here):
             count = len(passed)
 
     def answer(request):
-        # On the new thread. The file is executed from its source, so that no module of the program's can replace it.
+        # Runs on the new thread. The source is executed directly, so that no module of the program can replace it.
         space = {"__name__": "_codriver_program", "directory": os.path.join(here, "codriver_program")}
         try:
             sys.settrace(None)
@@ -53,7 +53,7 @@ def _arm(here):
             except OSError:
                 pass
         finally:
-            # A raw thread that runs Python's own modules may leave an entry among the threads of `threading`.
+            # A raw thread that runs Python modules may leave an entry in the threads of `threading`.
             threads = getattr(sys.modules.get("threading"), "_active", {})
             if type(threads.get(_thread.get_ident())).__name__ == "_DummyThread":
                 threads.pop(_thread.get_ident(), None)
@@ -63,16 +63,16 @@ def _arm(here):
         try:
             status = os.lstat(directory)
             if status.st_uid != os.geteuid() or status.st_mode & 0o77 or status.st_mode >> 12 != 4:
-                raise OSError("others could have written a request there")  # noqa: TRY301  # it is not for us either
+                raise OSError("others could have written a request there")  # noqa: TRY301  # it is not for this process either
             os.rename(name + ".request", name + ".taken")
-        except OSError:  # urgent data on a socket, or a library's own use of the signal
+        except OSError:  # urgent data on a socket, or a signal that a library uses
             if callable(before):
                 before(number, frame)
             else:
                 passed.append(1)
             return
         passed.append(1)
-        # `threading` takes the thread that imports it for the main one, and this is the main thread.
+        # `threading` assumes that the thread that imports it is the main thread, and this is the main thread.
         import threading  # noqa: F401
 
         start(answer, (name + ".taken",))
@@ -80,7 +80,7 @@ def _arm(here):
     on_signal.codriver_run = shared
     try:
         before = _signal.signal(_signal.SIGURG, on_signal)
-    except ValueError:  # a sub-interpreter, or a host that initialises Python on another thread
+    except ValueError:  # a subinterpreter, or a host that initializes Python on another thread
         return
     _signal.pause = pause
     if "signal" in sys.modules:
@@ -88,13 +88,13 @@ def _arm(here):
 
 
 def _hidden(code):
-    """Return the code under a name that coverage passes over."""
+    """Return the code with a file name that coverage ignores."""
     constants = tuple([_hidden(one) if type(one) is type(code) else one for one in code.co_consts])
     return code.replace(co_filename="<codriver run>", co_consts=constants)
 
 
 def _cache(spec):
-    """Store the bytecode even where Python is set to write none: the directory is Codriver's, and its source stays."""
+    """Store the bytecode even if Python is configured not to. The directory belongs to Codriver and never changes."""
     import os
 
     try:
@@ -114,11 +114,11 @@ def _main(here):
         _arm(here)
         _cache(__spec__)
     except Exception:
-        pass  # the program matters more
+        pass  # a failure must not affect the program
     sys.path[:] = [path for path in sys.path if path != here]
     sys.path_importer_cache.pop(here, None)
     sys.modules.pop("sitecustomize", None)
 
 
 _main(__file__.rpartition("/")[0] or ".")
-import sitecustomize  # noqa: E402,F401  # the user's own; without one, `site` ignores this ImportError, as always
+import sitecustomize  # noqa: E402,F401  # the user's module; if there is none, `site` ignores this ImportError

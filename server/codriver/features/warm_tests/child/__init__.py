@@ -1,5 +1,6 @@
-"""The programs of a warm test process: standard library only, Python 3.10 or later, run by the project's interpreter.
+"""Programs that run in a warm test process, with the project's interpreter.
 
-Nothing in this package may be imported by the server. `__main__` is started by its directory; it removes this package
-from `sys.modules` before the first request, so that test runs find no trace of it.
+They use only the standard library and need Python 3.10 or later. The server must not import this package. `__main__` is
+started from its directory, and removes the package from `sys.modules` before the first request, so that test runs do
+not see it.
 """

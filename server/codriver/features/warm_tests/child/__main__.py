@@ -1,24 +1,26 @@
 """The warm process: `python __main__.py PLAN`, run by the project's interpreter in the directory of the runs.
 
-PLAN is a file with a Python literal, as the workspace may have a module `json`. `libraries` are the interpreter's
-library directories, each with a separator at its end. `early` and `late` are the modules to preload before and after
-the variables of `variables` are set. `excluded` has the modules that must not be preloaded, with reasons, and `watched`
-the attributes that imports replace. A module cannot be unloaded, so when some turn out to be unfit, the process writes
-the plan again and starts again without them.
+PLAN is a file with a Python literal, because the workspace may contain a module named `json`. `libraries` are the
+interpreter's library directories, each with a trailing separator. `early` and `late` are the modules to preload before
+and after the environment variables in `variables` are set. `excluded` maps modules that must not be preloaded to
+reasons, and `watched` lists attributes that imports replace. A module cannot be unloaded. If some modules turn out to
+be unsuitable, the process rewrites the plan and restarts without them.
 
-Standard input and output carry such literals, one a line. The first one out is the state: see `Warm.state`. A line in
-is a run: a script to run as `python SCRIPT ARGUMENTS` would, with `directory`, `environment`, `output` (the file that
-it prints to), `record` (a file for what it imported: see `RunRecord`), `answer` (a file for why it needs a plain
-process), `events` and `begun` (a file, and a text that is in it once a test has begun). Children may run side by side.
-The lines out of a run are `{"pid"}`, then `{"pid", "status"}` with the exit status as `subprocess` has it. The end of
-standard input ends everything.
+Standard input and output carry such literals, one per line. The first line of output is the state, see `Warm.state`.
+Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
+(the file for its output), `record` (a file for the modules it imports, see `RunRecord`), `answer` (a file for the
+reason why it needs a plain process), `events` and `begun` (a file, and a string that it contains once a test has
+started). Several children may run at once. Each run produces the lines `{"pid"}` and `{"pid", "status"}`, with an exit
+status as in `subprocess`. The process exits at the end of standard input.
 """
 
 from __future__ import annotations
 
 import sys
 
-BASE = set(sys.modules)  # what a new interpreter has; nothing but parts of that is imported before the recording
+BASE = set(
+    sys.modules
+)  # A new interpreter has already loaded these; only parts of them are imported before the recording starts.
 
 import os  # noqa: E402
 
@@ -30,7 +32,7 @@ NEEDS_PLAIN = 250
 """Exit status of a child whose run has to start again in a plain process."""
 OLDEST_PYTHON = (3, 11)
 RESTARTS = 10
-"""Most starts of one process: each leaves out all unfit modules that the one before met."""
+"""Maximum number of restarts. Each one excludes all unsuitable modules found so far."""
 SETTLED = "the modules that must not be preloaded do not settle"
 
 if not TYPE_CHECKING:
@@ -47,12 +49,12 @@ for _name in [name for name in sys.modules if name not in BASE]:
 
 
 def import_module(name: str) -> Any:
-    """Import a module by name. `importlib` may not be loaded yet."""
+    """Import a module by name, even if `importlib` is not loaded yet."""
     return sys.modules["_frozen_importlib"]._gcd_import(name)
 
 
 def private_module(name: str) -> Any:
-    """Load a module of the standard library for this program alone: the workspace may have one of that name."""
+    """Load a private copy of a standard library module, because the workspace may contain a module with that name."""
     bootstrap: Any = sys.modules["_frozen_importlib"]
     external: Any = sys.modules["_frozen_importlib_external"]
     standard = os.path.dirname(os.__file__)
@@ -64,13 +66,13 @@ def private_module(name: str) -> Any:
 
 
 class Warm:
-    """The warm process: preloads, then forks a child for each run."""
+    """The warm process, which preloads modules and then forks a child for each run."""
 
     def __init__(self, plan_path: str) -> None:
         self.plan_path = plan_path
         self.seed = os.environ.pop("PYTHONHASHSEED", "")
         self.environment = dict(os.environ)
-        # The first descriptors are free in a new process, so these are moved away.
+        # The lowest descriptors are free in a new process, so move these to higher numbers.
         self.control = os.dup(0), os.dup(1)
         self.outputs = {name: os.memfd_create(name) for name in ("stdout", "stderr")}
         redirect(0, os.devnull, os.O_RDONLY)
@@ -84,9 +86,12 @@ class Warm:
     # Before the first run
 
     def preload(self) -> str:
-        """Preload what the plan names, and hide it. Return why the process is unfit, or ''."""
+        """Preload the modules in the plan and hide them.
+
+        Return the reason why the process is unsuitable, or an empty string.
+        """
         base_files = [getattr(sys.modules.get(name), "__file__", None) for name in BASE - {"__main__"}]
-        # The rest of these is in the plan, which cannot be read before imports are recorded.
+        # The plan has the other ones, and it cannot be read before imports are recorded.
         standard = os.path.join(os.path.dirname(os.__file__), "")
         self.preloader = preloader = Preloader(BASE, (standard,), {}, {})
         with preloader.recording(self.outputs):
@@ -119,7 +124,7 @@ class Warm:
         return ""
 
     def import_pytest(self) -> Any:
-        """Import pytest and its plugins through pytest's own rewriting hook; return the hook."""
+        """Import pytest and its plugins through pytest's assertion rewriting hook, and return the hook."""
         try:
             config_module = import_module("_pytest.config")
             assertion = import_module("_pytest.assertion")
@@ -141,7 +146,7 @@ class Warm:
     def restart_without(
         self, obstacles: dict[str, str], changes: dict[str, list[str]], registries: dict[str, list[str]]
     ) -> None:
-        """Start again if modules are loaded that must not be, or if it has to be seen what changes others."""
+        """Restart if unsuitable modules were loaded, or if it must be observed which imports change other modules."""
         if not (obstacles or changes or registries):
             return
         restarts = self.plan.get("restarts", 0) + 1
@@ -165,7 +170,7 @@ class Warm:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
 
     def state(self) -> dict[str, Any]:
-        """Return what the first line says."""
+        """Return the content of the first line of output."""
         return {
             "pid": os.getpid(),
             "hidden": list(self.preloader.hidden),
@@ -174,14 +179,14 @@ class Warm:
             "registries": self.plan.get("registries", {}),
         }
 
-    # The runs
+    # Runs
 
     def send(self, value: dict[str, Any]) -> None:
         """Write a line to the server."""
         os.write(self.control[1], ascii(value).encode() + b"\n")
 
     def serve(self) -> dict[str, Any]:
-        """Serve runs. Returns in a child only: the run that it is for."""
+        """Serve requests for runs. Returns only in a child process, with the run that it is for."""
         rest = b""
         children: dict[int, int] = {}
         while True:
@@ -210,7 +215,7 @@ class Warm:
                 self.send({"pid": child})
 
     def become(self, run: dict[str, Any]) -> None:
-        """Make this child what `python SCRIPT ARGUMENT...` is."""
+        """Turn this child process into what `python SCRIPT ARGUMENT...` would be."""
         os.setsid()
         for descriptor in (*self.control, *self.outputs.values()):
             os.close(descriptor)
@@ -230,14 +235,14 @@ class Warm:
 
 
 class Answer:
-    """What a child says when it needs a plain process."""
+    """Reports that a child needs a plain process instead."""
 
     def __init__(self, run: dict[str, Any]) -> None:
         self.run = run
         self.pid = os.getpid()
 
     def ask_plain(self, module: str, kind: str, about: str) -> None:
-        """Give this run up: at once before the first test, else as Ctrl-C does, so that fixtures are torn down."""
+        """Abort this run: immediately before the first test, otherwise like Ctrl-C, so that fixtures are torn down."""
         if os.getpid() != self.pid:  # a process that a test forked
             raise ImportError(f"{module} cannot be imported here: {kind} {about}")
         begun = self.has_begun()
@@ -255,7 +260,7 @@ class Answer:
         os._exit(NEEDS_PLAIN)
 
     def has_begun(self) -> bool:
-        """Return whether a test has begun: then it may have done something that must not be done twice."""
+        """Return whether a test has started. Its side effects must then not be repeated."""
         try:
             with open(self.run["events"], "rb") as file:
                 return self.run["begun"].encode() in file.read()
@@ -264,7 +269,7 @@ class Answer:
 
 
 def redirect(descriptor: int, path: str, flags: int) -> None:
-    """Let a descriptor lead to a file."""
+    """Redirect a descriptor to a file."""
     opened = os.open(path, flags)
     os.dup2(opened, descriptor)
     os.close(opened)
@@ -279,7 +284,7 @@ def kill_group(pid: int) -> None:
 
 
 def described(error: BaseException) -> str:
-    """Return an error with the place where it was raised."""
+    """Describe an exception and the location where it was raised."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -288,7 +293,7 @@ def described(error: BaseException) -> str:
 
 
 def unfit_python() -> str:
-    """Return why this interpreter cannot serve as a warm process, or ''."""
+    """Return the reason why this interpreter cannot be used for a warm process, or an empty string."""
     if sys.implementation.name != "cpython" or sys.version_info < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         return f"only CPython {oldest} and later can be copied with what they have imported"
@@ -296,7 +301,7 @@ def unfit_python() -> str:
 
 
 def main() -> dict[str, Any]:
-    """Preload and serve; returns in a child, ready for its run."""
+    """Preload modules and serve runs. Returns only in a child process, ready for its run."""
     warm = Warm(sys.argv[1])
     try:
         problem = unfit_python() or warm.preload()

@@ -1,6 +1,6 @@
-"""What an import leaves outside its module and can be repeated: found after each import, and repeated at the reveal.
+"""Repeatable side effects of imports: detect them after each import, and repeat them when the module is revealed.
 
-An effect is a kind and a value. The kinds are those of `repeat_effect`.
+An effect is a pair of a kind and a value. `repeat_effect` defines the kinds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MISSING = object()
 
 
 def entries() -> dict[tuple[str, Any], Effect]:
-    """Return everything that an import may add to and a reveal can add again, by an identity that two calls share."""
+    """Return everything that an import may add and a reveal can repeat, by a key that stays the same between calls."""
     found: dict[tuple[str, Any], Effect] = {}
     last = len(sys.meta_path) - 1
     for place, finder in enumerate(sys.meta_path):
@@ -33,7 +33,7 @@ def entries() -> dict[tuple[str, Any], Effect]:
         found["variable", (name, value)] = "variable", (name, value)
     if logging := loaded_module("logging"):
         for name, logger in logging.root.manager.loggerDict.items():
-            if hasattr(logger, "parent"):  # placeholders come with their loggers
+            if hasattr(logger, "parent"):  # placeholders are created with their loggers
                 found["logger", name] = "logger", (name, logger)
         for level, name in getattr(logging, "_levelToName", {}).items():
             found["level", level] = "level", (level, name)
@@ -44,7 +44,7 @@ def entries() -> dict[tuple[str, Any], Effect]:
 
 
 def exit_entries() -> dict[tuple[str, Any], Effect]:
-    """Return what is to be done when the process ends, except by `atexit`."""
+    """Return what will be done when the process exits, except for functions registered with `atexit`."""
     found: dict[tuple[str, Any], Effect] = {}
     if finalize := getattr(loaded_module("weakref"), "finalize", None):
         for finalizer, info in finalize._registry.items():
@@ -56,7 +56,7 @@ def exit_entries() -> dict[tuple[str, Any], Effect]:
 
 
 def filters(always: object) -> dict[tuple[str, Any], Effect]:
-    """Return the warning filters around the filter `always`, oldest first, each with whether it precedes that."""
+    """Return the warning filters around the filter `always`, oldest first, and whether each one precedes it."""
     if always is None:
         return {}
     every = list(sys.modules["warnings"].filters)
@@ -66,7 +66,7 @@ def filters(always: object) -> dict[tuple[str, Any], Effect]:
 
 
 def withdraw_effect(kind: str, value: Any) -> None:
-    """Undo what an import left, so that the process looks as if the module had never been imported."""
+    """Undo an effect of an import, so that the process looks as if the module had never been imported."""
     if kind == "finder":
         if value[0] in sys.meta_path:
             sys.meta_path.remove(value[0])
@@ -93,7 +93,7 @@ def withdraw_effect(kind: str, value: Any) -> None:
 
 
 def set_attribute(owner: Any, path: str, value: Any) -> None:
-    """Set or delete an attribute of a module, or of a class in it."""
+    """Set or delete an attribute of a module or of a class in it."""
     class_, _, name = path.rpartition(".")
     holder = getattr(owner, class_) if class_ else owner
     if value is MISSING:
@@ -103,7 +103,7 @@ def set_attribute(owner: Any, path: str, value: Any) -> None:
 
 
 def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
-    """Repeat what an import left. `modules` are those revealed so far: `sys.modules`."""
+    """Repeat an effect of an import. `modules` is `sys.modules`, with the modules that have been revealed."""
     if kind == "finder":
         finder, is_first = value
         sys.meta_path.insert(0 if is_first else len(sys.meta_path), finder)
@@ -128,7 +128,7 @@ def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
 
 
 def repeat_plain_effect(kind: str, value: Any) -> None:
-    """Repeat an effect for which no other module is needed."""
+    """Repeat an effect that does not involve other modules."""
     if kind == "entries":
         put_back(*value[2:])
     elif kind == "attribute":
@@ -146,7 +146,7 @@ def repeat_plain_effect(kind: str, value: Any) -> None:
         finalize._dirty = True
     elif kind == "call":  # atexit.register, codecs.register
         function, arguments, keywords = value
-        if getattr(arguments[0], "__qualname__", "") != "finalize._exitfunc":  # comes with the finalizers
+        if getattr(arguments[0], "__qualname__", "") != "finalize._exitfunc":  # included in the finalizers
             function(*arguments, **keywords)
 
 
@@ -168,14 +168,14 @@ def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: F
 
 
 def warn(value: tuple[Warning, type[Warning], str, int, str], modules: dict[str, Any]) -> None:
-    """Warn again of what an import warned of, as the module that did."""
+    """Issue a warning of an import again, in the name of the module that issued it."""
     message, category, filename, line, name = value
     registry = vars(modules[name]).setdefault("__warningregistry__", {}) if name in modules else {}
     modules["warnings"].warn_explicit(message, category, filename, line, module=name, registry=registry)
 
 
 def warning_action(value: tuple[Warning, type[Warning], str, int, str], warnings: Any) -> str:
-    """Return what the present filters do with a warning of an import: `error`, `ignore`, `default`, ..."""
+    """Return the action of the current filters for a warning of an import: `error`, `ignore`, `default` and so on."""
     message, category, _, line, name = value
     for action, text, kind, module, lineno in warnings.filters:
         if (
@@ -189,7 +189,7 @@ def warning_action(value: tuple[Warning, type[Warning], str, int, str], warnings
 
 
 def add_logger(name: str, logger: Any, *, manager: Any) -> None:
-    """Add a logger of an import, as `logging.getLogger` adds a new one."""
+    """Add a logger that an import created, as `logging.getLogger` adds a new one."""
     placeholder = manager.loggerDict.get(name)
     manager.loggerDict[name] = logger
     logger._cache.clear()
@@ -199,14 +199,17 @@ def add_logger(name: str, logger: Any, *, manager: Any) -> None:
 
 
 class RecordedCall:
-    """A function whose calls are only recorded while modules are preloaded. Like a built-in one it binds no `self`."""
+    """A function whose calls are only recorded while modules are preloaded.
+
+    Like a built-in function, it does not bind `self`.
+    """
 
     def __init__(self, function: Callable[..., Any], record: Callable[[Effect], bool]) -> None:
         self.function = function
         self.record = record
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """Record the call, or make it."""
+        """Record the call, or make it if no module is being imported."""
         if self.record(("call", (self.function, arguments, keywords))):
             return arguments[0] if arguments else None
         return self.function(*arguments, **keywords)

@@ -1,4 +1,4 @@
-"""The record of one module's import: what it read, what it did besides defining names, what stands against it."""
+"""The record of a module's import: what it read, its side effects, and the reason why it must not be preloaded."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ NATIVE_VARIABLES = tuple(
     b"PYTORCH_ ATEN_ DNNL_ ONEDNN_ MKLDNN_ POLARS_ RAYON_ ARROW_ GRPC_ OPENCV_ HDF5_ GDAL_ PROJ_ QT_ GEVENT_ MALLOC_ "
     b"OPENSSL_ SSL_ LC_ LANG TZ".split()
 )
-"""How the names of variables begin that native code reads, which nothing in Python can see."""
+"""Prefixes of environment variables that native code reads, which Python code cannot observe."""
 
 
 class ImportRecord:
-    """What the import of one module did. Only the innermost module being imported is charged with what happens."""
+    """What the import of a module did. Only the innermost module being imported is charged with what happens."""
 
     __slots__ = (
         "effects", "environment", "files", "imports", "loader", "missed", "native", "obstacle", "origin", "stat",
@@ -26,31 +26,31 @@ class ImportRecord:
 
     def __init__(self) -> None:
         self.imports: dict[str, None] = {}
-        """The modules that it imported, loaded or already there, in order."""
+        """The modules that it imported, whether they were already loaded or not, in order."""
         self.environment: dict[bytes, bytes | None] = {}
-        """The variables that it read, with their values."""
+        """The environment variables that it read, with their values."""
         self.whole_environment: dict[bytes, bytes] | None = None
-        """All variables, if it went through them."""
+        """All environment variables, if it iterated over them."""
         self.native: dict[bytes, bytes] | None = None
         """The variables that native code reads, if this is native code outside the standard library."""
         self.missed: set[str] = set()
-        """Top-level modules that it looked for and that did not exist."""
+        """Top-level modules that it tried to import but that do not exist."""
         self.files: dict[str, tuple[int, int, int] | None] = {}
-        """Other files that it read or looked for, with their stats; None for what did not exist."""
+        """Other files that it read or looked for, with their stats; None if the file did not exist."""
         self.effects: list[tuple[str, Any]] = []
-        """What to repeat when the module appears, in order: see `effects`."""
+        """The effects to repeat when the module is revealed, in order: see `effects`."""
         self.obstacle = ""
-        """Why the module must not be preloaded; empty if nothing stands against it."""
+        """The reason why the module must not be preloaded; empty if there is none."""
         self.loader = ""
         self.origin = ""
         self.stat: tuple[int, int, int] | None = None
 
 
 def native_variables(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return those of the variables that native code reads."""
+    """Return the environment variables that native code reads."""
     return {name: value for name, value in environment.items() if name.startswith(NATIVE_VARIABLES)}
 
 
 def current_environment() -> dict[bytes, bytes]:
-    """Return the encoded variables of this process, without being noticed by whoever watches `os.environ`."""
+    """Return the encoded environment without triggering code that watches `os.environ`."""
     return dict(os.environ._data)

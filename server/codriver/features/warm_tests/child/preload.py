@@ -1,7 +1,7 @@
-"""Import what a plan names, record what each import does, and hide all of it.
+"""Import the modules of a plan, record what each import does, and hide all of it.
 
-Nothing of the workspace is loaded: a module whose file is outside the interpreter's library directories stops the
-imports that led to it. The warm process never calls anything of what it imports.
+No module of the workspace is loaded. A module whose file is outside the interpreter's library directories aborts the
+imports that led to it. The warm process never calls anything that it imports.
 """
 
 from __future__ import annotations
@@ -37,26 +37,30 @@ PATCHED = (
     "time", "datetime", "socket", "ssl", "select", "selectors", "threading", "subprocess", "os", "random", "uuid",
     "signal", "queue", "pathlib", "io", "tempfile",
 )  # fmt: skip
-"""Modules whose functions are replaced by freezegun, gevent and others: who imported them then holds the real ones."""
+"""Modules whose functions are replaced by freezegun, gevent and others. Modules that imported them earlier keep the
+originals.
+"""
 REDRAWN = ("random", "multiprocessing.process", "numpy.random")
-"""Modules that draw random numbers at import and draw again at the reveal, with those below them: `draw_again`."""
+"""Modules that draw random numbers during import and draw them again when revealed, with their submodules:
+`draw_again`.
+"""
 KEY_MAKERS = frozenset({"opentelemetry.context"})
-"""Modules that draw random numbers only for the names of keys which nobody outside the process sees."""
+"""Modules that draw random numbers only for names of keys that are not visible outside of the process."""
 KERNEL_FILES = ("/proc/", "/dev/", "/sys/")
 FACT_FINDERS = frozenset({"ctypes.util", "platform"})
-"""Modules that start processes to find out facts of the machine, which no run changes."""
+"""Modules that start processes to determine facts about the machine, which runs do not change."""
 PID = os.getpid()
 WRITING = frozenset("wax+")
-"""Letters in the mode of a file that is opened to write to it."""
+"""Characters in the mode of a file that is opened for writing."""
 real_os_open = os.open
 
 
 class ExcludedModuleError(BaseException):
-    """The import of what must not be preloaded. No `except Exception` of a library may swallow it."""
+    """Raised to abort the import of an excluded module. A library's `except Exception` must not catch it."""
 
 
 class Preloader:
-    """Imports, records and hides modules. Lives as long as the warm process, which has one."""
+    """Imports, records and hides modules. A warm process has one for its lifetime."""
 
     def __init__(
         self,
@@ -68,11 +72,11 @@ class Preloader:
         self.base = base
         """The modules of a new interpreter."""
         self.libraries = libraries
-        """The interpreter's library directories, each with a separator at its end."""
+        """The interpreter's library directories, each with a trailing separator."""
         self.excluded = dict(excluded)
-        """The modules and packages that must not be preloaded, each with the reason."""
+        """The modules and packages that must not be preloaded, with reasons."""
         self.watched = watched
-        """Attributes, by module, that imports of other packages replace, as an earlier start found."""
+        """Attributes that imports of other packages replace, by module, as found by an earlier start."""
         self.records: dict[str, ImportRecord] = {}
         self.hidden: dict[str, ModuleType] = {}
         self.detached: set[str] = set()
@@ -80,12 +84,12 @@ class Preloader:
         self.functions: dict[str, dict[str, Any]] = {}
         """The functions of the modules in `PATCHED`."""
         self.generators: list[Any] = []
-        """Unseeded random number generators made by imports."""
+        """Unseeded random number generators created by imports."""
         self.bit_generators: list[Any] = []
-        """Those of numpy."""
+        """Unseeded bit generators of numpy."""
         self.is_draw_allowed = False
         self.subclasses: list[tuple[str, str]] = []
-        """Modules that look for subclasses of a class, each with a module of another package that defines one."""
+        """Modules that look up subclasses of a class, each with a module of another package that defines one."""
         self._importing: list[str] = []
         self._attributed: set[tuple[str, Any]] = set()
         self._always: Any = None
@@ -99,21 +103,21 @@ class Preloader:
         self._real_import = builtins.__import__
 
     def record(self, name: str) -> ImportRecord:
-        """Return the record of a module, a new one if needed."""
+        """Return the record of a module, creating it if necessary."""
         return self.records.setdefault(name, ImportRecord())
 
     def is_library(self, path: str) -> bool:
-        """Return whether a file or directory is below the interpreter's library directories."""
+        """Return whether a file or directory is inside the interpreter's library directories."""
         return f"{os.path.abspath(path)}{os.sep}".startswith(self.libraries)
 
     def exclusion(self, name: str) -> str:
-        """Return why a module must not be preloaded, or ''."""
+        """Return the reason why a module must not be preloaded, or an empty string."""
         parts = name.split(".")
         names = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
         return next((self.excluded[one] for one in names if one in self.excluded), "")
 
     def obstacles(self) -> dict[str, str]:
-        """Return the loaded modules that must not be preloaded, each with the reason."""
+        """Return the loaded modules that must not be preloaded, with reasons."""
         found = {name: one.obstacle for name, one in self.records.items() if one.obstacle and not self.exclusion(name)}
         for name in self.hidden:
             parent = name.rpartition(".")[0]
@@ -125,7 +129,7 @@ class Preloader:
 
     @contextmanager
     def recording(self, outputs: Mapping[str, int]) -> Iterator[None]:
-        """Record imports and everything that they do. `outputs` are the files that the standard streams write to."""
+        """Record imports and their side effects. `outputs` are the files that the standard streams write to."""
         environ_type: Any = type(os.environ)
         former: list[tuple[Any, str, Any]] = []
 
@@ -141,7 +145,7 @@ class Preloader:
         replace(builtins, "__import__", lambda _: self._import)
         replace(environ_type, "__getitem__", self._reads_variable)
         replace(environ_type, "__iter__", self._reads_all_variables)
-        # From Python 3.14 on, a new interpreter has not imported `io`, which takes `open` from there.
+        # From Python 3.14 on, a new interpreter has not imported `io`, which provides `open`.
         files = sys.modules.get("io") or sys.modules["_io"]
         for owner, name in (os, "stat"), (builtins, "open"), (files, "open"):
             replace(owner, name, lambda real: ReadFile(self, real))
@@ -167,7 +171,7 @@ class Preloader:
         except ExcludedModuleError:  # the workspace has one
             pass
         else:
-            replace(random, "_urandom", lambda real: real)  # it has imported the replacement above
+            replace(random, "_urandom", lambda real: real)  # it imported the replacement installed above
             replace(random.Random, "seed", self._seeds)
         former_filters = warnings.filters[:]
         warnings.simplefilter("always")
@@ -199,29 +203,29 @@ class Preloader:
         return self.records[self._importing[-1]] if self._importing else None
 
     def add_effect(self, effect: tuple[str, Any]) -> bool:
-        """Add an effect to the innermost module being imported; False if there is none."""
+        """Add an effect to the innermost module being imported. Return false if there is none."""
         current = self.importing()
         if current is not None:
             current.effects.append(effect)
         return current is not None
 
     def object_to(self, name: str, obstacle: str) -> None:
-        """Note why a module must not be preloaded."""
+        """Record why a module must not be preloaded."""
         record = self.record(name)
         record.obstacle = record.obstacle or obstacle
 
     def object_to_current(self, obstacle: str) -> None:
-        """Note why the innermost module being imported must not be preloaded."""
+        """Record why the innermost module being imported must not be preloaded."""
         self.object_to(self._importing[-1], obstacle)
 
     def is_redrawn(self) -> bool:
-        """Return whether the innermost module being imported draws its random numbers again at the reveal."""
+        """Return whether the innermost module being imported draws its random numbers again when it is revealed."""
         name = f"{self._importing[-1]}."
         return any(name.startswith(f"{one}.") for one in REDRAWN)
 
     @internal
     def _load(self, spec: Any) -> ModuleType:
-        """Stand in for importlib's `_load_unlocked`: load a module, and record what that does."""
+        """Load a module and record what the import does. Replaces importlib's `_load_unlocked`."""
         name, importers = spec.name, list(self._importing)
         mine = self.record(name)
         self._refuse_excluded(spec)
@@ -238,7 +242,7 @@ class Preloader:
             self._note_drawn()
             self._importing.pop()
         mine.loader, mine.origin = type(spec.loader).__name__, spec.origin if spec.has_location else ""
-        for other in sys.modules.keys() - known - self.records.keys():  # such as six.moves: put there by hand
+        for other in sys.modules.keys() - known - self.records.keys():  # such as six.moves, which is inserted manually
             self.record(other)
             mine.imports[other] = None
         if mine.loader == "ExtensionFileLoader":
@@ -263,7 +267,7 @@ class Preloader:
         return module
 
     def _note_drawn(self) -> None:
-        """Charge the innermost module being imported with what was drawn of Python's generator since the last call."""
+        """Charge the innermost module being imported with random numbers drawn since the last call."""
         drawn = self._drawn
         self._drawn = random_state()
         current = self.importing()
@@ -271,7 +275,7 @@ class Preloader:
             current.effects.append(("drawn", None))
 
     def _refuse_excluded(self, spec: Any) -> None:
-        """Stop the import of what must not be preloaded, with everything that it was to be imported for."""
+        """Abort the import of an excluded module, and of everything that imports it."""
         paths = [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
         if not all(map(self.is_library, paths)):
             self.excluded.setdefault(spec.name, "is outside the interpreter's libraries")
@@ -281,7 +285,7 @@ class Preloader:
             raise ExcludedModuleError(spec.name)
 
     def _failed_import(self, name: str, error: BaseException, importers: list[str]) -> None:
-        """Note a failed import. A second attempt may succeed; an importer may have caught an ImportError."""
+        """Record a failed import. A second attempt may succeed, and an importer may have caught an ImportError."""
         if isinstance(error, ImportError) and importers:
             mine, importer = self.record(name), self.record(importers[-1])
             importer.imports.update(mine.imports)  # they stay loaded
@@ -293,7 +297,7 @@ class Preloader:
             self.object_to(one, f"importing {name} raised {type(error).__name__}")
 
     def _record_native(self, name: str, module: ModuleType) -> None:
-        """Record what native code does unseen: it imports other modules, and reads variables."""
+        """Record what native code does unobserved: it imports other modules and reads environment variables."""
         mine = self.record(name)
         names = (value.__name__ for value in vars(module).values() if issubclass(type(value), type(sys)))
         mine.imports.update((one, None) for one in names if one != name)
@@ -329,7 +333,10 @@ class Preloader:
 
     @internal
     def _find_and_load(self, name: str, import_: Any, **options: Any) -> ModuleType:
-        """Stand in for importlib's `_find_and_load`, which is not called for what an import statement finds loaded."""
+        """Record an import.
+
+        Replaces importlib's `_find_and_load`, which is not called for modules that are already loaded.
+        """
         importer = self._importing[-1] if self._importing else ""
         module = self._real_find(name, import_, **options)
         if importer and name != importer:
@@ -338,7 +345,7 @@ class Preloader:
 
     @internal
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002 - as `__import__` has them
-        """Stand in for `__import__`: record also what was loaded before."""
+        """Record an import, including of modules that are already loaded. Replaces `__import__`."""
         importer = self._importing[-1] if self._importing else ""
         result = self._real_import(name, globals, locals, fromlist, level)
         if importer:
@@ -383,15 +390,15 @@ class Preloader:
         return seed
 
     def _warns(self, message: Any, category: Any, filename: str, line: int, *_rest: Any) -> None:
-        """Stand in for `warnings.showwarning`, which every warning reaches under the filter `always`."""
-        if self._importing and filename != TRIAL_FORKS:  # Python 3.12 warns of a fork beside threads
+        """Record a warning. Replaces `warnings.showwarning`, which the filter `always` calls for every warning."""
+        if self._importing and filename != TRIAL_FORKS:  # Python 3.12 warns about forks in processes with threads
             names = (name for name, one in list(sys.modules.items()) if getattr(one, "__file__", None) == filename)
             self.add_effect(("warning", (message, category, filename, line, next(names, self._importing[-1]))))
 
     # Hiding
 
     def foreign_changes(self) -> dict[str, list[str]]:
-        """Return the attributes that were replaced after the import of their module and are not watched yet."""
+        """Return the attributes that were replaced after their module was imported and are not watched yet."""
         found: dict[str, list[str]] = {}
         for name, former in self._contents.items():
             if (module := sys.modules.get(name)) is not None:
@@ -401,7 +408,7 @@ class Preloader:
         return found
 
     def hide(self) -> None:
-        """Hide every module that a new interpreter does not have, and what it left elsewhere."""
+        """Hide every module that a new interpreter does not have, and undo its effects."""
         self._put_back_replaced()
         for name in PATCHED:
             if (module := sys.modules.get(name)) is not None:
@@ -427,7 +434,7 @@ class Preloader:
         self.registries.forget()
 
     def _note_registered(self) -> None:
-        """Add to the effects of imports what they put into containers of modules that do not import them themselves."""
+        """Add to the effects of imports what they added to containers of modules that they do not import themselves."""
         for name, owner, path, container, new in self.registries.effects:
             if name not in self.closure(owner):
                 self.record(name).effects.append(("entries", (owner, path, container, new)))
@@ -437,7 +444,7 @@ class Preloader:
                 self.object_to(name, f"changes {registry}")
 
     def closure(self, name: str) -> set[str]:
-        """Return the modules that appear with a module: those that it and its parents import, and theirs."""
+        """Return the modules that must be revealed with a module: all that it and its parents import, recursively."""
         found: set[str] = set()
         waiting = [name]
         while waiting:
@@ -448,7 +455,7 @@ class Preloader:
         return found
 
     def _put_back_replaced(self) -> None:
-        """Put the real functions back where modules took one that records."""
+        """Restore the original functions where modules imported one that records."""
         for module in list(sys.modules.values()):
             if not issubclass(type(module), type(sys)):
                 continue
@@ -461,7 +468,7 @@ class Preloader:
                             setattr(value, name, found[1])
 
     def _forget_cached_attributes(self) -> None:
-        """Delete what a module's `__getattr__` cached: a new access loads the submodule again, as in a new process."""
+        """Delete what `__getattr__` of modules cached, so that an access loads the submodule again."""
         for name, module in self.hidden.items():
             former, present = self._contents.get(name, {}), getattr(module, "__dict__", {})
             if "__getattr__" in former:
@@ -470,7 +477,7 @@ class Preloader:
                         del present[key]
 
     def _find_subclasses(self) -> None:
-        """Find the modules that look for subclasses of classes which other packages define."""
+        """Find the modules that look up subclasses of classes which other packages define."""
         lookers: dict[str, str] = {}
         for name, record in self.records.items():
             top = name.partition(".")[0]
@@ -487,38 +494,38 @@ class Preloader:
 
 
 class MissedModules:
-    """The last finder while modules are preloaded: notes which top-level modules do not exist."""
+    """Last finder on `sys.meta_path` while modules are preloaded. It records top-level modules that do not exist."""
 
     def __init__(self, preloader: Preloader) -> None:
         self.preloader = preloader
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:  # noqa: ARG002 - as importlib calls
-        """Find nothing."""
+        """Record the module and find nothing."""
         current = self.preloader.importing()
         if current is not None and "." not in name:
             current.missed.add(name)
 
 
 class ReadFile:
-    """A function on files that records which files imports read. Like a built-in one it binds no `self`."""
+    """Wraps a function on files to record which files imports read. Like built-in functions, it binds no `self`."""
 
     def __init__(self, preloader: Preloader, real: Callable[..., Any], end: str = "") -> None:
         self.preloader = preloader
         self.real = real
         self.end = end
-        """What is added to the path: a separator for a function that lists directories."""
+        """Suffix added to the path: a separator for functions that list directories."""
 
     def __call__(self, path: Any = ".", *arguments: Any, **options: Any) -> Any:
-        """Record the file, and call the real function."""
+        """Record the file and call the original function."""
         current = self.preloader.importing()
         caller = sys._getframe(1).f_globals.get("__name__", "")
-        # Metadata is looked up by listing `sys.path`; what is installed is compared as a whole before each run.
+        # Metadata is found by listing `sys.path`. What is installed is compared as a whole before each run.
         if current is not None and not isinstance(path, int) and not caller.startswith("importlib.metadata"):
             try:
                 full = os.path.abspath(os.fsdecode(path)) + self.end
             except TypeError:
                 full = ""
-            # The stat of a library file says whether it is there; what is read of it matters.
+            # The stat of a library file only shows that it exists. What matters is what is read from it.
             is_counted = self.real is not real_stat and not full.endswith((".py", ".pyc"))
             if full and not full.startswith(KERNEL_FILES) and (is_counted or not self.preloader.is_library(full)):
                 current.files.setdefault(full, file_stat(full))
@@ -527,7 +534,7 @@ class ReadFile:
         return self.real(path, *arguments, **options)
 
     def is_writing(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-        """Return whether this opens a file to write to it."""
+        """Return whether this call opens a file for writing."""
         if self.real is real_os_open:
             flags = arguments[0] if arguments else options.get("flags", 0)
             return bool(flags & (os.O_WRONLY | os.O_RDWR))
@@ -536,7 +543,7 @@ class ReadFile:
 
 
 class RefusedCall:
-    """A function that an import must not call, as what it does cannot be repeated."""
+    """Wraps a function that an import must not call, because its effect cannot be repeated."""
 
     def __init__(self, preloader: Preloader, real: Callable[..., Any], obstacle: str) -> None:
         self.preloader = preloader
@@ -544,14 +551,14 @@ class RefusedCall:
         self.obstacle = obstacle
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Note who calls, and call the real function."""
+        """Record the caller and call the original function."""
         if self.preloader.importing() is not None and not is_called_by(FACT_FINDERS):
             self.preloader.object_to_current(self.obstacle)
         return self.real(*arguments, **options)
 
 
 def is_called_by(names: frozenset[str]) -> bool:
-    """Return whether a function of one of these modules is on the stack above the one that is being imported."""
+    """Return whether a function of one of these modules is on the stack, above the module being imported."""
     frame = sys._getframe(2)
     while frame is not None and frame.f_code.co_name != "<module>":
         if frame.f_globals.get("__name__") in names:
@@ -561,14 +568,14 @@ def is_called_by(names: frozenset[str]) -> bool:
 
 
 class DrawnBytes:
-    """`os.urandom` while modules are preloaded."""
+    """Replaces `os.urandom` while modules are preloaded."""
 
     def __init__(self, preloader: Preloader, real: Callable[[int], bytes]) -> None:
         self.preloader = preloader
         self.real = real
 
     def __call__(self, size: int) -> bytes:
-        """Note who draws."""
+        """Record the caller and return random bytes."""
         preloader = self.preloader
         is_allowed = preloader.importing() is None or preloader.is_redrawn() or preloader.is_draw_allowed
         if not is_allowed and not is_called_by(KEY_MAKERS):
@@ -577,14 +584,17 @@ class DrawnBytes:
 
 
 class AllowedDraw:
-    """The function by which numpy seeds a generator: `find_generators` finds those that imports make."""
+    """Wraps the function with which numpy seeds a generator.
+
+    `find_generators` finds the generators that imports create.
+    """
 
     def __init__(self, preloader: Preloader, real: Callable[..., Any]) -> None:
         self.preloader = preloader
         self.real = real
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """Draw, without objection."""
+        """Call the function, and allow it to draw random numbers."""
         self.preloader.is_draw_allowed = True
         try:
             return self.real(*arguments, **options)
@@ -593,18 +603,18 @@ class AllowedDraw:
 
 
 def find_generators(objects: Iterable[Any]) -> list[Any]:
-    """Return numpy's generators whose seeds were drawn from the system: those have more than 64 bits."""
+    """Return numpy's generators whose seeds were drawn from the system. Such seeds have more than 64 bits."""
     kind: Any = getattr(sys.modules.get("numpy.random.bit_generator"), "BitGenerator", None)
     found = [one for one in objects if kind is not None and issubclass(type(one), kind)]
     return [one for one in found if is_large(getattr(getattr(one, "seed_seq", None), "entropy", None))]
 
 
 def is_large(seed: Any) -> bool:
-    """Return whether a seed is an integer of more than 64 bits."""
+    """Return whether a seed is an integer with more than 64 bits."""
     return type(seed) is int and seed >> 64 != 0
 
 
-# The types of values are asked for by `type`: `isinstance` would evaluate lazy objects, such as Django's settings.
+# Check types with `type`, because `isinstance` would evaluate lazy objects such as Django's settings.
 
 
 def contents(module: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the operating system and the interpreter say about this process: threads, descriptors, handlers, settings."""
+"""The state of this process according to the system and the interpreter: threads, descriptors, handlers, settings."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ if TYPE_CHECKING:
     from typing import Any
 
 FORK_SAFE_THREADS = frozenset({"jemalloc_bg_thd"})
-"""Names of threads that survive a fork by themselves: pyarrow's allocator starts its own again in the child."""
+"""Names of threads that survive a fork. Pyarrow's allocator restarts its thread in the child."""
 
 real_stat = os.stat
-real_fork: Any = getattr(os, "fork", None)  # absent on Windows, where nothing is forked
-"""Not those that record what imports do."""
+real_fork: Any = getattr(os, "fork", None)  # missing on Windows, where nothing is forked
+"""The original function, not the wrapper that records what imports do."""
 
 TRIAL_FORKS = __file__
-"""The file of warnings about the trial forks of `thread_ids`."""
+"""The file name in warnings about the trial forks of `thread_ids`."""
 
 FILE_TYPE, DIRECTORY = 0o170000, 0o040000
-"""Parts of a file's mode, as in `stat`, which is not loaded in every new interpreter."""
+"""Bits of a file's mode, as in `stat`, which not every new interpreter has loaded."""
 
 SIGNALS = range(1, 32)
-"""The signals whose handlers an import might change; real-time signals are not used by libraries."""
+"""The signals whose handlers an import might change. Libraries do not use real-time signals."""
 
 
 def thread_ids(*, after_fork: bool = False) -> set[str]:
-    """Return the ids of the process's threads as the operating system counts them.
+    """Return the ids of the process's threads according to the operating system.
 
-    `threading` does not know the threads of native code. Some libraries (OpenBLAS) join theirs before a fork, so
-    `after_fork` counts what is left after a trial fork.
+    `threading` does not know threads of native code. Some libraries, such as OpenBLAS, join their threads before a
+    fork, so `after_fork` returns what is left after a trial fork.
     """
     if after_fork:
         child = real_fork()
@@ -50,9 +50,9 @@ def thread_ids(*, after_fork: bool = False) -> set[str]:
 
 
 def settings() -> dict[str, Any]:
-    """Return what an import must leave alone, because it cannot be repeated when the module is revealed.
+    """Return the settings that an import must not change, because a reveal cannot repeat the change.
 
-    A value of None means that the part is not loaded yet; loading it is no change.
+    None means that the module with the setting is not loaded yet. Loading it does not count as a change.
     """
     signals = sys.modules["_signal"]
     locale, threading, logging, gc = map(loaded_module, ("_locale", "threading", "logging", "gc"))
@@ -88,26 +88,27 @@ def settings() -> dict[str, Any]:
 
 
 def umask() -> str:
-    """Return the mask of new files' permissions. `os.umask` would have to change it."""
+    """Return the umask. `os.umask` can only read it by changing it."""
     with open("/proc/self/status") as file:
         return next((line.split()[1] for line in file if line.startswith("Umask:")), "")
 
 
 def loaded_module(name: str) -> Any:
-    """Return a module if it is loaded to its end, else None."""
+    """Return a module if it has been loaded completely, otherwise None."""
     module = sys.modules.get(name)
     return None if getattr(getattr(module, "__spec__", None), "_initializing", False) else module
 
 
 def changed_settings(before: dict[str, Any]) -> list[str]:
-    """Return the names of the settings that differ from those `before`."""
+    """Return the names of the settings that differ from `before`."""
     return [name for name, value in settings().items() if before[name] is not None and value != before[name]]
 
 
 def file_stat(path: str) -> tuple[int, int, int] | None:
-    """Return modification time, size and inode of a file, or None if it does not exist.
+    """Return the modification time, size and inode of a file, or None if it does not exist.
 
-    Of a directory only the inode matters, unless the path ends with a separator: then it was listed.
+    For a directory, only the inode counts, unless the path ends with a separator, which means that the directory was
+    listed.
     """
     try:
         found = real_stat(path)
@@ -119,6 +120,6 @@ def file_stat(path: str) -> tuple[int, int, int] | None:
 
 
 def random_state() -> Any:
-    """Return the state of Python's generator; None if it is not loaded."""
+    """Return a hash of the state of Python's random number generator, or None if it is not loaded."""
     instance = getattr(loaded_module("random"), "_inst", None)
     return instance and hash(instance.getstate())

@@ -1,4 +1,4 @@
-"""Run a script as Python does, and write down what it imported: `python record_plan.py RECORD SCRIPT ARGUMENT...`."""
+"""Run a script as Python does, and record what it imports: `python record_plan.py RECORD SCRIPT ARGUMENT...`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ for _name in [name for name in sys.modules if name not in BASE]:
 
 
 def record(path: str) -> None:
-    """Write the record when the process ends, after everything that the run registers for that."""
+    """Write the record when the process exits, after all other exit handlers."""
     import atexit
 
     run = RunRecord(path, BASE)

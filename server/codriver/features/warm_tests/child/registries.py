@@ -1,12 +1,11 @@
-"""Registries: containers of one module into which the imports of other modules put entries.
+"""Registries: containers in one module to which imports of other modules add entries.
 
-A module that is hidden must leave no entry behind, or a run that does not import it would find it registered. After
-each import the containers of the module are copied. At the end, containers that have changed since are watched by the
-next start of the warm process, which learns whose import changed them. Entries that an import only added are taken out
-when modules are hidden, and put back when the module appears. A module that changed a container in another way is not
-preloaded.
+A hidden module must not leave an entry behind, or a run that does not import it would see it registered. The containers
+of a module are copied after its import. Containers that have changed at the end are watched by the next start of the
+warm process, which finds out whose import changed them. Entries that an import added are removed when modules are
+hidden, and added again when the module is revealed. A module that changed a container in another way is not preloaded.
 
-Containers are those of a module, of its classes and of its module-level objects, and those within these.
+The containers are those of a module, of its classes and of its module-level objects, and containers nested in these.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     Containers = dict[str, tuple[Any, Any]]
-    """By path: a container, and a copy of it."""
+    """Containers and copies of them, by path."""
 
 KINDS = (dict, list, set)
 MOST_ENTRIES = 2000
-"""Larger containers are tables, and are not copied."""
+"""Larger containers are assumed to be tables and are not copied."""
 OWN_MATTERS = frozenset({
     "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
     "sre_parse", "enum", "typing", "functools", "linecache", "tokenize", "weakref", "threading", "_threading_local",
@@ -31,7 +30,7 @@ OWN_MATTERS = frozenset({
     "inspect", "traceback", "contextvars", "collections", "operator", "types", "random", "ctypes", "locale", "site",
     "_pytest", "pluggy",
 })  # fmt: skip
-"""Modules whose containers are bookkeeping of Python or pytest, or are looked after elsewhere."""
+"""Modules whose containers are internal to Python or pytest, or are handled elsewhere."""
 
 
 def containers(module: Any) -> Containers:
@@ -49,7 +48,7 @@ def containers(module: Any) -> Containers:
 
 
 def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
-    """The containers of an attribute of a module, by path: itself, and those of a class or an object."""
+    """Yield the containers of a module's attribute by path: the attribute itself, and those of a class or an object."""
     kind = type(value)
     if kind in KINDS:
         yield path, value
@@ -66,7 +65,7 @@ def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
 
 
 def nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The containers that are values of a map."""
+    """Yield the containers that are values of a dict."""
     if type(value) is dict and len(value) <= MOST_ENTRIES:
         for key, one in list(value.items()):
             if type(key) is str and type(one) in KINDS:
@@ -74,7 +73,7 @@ def nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def instance_attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object with a plain dict; none of modules, functions and the like."""
+    """Return the attributes of an object with a plain `__dict__`; empty for modules, functions and similar objects."""
     kind = type(value)
     if kind.__module__ == "builtins" or issubclass(kind, type(sys)):
         return {}
@@ -86,7 +85,7 @@ def instance_attributes(value: Any) -> dict[str, Any]:
 
 
 def is_changed(present: Any, copy: Any) -> bool:
-    """Return whether a container has other entries than its copy. Entries are compared by identity."""
+    """Return whether a container has different entries than its copy. Entries are compared by identity."""
     if len(present) != len(copy):
         return True
     if type(copy) is dict:
@@ -98,7 +97,7 @@ def is_changed(present: Any, copy: Any) -> bool:
 
 
 def added(present: Any, copy: Any) -> Any:
-    """Return the entries that were added to a container; None if it was changed in another way."""
+    """Return the entries that were added to a container, or None if it changed in another way."""
     if type(copy) is dict:
         entries = list(present.items())
         pairs = zip(entries, copy.items(), strict=False)
@@ -114,7 +113,7 @@ def added(present: Any, copy: Any) -> Any:
 
 
 def take_out(container: Any, entries: Any) -> None:
-    """Take added entries out of a container."""
+    """Remove added entries from a container."""
     if type(container) is dict:
         for key, value in entries.items():
             if container.get(key) is value:
@@ -130,7 +129,7 @@ def take_out(container: Any, entries: Any) -> None:
 
 
 def put_back(container: Any, entries: Any) -> None:
-    """Put entries into a container again."""
+    """Add entries to a container again."""
     if type(container) is list:
         container.extend(entries)
     else:
@@ -138,18 +137,18 @@ def put_back(container: Any, entries: Any) -> None:
 
 
 class Registries:
-    """The containers of the preloaded modules. `watched`: paths by module, as an earlier start found."""
+    """The containers of the preloaded modules. `watched` has paths by module, as found by an earlier start."""
 
     def __init__(self, watched: dict[str, list[str]]) -> None:
         self.watched = watched
         self._known: dict[str, Containers] = {}
         self.effects: list[tuple[str, str, str, Any, Any]] = []
-        """What imports added, in order: the importing module, the owner, the path, the container and the entries."""
+        """Additions by imports, in order: the importing module, the owner, the path, the container and the entries."""
         self.changers: dict[str, str] = {}
-        """Modules that changed a container in another way, each with the container."""
+        """Modules that changed a container in another way than by adding, with the container."""
 
     def note(self, name: str, module: Any) -> None:
-        """Copy the containers of a module whose import is done, and find out what that put into watched ones."""
+        """Copy the containers of a module after its import, and record what the import added to watched ones."""
         for owner, paths in self.watched.items():
             known = self._known.get(owner, {})
             for path in paths:
@@ -164,7 +163,7 @@ class Registries:
         self._known[name] = containers(module)
 
     def unwatched_changes(self) -> dict[str, list[str]]:
-        """Return the containers that changed after the import of their module and are not watched yet."""
+        """Return the containers that changed after their module was imported and are not watched yet."""
         found = {}
         for name, known in self._known.items():
             paths = [
@@ -175,5 +174,5 @@ class Registries:
         return found
 
     def forget(self) -> None:
-        """Forget the copies."""
+        """Discard the copies."""
         self._known.clear()

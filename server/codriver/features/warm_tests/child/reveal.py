@@ -1,7 +1,7 @@
-"""In the child: reveal each preloaded module when the run imports it, if the import would do the same now.
+"""Reveal each preloaded module in a child process when the run imports it, if the import would still do the same.
 
-`sys.modules` is at any moment what a new process would have. A module whose import would read something else now is not
-imported again, because two copies of a module in one process are the dangerous part: the run asks for a plain process.
+`sys.modules` always looks like that of a new process. If the import of a module would read something different now, it
+is not repeated, because two copies of a module in one process are dangerous. The run then requests a plain process.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ external: Any = sys.modules["_frozen_importlib_external"]
 CLOCKS = frozenset({"time", "datetime", "uuid"})
 """Modules in which freezegun and time-machine replace functions."""
 RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
-"""Variables that pytest itself sets during a run."""
+"""Environment variables that pytest itself sets during a run."""
 
 
 class Revealer:
-    """Reveals the hidden modules of one run. `ask_plain` ends the run in favour of a plain process."""
+    """Reveals the hidden modules of one run. `ask_plain` aborts the run in favour of a plain process."""
 
     def __init__(self, preloader: Preloader, record: RunRecord, ask_plain: Callable[[str, str, str], None]) -> None:
         self.preloader = preloader
@@ -47,14 +47,14 @@ class Revealer:
             value for one in preloader.records.values() for kind, value in one.effects if kind == "variable"
         }
         self.random_state: Any = None
-        """The state of Python's generator when it was revealed."""
+        """The state of Python's random number generator when `random` was revealed."""
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
-        """Come before every finder, without appearing in `sys.meta_path` or in tracebacks."""
+        """Run before every finder, without appearing in `sys.meta_path` or in tracebacks."""
 
         def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
-            __tracebackhide__ = True  # where pytest shows importlib's frames
+            __tracebackhide__ = True  # where pytest displays frames of importlib
             self.record.started.setdefault(name)
             if name in self.hidden:
                 parent = name.rpartition(".")[0]
@@ -62,7 +62,7 @@ class Revealer:
                     import_(parent)
                     if name in sys.modules:
                         return sys.modules[name]
-                if name in self.hidden:  # its parent's import may have revealed it and removed it from sys.modules
+                if name in self.hidden:  # importing its parent may have revealed it and removed it from sys.modules
                     self.check(name)
                     self.reveal(name)
                     return sys.modules[name]
@@ -77,7 +77,7 @@ class Revealer:
     # Checks
 
     def check(self, name: str) -> None:
-        """Ask for a plain process if the import of a module would do something else now than it did."""
+        """Request a plain process if importing the module now would have a different result than preloading it had."""
         ahead, closure = [name], {name}
         while ahead:
             one = ahead.pop()
@@ -95,7 +95,7 @@ class Revealer:
                 self.ask_plain(one, *found)
 
     def replaced_modules(self) -> dict[str, list[Any]]:
-        """Return the revealed modules of which something has replaced functions, with the real ones."""
+        """Return the revealed modules in which functions were replaced, with the original functions."""
         found = {}
         for name, functions in self.preloader.functions.items():
             if (module := sys.modules.get(name)) is not None:
@@ -107,8 +107,8 @@ class Revealer:
     def replaced(self, name: str, record: ImportRecord, replaced: dict[str, list[Any]]) -> tuple[str, str] | None:
         """Return whether the import would bind replaced functions now.
 
-        Where clocks alone are replaced, what counts is whether the module holds a real one: it calls others by their
-        module. Locks and sockets leave more behind than their functions.
+        If only clocks are replaced, it matters whether the module holds an original function, because it calls the
+        others through their module. Locks and sockets leave more behind than their functions.
         """
         concerned = [one for one in replaced if one in record.imports]
         if not concerned:
@@ -122,7 +122,7 @@ class Revealer:
     def obstacle(
         self, name: str, record: ImportRecord, replaced: dict[str, list[Any]], hook: Any
     ) -> tuple[str, str] | None:
-        """Return why a module may not be revealed, as a kind and what it is about."""
+        """Return the reason why a module may not be revealed, as a kind and its subject."""
         return (
             self.changed_variables(record)
             or self.changed_file(record)
@@ -133,9 +133,10 @@ class Revealer:
         )
 
     def changed_variables(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Compare the variables that the import read; return the names of those that differ.
+        """Compare the environment variables that the import read, and return the names of those that differ.
 
-        Those that packages set when they are imported, as scikit-learn does, may be set earlier or later in this run.
+        Variables that packages set when they are imported, as scikit-learn does, may be set earlier or later in this
+        run.
         """
         if not record.environment and record.native is None and record.whole_environment is None:
             return None
@@ -155,13 +156,13 @@ class Revealer:
         return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
     def changed_file(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Compare the files that the import read, its own first."""
+        """Compare the files that the import read, starting with the module's own."""
         if record.stat is not None and file_stat(record.origin) != record.stat:
             return "file", record.origin
         return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
 
     def other_module(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return whether the import would find another module now, or one that it missed."""
+        """Return whether the import would find another module now, or one that was missing before."""
         for missed in record.missed:
             if missed not in self.hidden and missed not in sys.modules and external.PathFinder.find_spec(missed):
                 return "found", missed
@@ -190,7 +191,7 @@ class Revealer:
         return None
 
     def rewriting(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return whether pytest would rewrite the module's assertions where it did not, or the reverse."""
+        """Return whether pytest would rewrite the module's assertions now if it did not before, or the reverse."""
         is_rewritten = record.loader == "AssertionRewritingHook"
         if not is_rewritten and (hook is None or record.loader != "SourceFileLoader"):
             return None
@@ -199,7 +200,7 @@ class Revealer:
         return None
 
     def changed_effect(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Return whether what the import did besides defining would go another way now."""
+        """Return whether a side effect of the import would be different now."""
         warnings, logging = sys.modules.get("warnings"), sys.modules.get("logging")
         loggers = logging.root.manager.loggerDict if logging is not None else {}
         for kind, value in record.effects:
@@ -211,10 +212,10 @@ class Revealer:
                 return "logger", value[0]
         return None
 
-    # The reveal
+    # Revealing
 
     def reveal(self, name: str) -> None:
-        """Put a hidden module back, its parents first, then what its import loaded."""
+        """Insert a hidden module again: first its parents, then the module, then what its import loaded."""
         parent, _, child = name.rpartition(".")
         if parent in self.hidden:
             self.reveal(parent)
@@ -239,9 +240,9 @@ class Revealer:
 
 
 def holds(module: ModuleType, values: list[Any]) -> bool:
-    """Return whether a module's own objects lead to one of these functions and classes, or to an instance of one.
+    """Return whether a module's own objects refer to one of these functions and classes, or to an instance of one.
 
-    Its objects are those in its containers, its functions with their defaults and cells, and its classes.
+    Its objects are those in its containers, its functions with their defaults and closures, and its classes.
     """
     wanted = {id(value) for value in values}
     kinds = tuple(value for value in values if issubclass(type(value), type))
@@ -275,7 +276,7 @@ FUNCTION = type(holds)
 
 
 def contents_of(cell: Any) -> list[Any]:
-    """Return what a cell has; nothing of an empty one."""
+    """Return the content of a closure cell; nothing if it is empty."""
     try:
         return [cell.cell_contents]
     except ValueError:
@@ -298,7 +299,7 @@ def would_rewrite(hook: Any, name: str, origin: str) -> bool:
 
 
 def draw_again(name: str, module: ModuleType) -> None:
-    """Draw the random numbers and the time of an import again, which are otherwise equal in all children."""
+    """Draw the random numbers and the time of an import again. Otherwise, they would be the same in all children."""
     found: Any = module
     if name in ("random", "numpy.random"):
         found.seed()

@@ -1,4 +1,4 @@
-"""Become what `python SCRIPT ARGUMENT...` is, and write down at the end what the run imported."""
+"""Turn the process into what `python SCRIPT ARGUMENT...` would be, and record what the run imported when it exits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 
 
 INTERNAL = "<frozen importlib._bootstrap>"
-"""The file name by which frames count as importlib's own: warnings with a `stacklevel` and tracebacks skip them."""
+"""File name that makes frames count as part of importlib. Warnings with a `stacklevel` and tracebacks skip such frames.
+"""
 
 
 def internal(function: Any) -> Any:
-    """Let the frames of a function count as importlib's own."""
+    """Make the frames of a function count as part of importlib."""
     function.__code__ = function.__code__.replace(co_filename=INTERNAL)
     return function
 
@@ -27,7 +28,7 @@ def code_of_script(path: str) -> Any:
 
 
 def new_main(script: str, arguments: list[str]) -> dict[str, Any]:
-    """Return the attributes of a new `__main__` for a script; those of the present one live on in its frame."""
+    """Return the namespace of a new `__main__` for a script. The old one stays alive in its frame."""
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
     module = type(sys)("__main__")
@@ -37,7 +38,7 @@ def new_main(script: str, arguments: list[str]) -> dict[str, Any]:
 
 
 class RunRecord:
-    """What a run imported, written when the process ends."""
+    """What a run imported, written when the process exits."""
 
     def __init__(self, path: str, base: set[str], *, is_warm: bool = False) -> None:
         self.path = path
@@ -45,12 +46,13 @@ class RunRecord:
         self.is_warm = is_warm
         self.pid = os.getpid()
         self.imported_s = 0.0
-        """How long imports of libraries took that were not preloaded."""
+        """Total duration of imports of libraries that were not preloaded."""
         self.started: dict[str, None] = {}
-        """The modules in the order in which their imports started; `sys.modules` has that in which they ended."""
+        """The modules in the order in which their imports started. `sys.modules` has the order in which they finished.
+        """
 
     def watch(self) -> None:
-        """Note from now on which imports start."""
+        """Record from now on which imports start."""
         bootstrap: Any = sys.modules["_frozen_importlib"]
         real, started = bootstrap._find_and_load_unlocked, self.started
 
@@ -61,7 +63,7 @@ class RunRecord:
         bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
 
     def write(self) -> None:
-        """Write the names of the modules as their imports started, each with its file."""
+        """Write the names of the modules in the order in which their imports started, each with its file."""
         if os.getpid() != self.pid:
             return
         paths = set()
@@ -86,7 +88,7 @@ class RunRecord:
 
 
 def file_of(module: Any) -> str:
-    """Return the file of a module, or the first directory of a namespace package; '' if it has none."""
+    """Return the file of a module, or the first directory of a namespace package; empty if it has neither."""
     try:
         file = module.__file__ or next(iter(module.__path__), "")
     except Exception:
