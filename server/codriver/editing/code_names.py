@@ -339,7 +339,7 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def lisp_imports(text: bytes) -> tuple[str, frozenset[str]]:
-    """Return the namespace of Lisp text, and the words of its `ns` form, which include required namespaces."""
+    """Return the namespace of Lisp text, and the names in its `ns` form, which include required namespaces."""
     found = _NS.search(text.decode("utf-8", "replace"))
     if found is None:
         return "", frozenset()

@@ -198,7 +198,7 @@ class Editor:
         return left
 
     async def read(self, given: str, *, allow_outside: bool) -> tuple[Path, Snapshot]:
-        """Return the path of the file named by `given`, and its present content.
+        """Return the resolved path of the file `given`, and its current content.
 
         Raises:
             NotEditableError, UnreadableError: the file cannot be edited.

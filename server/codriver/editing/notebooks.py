@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
 
     Reader = Callable[[bytes, int], tuple[Any, int]]
-    """A reader of the value at a place; it returns the value and its end."""
+    """Parses the value at an offset; returns the value and the offset of its end."""
 
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _BRACKET = re.compile(rb'["\[\]{}]')
@@ -99,7 +99,7 @@ class Notebook:
     cells: tuple[Cell, ...]
     kernel: str = ""
     language: str = ""
-    """Language of its code in lower case, or an empty string if it is not given."""
+    """Language of its code in lower case, or empty if unknown."""
 
     def cell(self, given: str) -> Cell:
         """Return the cell with this id, or else with this index from 0, such as `3` or `cell-3`.
@@ -246,7 +246,7 @@ def with_source(text: str, name: str, index: int, source: str) -> str:
 
 
 def left_out(characters: int) -> dict[str, Any]:
-    """Return an output that says how many characters of a cell's outputs were omitted."""
+    """Return an output that reports how many characters of a cell's outputs were omitted."""
     words = f"\ncodriver left out the last {characters:,} characters of this cell's outputs, as there were too many\n"
     return {"output_type": "stream", "name": "stderr", "text": words}
 
@@ -448,7 +448,7 @@ def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
 
 
 def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
-    """Return the span to replace, and its new text, to give the member this value."""
+    """Return the span to replace and its new text, so that the member gets this value."""
     if member := members.get(key):
         return member.start, member.end, value
     new = f'"{key}"{style.colon}{value}'

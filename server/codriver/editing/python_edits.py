@@ -294,7 +294,7 @@ class CodeFragment:
 
     @property
     def begins_definition(self) -> bool:
-        """Return whether the code begins with a function or class, or with a comment or decorator of one."""
+        """Return whether the code starts with a function or class, or with a comment or decorator of one."""
         return self._rows[0].lstrip().startswith(("def ", "class ", "async ", "@", "#"))
 
     def at(self, margin: str, step: str, ending: str) -> str:

@@ -46,7 +46,7 @@ class Broadcast:
             self._skills_changed()
 
     def _skills_changed(self) -> None:
-        # It is unknown which file of which skill has changed, so each subscriber reads its own again.
+        # It is unknown which file of which skill has changed, so all subscribers are notified.
         for session in self._clients:
             for uri in sorted(filter(is_skill, session.subscribed)):
                 _resource_updated(session, uri)

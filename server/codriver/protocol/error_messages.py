@@ -130,7 +130,7 @@ def _integer(text: str) -> int | HugeInteger:
 
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
-"""Versions in which a client begins with `initialize`, oldest first."""
+"""Protocol versions in which a client starts with `initialize`, oldest first."""
 BATCHED = "2025-03-26"
 """The only version of the protocol with batches."""
 OLDER, MODERN = "2025-11-25", "2026-07-28"
@@ -147,7 +147,7 @@ CAPABILITIES_KEY = f"{PREFIX}clientCapabilities"
 LEVEL_KEY = f"{PREFIX}logLevel"
 SERVER_KEY = f"{PREFIX}serverInfo"
 SUBSCRIPTION_KEY = f"{PREFIX}subscriptionId"
-TOKEN = "progressToken"  # noqa: S105  # the protocol's name for what ties progress to a request
+TOKEN = "progressToken"  # noqa: S105  # the protocol's name for the token of progress notifications
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """Levels of log messages, least severe first. Source: RFC 5424."""

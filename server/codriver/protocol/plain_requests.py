@@ -242,7 +242,7 @@ class PlainRequests:
         self.replies = replies
         self.max_open_requests = max_open_requests
         self.has_sdk = False
-        """Whether the SDK also reads messages of this client. Only the SDK then takes part in handshakes."""
+        """Whether the SDK also handles messages of this client. Then only the SDK takes part in handshakes."""
         self._handshake_messages: list[Given] = []
         self._tasks = TaskSet()
         self._running: dict[str | int, anyio.CancelScope] = {}
@@ -395,7 +395,7 @@ class PlainRequests:
                     work.close()
                 else:
                     line, handed_out = await work
-        except Exception as error:  # noqa: BLE001 - it is logged, and answered in words that tell nothing of it
+        except Exception as error:  # noqa: BLE001 - it is logged, and the answer reveals no details
             line = self._failed(request, error)
         finally:
             del self._running[identity]

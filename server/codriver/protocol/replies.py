@@ -19,7 +19,7 @@ WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
 
 
 class Batch:
-    """The answers to messages that came as one array. They are sent as one line when all of them are available."""
+    """The answers to messages that arrived as one array. They are sent as one line when all of them are available."""
 
     def __init__(self) -> None:
         self._waiting: set[str | int] = set()
@@ -59,7 +59,7 @@ class Replies:
         """Batch of each unanswered request."""
         self._reading: Batch | None = None
         self._spelt: dict[str | int, str] = {}
-        """Original ids by the names that stand for them. See `codriver.protocol.lone_surrogates`."""
+        """Original ids by the names that replace them. See `codriver.protocol.lone_surrogates`."""
 
     @contextmanager
     def batch(self) -> Iterator[None]:
@@ -73,7 +73,7 @@ class Replies:
             self._send(batch)
 
     def name(self, names: dict[str, str]) -> None:
-        """Remember the ids that these names stand for."""
+        """Remember the original ids of these names."""
         self._spelt.update(names)
 
     def expect(self, identity: str | int, size: int) -> None:

@@ -1,13 +1,13 @@
-"""Resources for clients to read: the skills, the output log, and the whole text of an evaluation, in parts.
+"""Resources for clients to read: skills, the output log, and the complete text of evaluations.
 
-* `skill://NAME/SKILL.md` and its siblings
+* `skill://NAME/SKILL.md` and the other files of the skill
 * `codriver://log`, and `codriver://log?since=LINE` for the entries after a line; a client can subscribe to the log
-* `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset`, `limit`: characters
-  of the whole text. Notes on dropped text, and on more text beyond the default limit, stand beside the text: in
-  `_meta`, and for a model, which seldom sees that, as a second content `…#note`.
-* `codriver://symbol/SESSION/NAMESPACE/SYMBOL`: the answer of that tool. Each part is percent-encoded by itself, slashes
-  too, as names hold any character.
-* those of features
+* `codriver://evaluation/ID/PART` where PART is `result`, `stdout`, `stderr` or `stacks`; `offset` and `limit` count
+  characters of the complete text. Notes on dropped text, and on text beyond the default limit, are in `_meta` and in a
+  second content `…#note`, because models rarely see `_meta`.
+* `codriver://symbol/SESSION/NAMESPACE/SYMBOL`: the answer of `symbol_info`. Each part is percent-encoded separately,
+  including slashes, because names may contain any character.
+* resources of features
 """
 
 from __future__ import annotations
@@ -145,10 +145,10 @@ class Resources:
         return await anyio.to_thread.run_sync(self._skills.list_skills, cursor, self._hidden())
 
     async def get_skill(self, client: ClientSession, uri: str) -> dict[str, Any]:
-        """Return one skill by the URI of its guide.
+        """Return a skill by the URI of its guide.
 
         Raises:
-            RequestRefusedError: the client gets no skills from this server, or there is none at this URI.
+            RequestRefusedError: this client does not get skills, or there is none with this URI.
         """
         self._check_accepts_skills(client, GET)
         return await anyio.to_thread.run_sync(self._skills.get_skill, uri)
@@ -279,7 +279,7 @@ class Resources:
 
 
 def hidden_skills(state: State) -> tuple[str, ...]:
-    """Return the skills that are of no use now: that about applications, if there is none."""
+    """Return the skills that are not useful now: the one about applications, if there is no application."""
     return () if "seam" in state.promised() else (LIVE_APP,)
 
 

@@ -71,7 +71,7 @@ class FirstAnswers:
         }
 
     def in_version(self, protocol: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
-        """Return the result in the form of this protocol version. `caching` says how long the client may cache it."""
+        """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
         return {**result, **caching, **self.members} if protocol == MODERN else result
 
     def handshake(self, requested: str, *, accepts_skills: bool) -> Result:
@@ -201,7 +201,7 @@ class Results:
         self._settled_at = time.monotonic() + services.durations.settling_s
 
     def in_version(self, version: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:
-        """Return the result in the form of this protocol version. `caching` says how long the client may cache it."""
+        """Return the result in the format of this protocol version. `caching` tells the client how long to cache it."""
         return self._first.in_version(version, result, caching)
 
     def introduce(self, client: ClientSession, name: str | None) -> None:
@@ -299,7 +299,7 @@ class Results:
         """Return one skill, with the digests of its files.
 
         Raises:
-            RequestRefusedError: the client gets no skills from this server, or there is none at this URI.
+            RequestRefusedError: this client does not get skills, or there is none with this URI.
         """
         return self.in_version(version, await self._resources.get_skill(client, params["uri"]), OF_SKILLS)
 

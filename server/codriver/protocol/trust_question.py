@@ -47,7 +47,7 @@ class TrustDecisions:
     """Asks the clients of one server. Lives as long as the server."""
 
     tool = "restart_repl"
-    """Tool with which an agent requests the project's REPL instead of the stand-in."""
+    """Tool with which an agent requests the project's REPL instead of the replacement."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -174,7 +174,7 @@ def supports_forms(elicitation: object) -> bool:
 
 
 def _standing_in(services: Services) -> list[Repl]:
-    """Return the Pythons started by Codriver that stand in until the user allows the project's."""
+    """Return the Python REPLs that Codriver started in place of the project's until the user accepts it."""
     waiting = services.core.state.waiting_for_trust()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]
 

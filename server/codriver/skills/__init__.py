@@ -1,19 +1,19 @@
-"""Skills: short guides for agents, found in several places and served as `skill://` resources.
+"""Skills: short guides for agents, found in several locations and served as `skill://` resources.
 
-A skill is a folder with a `SKILL.md` that begins with front matter (`name`, the same as the folder's, and
-`description`). Places; of two skills with one name the one of the first place wins:
+A skill is a directory with a `SKILL.md` that starts with front matter (`name`, which is also the directory's name, and
+`description`). Skills are searched for in these locations. If two skills have the same name, the first one is used.
 
 * the workspace: `.codriver/skills/<name>/`, source `workspace`
 * Codriver itself, source `codriver`
 * Python packages in `.venv` or `venv` of the workspace: `<package>/skills/<name>/`,
   `<package>/.codriver/skills/<name>/`
-* jars on the classpath that the Clojure CLI keeps in `.cpcache/`, and in `lib/`: `META-INF/skills/<name>/`,
+* jars on the classpath that the Clojure CLI stores in `.cpcache/`, and in `lib/`: `META-INF/skills/<name>/`,
   `skills/<name>/`
 
-A dependency's source is the package's name or the jar's without version, and its skills are `lib.<source>/<name>`.
-Codriver's own are offered; all others are instructions from strangers to an agent, also those of a workspace that was
-only cloned, and so they are offered when the setting `skillSources` names their source. A skill that is not offered is
-absent everywhere: from lists, from reading and from the instructions.
+A dependency's source is the name of the package, or of the jar without its version, and its skills are called
+`lib.<source>/<name>`. Codriver's own skills are always available. All others may be instructions to an agent from a
+stranger, even those of a workspace that was only cloned. They are only available if the setting `skillSources` names
+their source. Otherwise they are not listed, cannot be read, and do not appear in the instructions.
 """
 
 from codriver.skills.discovery import OWN

@@ -1,4 +1,4 @@
-"""The places where skills are found: the workspace, Codriver itself, and the packages and jars that it depends on."""
+"""Find skills in the workspace, in Codriver itself, and in the packages and jars that the workspace depends on."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 OWN: Final = "codriver"
-"""The source of the skills that come with the server."""
+"""The source of the skills that are included in the server."""
 WORKSPACE: Final = "workspace"
 MAX_ENTRIES: Final = 1000
-"""Maximum number of skills of one place, and of jars of one project. Any more are left out."""
+"""Maximum number of skills in one location, and of jars in one project. Any more are ignored."""
 WRITTEN_AT: Final = 3
-"""The index of the time of the last change of the content in a stamp."""
+"""Index in a stamp of the time when the content was last changed."""
 _CLASSPATH: Final = Rules(Links.WITHIN, files.MEBIBYTE)
 _IN_PACKAGE: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
 _IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
@@ -33,7 +33,7 @@ _IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A folder that looks like a skill: the last part of its name, its files, and its path, for people."""
+    """A directory that may be a skill: the last component of its name, its files, and a path to display."""
 
     source: str
     name: str
@@ -42,7 +42,7 @@ class Candidate:
 
 
 class JarIndex:
-    """The index of the skills in each jar, for the life of a library. A changed jar alone is opened again."""
+    """A cache of the skills in each jar. Lives as long as a library. Only changed jars are opened again."""
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
@@ -58,13 +58,13 @@ class JarIndex:
 
 
 def find_own(workspace: Path, shipped: Path) -> Iterator[Candidate]:
-    """Yield the folders that look like a skill, of the workspace and of Codriver, in the order of precedence."""
+    """Yield the candidates in the workspace and in Codriver, in order of precedence."""
     yield from _on_disk(WORKSPACE, workspace / ".codriver" / "skills", workspace)
     yield from _on_disk(OWN, shipped, shipped)
 
 
 def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]:
-    """Yield the directories that look like a skill in the packages and jars that the workspace depends on."""
+    """Yield the candidates in the packages and jars that the workspace depends on."""
     for packages in _site_packages(workspace):
         for pattern in _IN_PACKAGE:
             for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES)):
@@ -77,12 +77,12 @@ def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]
 
 
 def jar_name(jar: Path) -> str:
-    """Return the name of a jar's artifact: its file name without version."""
+    """Return the name of a jar's artifact, which is its file name without the version."""
     return re.sub(r"-\d.*\Z", "", jar.stem).lower()
 
 
 def _on_disk(source: str, place: Path, within: Path) -> Iterator[Candidate]:
-    """Yield the skills in a directory of skills. Links that lead out of `within` are passed over."""
+    """Yield the candidates in a directory of skills. Links that lead out of `within` are skipped."""
     try:
         entries = sorted(islice(place.iterdir(), MAX_ENTRIES))
     except OSError:

@@ -1,6 +1,7 @@
-"""The folder of one skill, on disk or in a jar: its files and folders, and the content of each file.
+"""The directory of one skill, on disk or in a jar: its files and directories, and the content of each file.
 
-A skill that has more than every client has to accept is no skill: clients learn of all its files at once.
+Skills that exceed the limits which every client has to accept are not used, because clients read the list of all files
+at once.
 """
 
 from __future__ import annotations
@@ -31,33 +32,33 @@ MAX_BYTES: Final = 16 * files.MEBIBYTE
 MAX_FOLDERS: Final = 512
 _FILE_RULES: Final = Rules(Links.WITHIN, MAX_BYTES)
 _UNSERVED: Final = re.compile(r"[\\\x00-\x1f\x7f:\ud800-\udfff]")
-"""Characters of names that no address leads to."""
+"""Matches characters of file names that cannot be addressed."""
 
 
 class TooManyFilesError(ValueError):
-    """A skill has more files, or more bytes in them, than clients have to accept."""
+    """A skill has more files, or more bytes in total, than clients have to accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The files of a skill with their sizes, and its folders, by their paths within it, with `/` between names."""
+    """The files of a skill with their sizes, and its directories. Paths are relative and use `/`."""
 
     files: Mapping[str, int]
     folders: frozenset[str]
 
 
 class Folder(Protocol):
-    """The folder with the files of one skill."""
+    """The directory with the files of one skill."""
 
     def read(self, path: str) -> bytes | None:
-        """Return the file at a relative path, None when there is none.
+        """Return the content of the file at a relative path, or None if it does not exist.
 
         Raises:
-            PermissionError: a link leads out.
+            PermissionError: a link leads out of the skill.
         """
 
     def tree(self) -> Tree:
-        """Return all files and directories that can be read.
+        """Return all readable files and directories.
 
         Raises:
             TooManyFilesError: there are too many.
@@ -69,7 +70,7 @@ class Folder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DiskFolder:
-    """A folder on disk. `within`: where its links have to stay, the workspace for a skill of it."""
+    """A directory on disk. Its links must stay inside `within`, such as the workspace for its own skills."""
 
     root: Path
     within: Path
@@ -121,7 +122,7 @@ class DiskFolder:
                     yield from self._entries(path)
 
     def _size(self, path: str) -> int | None:
-        """Return the size of a file; None for what is no regular file within bounds."""
+        """Return the size of a file, or None if it is not a regular file or is too large."""
         file = self.root / path
         try:
             status = file.stat()
@@ -133,7 +134,7 @@ class DiskFolder:
 
 @dataclass(frozen=True, slots=True)
 class JarFolder:
-    """A folder in a jar."""
+    """A directory in a jar."""
 
     jar: Path
     prefix: str
@@ -174,7 +175,7 @@ def _check(is_within_limits: bool) -> None:  # noqa: FBT001
 
 
 def file_stamp(file: Path) -> tuple[str, Stamp]:
-    """Return the name of a file, and its stamp; zeros for a missing file."""
+    """Return the name of a file and its stamp, which is zeros if the file does not exist."""
     try:
         return str(file), stamp_of(file.stat())
     except OSError:
@@ -182,5 +183,8 @@ def file_stamp(file: Path) -> tuple[str, Stamp]:
 
 
 def resolved(path: Path) -> Path:
-    """Return the path without links. Unlike `Path.resolve`, it takes a link to itself for a missing file."""
+    """Return the path with all links resolved.
+
+    Unlike `Path.resolve`, this treats a link to itself as a missing file.
+    """
     return type(path)(os.path.realpath(path))

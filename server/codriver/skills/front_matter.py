@@ -1,8 +1,8 @@
-"""The front matter of a `SKILL.md`: YAML between two `---` lines, read as the JSON object that clients get.
+"""Parse the front matter of a `SKILL.md`: YAML between two `---` lines, converted to the JSON object that clients get.
 
-YAML is read by the core schema of YAML 1.2, as clients in JavaScript and Go read it: `on` and `2026-01-31` are text. A
-client compares the object with its own reading of the file, so whatever two readers may read in two ways is an error:
-keys that repeat or are not text, aliases, and values that JSON has no form for.
+The core schema of YAML 1.2 is used, like clients in JavaScript and Go do, so `on` and `2026-01-31` are strings. A
+client compares the object with its own parse of the file. Anything that two parsers could interpret differently is
+therefore an error: repeated keys, keys that are not strings, aliases, and values that JSON cannot represent.
 
 Source: Agent Skills specification; MCP Skills extension, frontmatter; YAML 1.2.2, section 10.3.
 """
@@ -18,30 +18,30 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_BYTES: Final = 8 * 1024
-"""Maximum size of front matter, which takes the parser at most 0.2 s. Descriptions have at most 1,024 characters."""
+"""Maximum size of front matter, which takes at most 0.2 s to parse. Descriptions have at most 1,024 characters."""
 MAX_DEPTH: Final = 16
 """Maximum nesting of mappings and lists."""
 MAX_INTEGER: Final = 2**53
-"""Larger integers are read as other numbers by JavaScript."""
+"""Larger integers are not exact in JavaScript."""
 MAX_NAME_CHARACTERS: Final = 64
 MAX_DESCRIPTION_CHARACTERS: Final = 1024
 """Source: Agent Skills specification. Clients read the descriptions of all skills before they read any skill."""
 NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _BLOCK: Final = re.compile(rb"(?:\xef\xbb\xbf)?---[ \t]*\r?\n(.*?)(?:(?<=\n)|\r?\n)---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _KEPT: Final = 256
-"""Parsed front matters that are cached: those of every skill on offer, in most projects."""
+"""Number of cached front matters, enough for all available skills in most projects."""
 
 
 class FrontMatterError(ValueError):
-    """A `SKILL.md` has no usable front matter. The message says why, as a clause with the file as its subject."""
+    """A `SKILL.md` has no usable front matter. The message is a clause about the file."""
 
 
 @lru_cache(maxsize=_KEPT)
 def read_front_matter(guide: bytes) -> Mapping[str, Any]:
-    """Return the front matter of a `SKILL.md`, with everything that its author wrote.
+    """Return the complete front matter of a `SKILL.md`.
 
     Raises:
-        FrontMatterError: there is none, it does not parse, or it has no valid `name` and `description`.
+        FrontMatterError: it is missing or invalid, or has no valid `name` and `description`.
     """
     found = _BLOCK.match(guide)
     if found is None:
@@ -66,7 +66,7 @@ def read_front_matter(guide: bytes) -> Mapping[str, Any]:
 
 
 def _parse(text: str) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415  # importing it takes a tenth of a server's start, which does without
+    import yaml  # noqa: PLC0415  # importing it would take a tenth of the server's start
 
     try:
         value = yaml.load(text, _loader())  # noqa: S506  # a safe loader, with fewer types
@@ -87,9 +87,9 @@ def _loader() -> Any:
     import yaml  # noqa: PLC0415
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
-        """Loads JSON values, and refuses what two readers may read in two ways."""
+        """Loads JSON values, and rejects what parsers may interpret differently."""
 
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # the library's own form
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # the library requires this form
 
         depth = 0
 
@@ -137,7 +137,7 @@ def _loader() -> Any:
 
 
 def _as_json(value: Any) -> Any:
-    """Return a loaded value with whole characters, and nothing that JSON cannot write."""
+    """Return a loaded value without unpaired surrogates or values that JSON cannot represent."""
     if isinstance(value, dict):
         return {_as_json(key): _as_json(item) for key, item in value.items()}
     if isinstance(value, list):

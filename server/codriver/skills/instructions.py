@@ -1,4 +1,4 @@
-"""The instructions that the model of a client gets when the client connects: REPLs, how to work, skills."""
+"""The instructions that a client's model gets when the client connects: REPLs, how to work, and skills."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.skills.library import Skill
 
 INSTRUCTIONS_CHARS: Final = 1500
-"""The characters of all instructions: clients cut instructions at about 2 KB, and characters may be two bytes."""
+"""Maximum characters of the instructions. Clients truncate them at about 2 KB, and characters may have two bytes."""
 
 EVALUATE: Final = "evaluate_code with who: a slug of your task."
 READ: Final = 'status with about: "activity" shows what others did: look before you rely on shared state.'
@@ -25,41 +25,41 @@ LOOP: Final = (
     ("status", READ),
     ("", "A refusal's hint says what to do."),
 )
-"""How to work, each sentence with the tool that it is about, as far as the tools' own descriptions do not say it."""
+"""Sentences about how to work, each with the tool it is about. They complement the descriptions of the tools."""
 TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
-"""By skill: the tool that is offered only where the skill applies, to a Lisp or to an application."""
+"""The tool that indicates whether a skill applies, by skill: to a Lisp or to an application."""
 WITHOUT: Final = ("status", "edit_files")
-"""The tools that work without evaluating."""
+"""The tools that work without evaluating code."""
 _FOUND: Final = "one that is started in the workspace is found"
 NOT_LIVE: Final = frozenset({"stopped", "waiting"})
 MAX_SHOWN: Final = 6
 NAMES_CHARS: Final = 480
-"""The characters for the names of live REPLs, and for the reasons why others are away."""
+"""Maximum characters for the names of running REPLs, and for the reasons why others are missing."""
 NAME_CHARS: Final = 100
-"""The characters for one live REPL."""
+"""Maximum characters for one running REPL."""
 MAX_WHYS: Final = 2
 WHY_CHARS: Final = 120
 MAX_CAUTIONS: Final = 1
 CAUTION_CHARS: Final = 320
-"""The characters of a caution: a sentence on a live REPL that is easily mistaken, which ends in the remedy."""
+"""Maximum characters of a warning about a REPL that is easily mistaken for another one."""
 CLAUSE_END: Final = re.compile(r"""; (?=(?:[^`]*`[^`]*`)*[^`]*$)(?=(?:[^"]*"[^"]*")*[^"]*$)""")
-"""The end of a clause: a semicolon that is followed by whole pairs of backticks and of quotes."""
+"""Matches the end of a clause: a semicolon that is not inside backticks or quotes."""
 CLAUSE_CHARS: Final = 220
-"""The characters of a reason's first clause, which may hold the path of a folder."""
+"""Maximum characters of the first clause of a reason, which may contain a path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A REPL, as the instructions name it. `why`: the reason why a REPL is stopped or waited for."""
+    """A REPL as the instructions describe it. `why` is the reason why it is stopped or not yet available."""
 
     key: str
     dialect: str
     state: str = "connected"
     why: str = ""
     cautions: tuple[str, ...] = ()
-    """Sentences about a REPL that is easily mistaken for another one."""
+    """Warnings about a REPL that is easily mistaken for another one."""
     kind: str = ""
-    """What the REPL is part of, such as `running application board.py`; empty for a plain REPL."""
+    """What the REPL belongs to, such as `running application board.py`; empty for a plain REPL."""
 
 
 def instructions(
@@ -71,12 +71,11 @@ def instructions(
     to_have_one: str = "",
     trust_adds: str = "",
 ) -> str:
-    """Return the instructions of a client: the REPLs that are connected, the way to work, and the skills.
+    """Return the instructions for a client: connected REPLs, how to work, and skills.
 
-    Of the tools only those in `offered` are named, all for None. `to_have_one`: the way to a REPL when none is
-    connected or on its way, if more is known than that one can be started. `trust_adds`: what `codriver trust` would
-    add to a workspace that no one has accepted. At most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills
-    there are.
+    Only tools in `offered` are mentioned, or all if it is None. `to_have_one` describes how to get a REPL if none is
+    connected or starting. `trust_adds` describes what `codriver trust` would add to a workspace that is not accepted.
+    The result has at most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
     if trust_adds:
@@ -121,9 +120,9 @@ def _say_away(away: Sequence[Connected]) -> str:
 
 
 def _first_clauses(words: str) -> str:
-    """As many clauses as fit, each whole: half a command or a path helps nobody. The first may be longer.
+    """Return as many complete clauses as fit, because half a command or path is useless.
 
-    A semicolon within a command or a quoted text ends no clause.
+    The first clause may exceed the limit. A semicolon inside a command or quoted text does not end a clause.
     """
     said, *clauses = CLAUSE_END.split(words)
     for clause in clauses:
@@ -139,7 +138,7 @@ def _named(repl: Connected) -> str:
 
 
 def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
-    """Return the way to work with the tools that there are."""
+    """Return how to work with the available tools."""
     if evaluates and (offered is None or "evaluate_code" in offered):
         return " ".join(words for tool, words in LOOP if not tool or offered is None or tool in offered)
     why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"
@@ -148,7 +147,7 @@ def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
 
 
 def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
-    """Yield the skills' lines, as many as fit into `budget` characters."""
+    """Yield one line per skill, as many as fit into `budget` characters."""
     if not skills:
         return
     head = "Read first:"
@@ -157,7 +156,7 @@ def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:
     yield head
     for number, skill in enumerate(skills):
         line = f"- {skill.uri}"
-        if skill.source != OWN:  # the names of our own skills tell their content
+        if skill.source != OWN:  # the names of Codriver's skills describe their content
             first = re.split(r"(?<=[.!?])\s", " ".join(skill.description.split()))[0]
             line = cut(f"{line}: {first}", 240)
         budget -= len(line) + 1

@@ -1,4 +1,4 @@
-"""Entries of jars, read within bounds: a jar is a stranger's file, and may be damaged or made to exhaust the reader."""
+"""Read entries of jars within limits. A jar is untrusted, and may be damaged or made to exhaust the reader."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 
 UNREADABLE: Final = (OSError, EOFError, RuntimeError, ValueError, zlib.error, zipfile.BadZipFile)
-"""The errors of reading a jar: damaged, cut short, encrypted, or packed in a way that is not known."""
+"""Errors raised for jars that are damaged, truncated, encrypted or compressed in an unknown way."""
 PACKED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
-"""The compressions that are unpacked: the library unpacks all others whole, and makes 3 GB of 1.3 KB."""
+"""The compression methods that are supported. The library decompresses others completely, and turns 1.3 KB into 3 GB.
+"""
 MAX_LISTED_BYTES: Final = 4 * files.MEBIBYTE
-"""Maximum number of bytes read of a jar to list its entries, about 40,000: a JDK's own has fewer."""
+"""Maximum number of bytes read to list a jar's entries, about 40,000 entries. The JDK's own jars have fewer."""
 
 
 def entry_sizes(jar: Path, workspace: Path) -> dict[str, int]:
-    """Return the unpacked sizes of a jar's entries by name; empty for a jar that cannot be read."""
+    """Return the uncompressed sizes of a jar's entries by name; empty if the jar cannot be read."""
     try:
         with _open(jar, workspace, MAX_LISTED_BYTES) as archive:
             return {entry.filename: entry.file_size for entry in archive.infolist()}
@@ -35,9 +36,9 @@ def entry_sizes(jar: Path, workspace: Path) -> dict[str, int]:
 
 
 def read_entry(jar: Path, workspace: Path, name: str, max_bytes: int) -> bytes | None:
-    """Return one entry of a jar; None if it is missing, larger than `max_bytes`, or cannot be read."""
+    """Return an entry of a jar, or None if it is missing, larger than `max_bytes`, or unreadable."""
     try:
-        # Deflate may make an entry larger by some bytes.
+        # Deflate may make an entry a few bytes larger.
         with _open(jar, workspace, MAX_LISTED_BYTES + 2 * max_bytes) as archive:
             entry = archive.getinfo(name)
             if entry.compress_type not in PACKED or entry.file_size > max_bytes or entry.is_dir():
@@ -50,14 +51,14 @@ def read_entry(jar: Path, workspace: Path, name: str, max_bytes: int) -> bytes |
 
 
 class _BoundedFile(io.FileIO):
-    """A file with a bound on the bytes of all reads together."""
+    """A file that limits the total number of bytes read."""
 
     def __init__(self, descriptor: int, max_bytes: int) -> None:
         super().__init__(descriptor, "rb")
         self._left = max_bytes
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """See the base class. Raises OSError beyond the bound."""
+        """Read bytes as the base class does. Raises OSError beyond the limit."""
         requested = self._left + 1 if size is None or size < 0 else min(size, self._left + 1)
         data = super().read(requested) or b""
         self._left -= len(data)
@@ -68,7 +69,7 @@ class _BoundedFile(io.FileIO):
 
 @contextlib.contextmanager
 def _open(jar: Path, workspace: Path, max_bytes: int) -> Iterator[zipfile.ZipFile]:
-    """Open a jar of the workspace, or a jar elsewhere that is the user's, such as in `~/.m2`."""
+    """Open a jar inside the workspace, or one elsewhere that belongs to the user, such as in `~/.m2`."""
     is_inside = _normal(jar).startswith(f"{_normal(workspace)}{os.sep}")
     rules = Rules(Links.WITHIN if is_inside else Links.OF_USER, 0)
     with files.locate(jar, rules.links, root=workspace if is_inside else None) as place:

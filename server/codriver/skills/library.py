@@ -1,4 +1,4 @@
-"""The skills of a workspace: those on offer, their files by address, and whether anything changed."""
+"""The skills of a workspace: which are available, their files by address, and whether anything has changed."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ if TYPE_CHECKING:
 LIVE_REPL: Final = "live-repl"
 EDITING: Final = "editing-lisp-files"
 LIVE_APP: Final = "live-app"
-"""The skill that is hidden while no application shows itself: its guide is read where the application's name is known.
-"""
+"""The skill that is hidden while no application uses the seam. Its guide can still be read by name."""
 SCHEME: Final = "skill://"
 OF_DEPENDENCY: Final = "lib."
-"""The beginning of the first segment in addresses of a dependency's skills. No skill's own name has a full stop."""
+"""Prefix of the first path segment in addresses of a dependency's skills. Names of skills contain no full stop."""
 IN_ADDRESS: Final = "/!$&'()*+,;=@"
-"""The signs of a path that addresses write as they are."""
+"""Characters of a path that are not encoded in addresses."""
 
 _ORDER: Final = (LIVE_REPL, EDITING, LIVE_APP)
 _UNSERVED: Final = re.compile(r"[\\\x00/:]")
@@ -51,28 +50,28 @@ class Skill:
         """Return the front matter of its `SKILL.md`.
 
         Raises:
-            FrontMatterError: it cannot be used. Only Codriver's own skills are not checked before they are offered.
+            FrontMatterError: it is not usable. Only Codriver's own skills are not checked in advance.
         """
         return read_front_matter(self.guide)
 
     @property
     def description(self) -> str:
-        """What the skill is for."""
+        """Return the description of the skill."""
         return str(self.front_matter["description"])
 
     @property
     def uri(self) -> str:
-        """Return the address at which the skill's guide is read."""
+        """Return the address of the skill's guide."""
         return self.address(FILE)
 
     def address(self, path: str = "") -> str:
-        """Return the address of a file or folder of the skill, by its path within it; of the skill's own folder."""
+        """Return the address of a file or directory by its path within the skill, or of the skill's directory."""
         return f"{SCHEME}{quote(f'{self.id}/{path}'.rstrip('/'), safe=IN_ADDRESS)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """All skills there are, whether offered or not, and the errors of those that could not be used."""
+    """All skills that were found, available or not, and the errors of those that are not usable."""
 
     skills: tuple[Skill, ...] = ()
     problems: tuple[str, ...] = ()
@@ -80,30 +79,30 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The skills that the settings allow: those of Codriver and of `sources`, without the `disabled` names."""
+    """The skills that the settings allow: those of Codriver and of `sources`, except the `disabled` names."""
 
     sources: frozenset[str] = frozenset()
     disabled: frozenset[str] = frozenset()
 
     def allows(self, source: str) -> bool:
-        """Return whether skills of this source may be offered."""
+        """Return whether skills from this source may be available."""
         return source == OWN or source in self.sources
 
     def offers(self, skill: Skill) -> bool:
-        """Return whether agents get to see this skill."""
+        """Return whether agents can see this skill."""
         return self.allows(skill.source) and skill.id not in self.disabled
 
     @property
     def looks_into_dependencies(self) -> bool:
-        """Return whether any dependency may offer skills: only then is it worth looking for them."""
+        """Return whether dependencies may provide skills. Otherwise they are not searched."""
         return bool(self.sources - {WORKSPACE})
 
 
 @dataclass(slots=True)
 class SkillLibrary:
-    """The skills of one workspace, for the life of a server. `changed` and `select` look at the disk again.
+    """The skills of one workspace. Lives as long as the server. `changed` and `select` read the disk again.
 
-    Dependencies, which may be hundreds of jars, are looked into only when the selection allows one.
+    Dependencies, which may be hundreds of jars, are only searched if the selection allows one of them.
     """
 
     workspace: Path
@@ -118,12 +117,15 @@ class SkillLibrary:
         self._look()
 
     def find_all(self) -> Found:
-        """Return all skills, on offer or not, for people who decide what to allow."""
+        """Return all skills, available or not, so that people can decide which to allow."""
         candidates = [*find_own(self.workspace, self.shipped), *find_in_dependencies(self.workspace, self._jars)]
         return _read_skills(candidates, checks_own=True)
 
     def skills(self) -> tuple[Skill, ...]:
-        """Return the skills on offer. Of those that share a name, the first: one that is off hides none."""
+        """Return the available skills.
+
+        Of several with the same name, the first is used; disabled ones hide no other.
+        """
         offered: dict[str, Skill] = {}
         for skill in self._found.skills:
             if self.selection.offers(skill):
@@ -131,16 +133,16 @@ class SkillLibrary:
         return tuple(offered.values())
 
     def shown(self, hidden: Collection[str] = ()) -> tuple[Skill, ...]:
-        """Return the skills on offer that are listed: those whose ids are not `hidden`."""
+        """Return the available skills whose ids are not `hidden`."""
         return tuple(skill for skill in self.skills() if skill.id not in hidden)
 
     def find(self, uri: str) -> tuple[Skill, str]:
-        """Return the skill that an address leads to, and the path within it, which may not exist.
+        """Return the skill that an address refers to, and the path within it, which may not exist.
 
         The path is empty for the skill's directory.
 
         Raises:
-            RefusedError: no such skill is on offer; or the path is absolute or leads out of the skill, also after
+            RefusedError: no such skill is available, or the path is absolute or leads out of the skill, even after
                 decoding.
         """
         names = [unquote(name) for name in uri.removeprefix(SCHEME).split("/")]
@@ -160,7 +162,7 @@ class SkillLibrary:
         """Return the path and the content of a skill's file.
 
         Raises:
-            RefusedError: there is no such file, or none that may be read.
+            RefusedError: the file does not exist or must not be read.
         """
         skill, path = self.find(uri)
         try:
@@ -180,13 +182,13 @@ class SkillLibrary:
         return refused("no-such-skill", f"there is nothing at {uri}", hint=hint)
 
     def select(self, selection: Selection) -> bool:
-        """Offer the skills that `selection` allows from now on; true if that changes the skills on offer."""
+        """Change the selection. Return whether this changes the available skills."""
         before, self.selection = self.skills(), selection
         self._look()
         return self.skills() != before
 
     def changed(self) -> bool:
-        """Look at the disk again; true if the skills on offer, or a file of one, differ from the last look."""
+        """Read the disk again. Return whether the available skills or one of their files have changed."""
         before, stamp = self.skills(), self._stamp
         self._look()
         return self.skills() != before or self._stamp != stamp
@@ -200,18 +202,18 @@ class SkillLibrary:
 
 
 def switched_off(*, live_repl: bool, editing: bool, names: Iterable[str]) -> frozenset[str]:
-    """Return the skills that settings switch off: two of Codriver's by switches of their own, any by name."""
+    """Return the skills that the settings disable: two of Codriver's by their own settings, and any by name."""
     switches = {LIVE_REPL: live_repl, EDITING: editing}
     return frozenset(names) | {name for name, is_on in switches.items() if not is_on}
 
 
 def rank(skill_id: str) -> tuple[int, str]:
-    """Return the place of a skill in the order of all: those of Codriver first, then by name."""
+    """Return the sort key of a skill: Codriver's skills first, then by name."""
     return _ORDER.index(skill_id) if skill_id in _ORDER else len(_ORDER), skill_id
 
 
 def _read_skills(candidates: Sequence[Candidate], *, checks_own: bool = False) -> Found:
-    """Return every skill in order, those with one name in the order of their places."""
+    """Return every skill in order. Skills with the same name are in the order of their locations."""
     skills: list[Skill] = []
     problems: list[str] = []
     for candidate in candidates:
@@ -229,7 +231,7 @@ def _read_skill(candidate: Candidate, *, checks: bool) -> Skill:
     """Return the skill in a directory.
 
     Raises:
-        OSError, FrontMatterError, TooManyFilesError: the directory is no skill that every client can use.
+        OSError, FrontMatterError, TooManyFilesError: the directory is not a skill that every client can use.
     """
     guide = candidate.folder.read(FILE)
     if guide is None:

@@ -36,7 +36,7 @@ class Executions:
         self._known: dict[Function, Function] = {}
 
     def add(self, recorded: Iterable[Recorded]) -> None:
-        """Add what a run recorded, replacing earlier records of its tests."""
+        """Add the records of a run, replacing earlier records of its tests."""
         found = executed_functions(recorded)
         fresh: dict[Function, frozenset[Function]] = {}
         for nodeid, functions in found.by_test.items():

@@ -123,7 +123,7 @@ class PlainRun:
         yield self._finished(lingers=lingers)
 
     def _finished(self, *, lingers: bool) -> RunFinished:
-        """Return the end of the run, from what the process reported and how it ended."""
+        """Return the final event of the run, from what the process reported and how it ended."""
         stream, status = self._stream, self._process.returncode
         end, error = stream.end, stream.error
         if self._retained is not None:
@@ -416,7 +416,7 @@ def _make_directory() -> Path:
 
 
 def _lay_request(spec: RunSpec, directory: Path) -> Path:
-    """Write what the process reads at its start, and return the file of its programs. Blocks."""
+    """Write the files that the process reads when it starts, and return the file with its programs. Blocks."""
     for name in ("output", "events"):
         (directory / name).touch(mode=0o600)
     if spec.sources:

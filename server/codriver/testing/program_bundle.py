@@ -71,7 +71,7 @@ def recorder_program(recorder: str) -> str:
 
 
 def without_runner() -> list[str]:
-    """Return the names of the programs that need neither the runner nor what it imports."""
+    """Return the names of the programs that need neither the test runner nor anything it imports."""
     return [f"{_ROOT}.{name}" for name in _ALWAYS]
 
 

@@ -60,7 +60,7 @@ def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
 
 
 def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
-    """Add what one process recorded."""
+    """Add the record of one process."""
     functions = [Function(str(file), int(line), str(name)) for file, line, name in _list(data.get("functions"))]
     shared = {(kind, name): _of(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):

@@ -104,7 +104,7 @@ class RetainedFailure:
     def begin(self, effect: RunJob) -> None:
         """Start evaluating code in a frame. Its end is always reported."""
         job = effect.request.job
-        assert isinstance(job, FrameCode)  # noqa: S101  # whoever makes the request gives it
+        assert isinstance(job, FrameCode)  # noqa: S101  # the caller always sets it
         evaluating = self._evaluating[effect.request.id] = _Evaluating(self.of(job.run))
         self._tasks.start_soon(self._run, effect.request.id, job, evaluating, effect.max_run_ms / 1000)
 

@@ -231,7 +231,7 @@ RunErrorKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class RunError:
-    """Why a run could not run its tests as requested, or did not finish, and what to do about it."""
+    """A reason why tests could not be run as requested or did not finish, and what to do about it."""
 
     kind: RunErrorKind
     message: str

@@ -164,7 +164,7 @@ class TestJobs:
         """Returns how runs start now, by interpreter and directory. Replaced together with `start`."""
         self.changed_since = changed_since
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
-        """Called with what the recorders of a run recorded. Set once, before the server listens."""
+        """Called with the records of a run's recorders. Set once, before the server starts listening."""
         self.executions = Executions()
         self._started_ms = core.now()
         self.failure = RetainedFailure(core, tasks, transcripts, logbook)
@@ -208,7 +208,7 @@ class TestJobs:
         if isinstance(job, FrameCode):
             self.failure.begin(effect)
             return
-        assert isinstance(job, TestJob)  # noqa: S101  # whoever makes the request gives it
+        assert isinstance(job, TestJob)  # noqa: S101  # the caller always sets it
         running = self._running[effect.request.id] = _Running(job)
         self._tasks.start_soon(self._run, effect.request.id, running, effect.max_run_ms / 1000)
 

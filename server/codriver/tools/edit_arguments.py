@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
 
 from codriver.editing import Create, InsertDef, ReplaceDef, ReplaceText
 from codriver.tools.calls.arguments import UNLISTED, Given, without_default
-from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic asks for it
+from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic needs it at run time
 from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver_lisp.source_text import Target
 
@@ -49,7 +49,7 @@ OF_LISP: Final = (
 
 
 class EditArguments(Given):
-    """One edit of `edit_files`. Clients read in its schema what each type accepts."""
+    """One edit of `edit_files`. The schema tells clients which fields each type accepts."""
 
     model_config = ConfigDict(json_schema_extra={"description": OF_ANY + OF_LISP})
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(

@@ -67,7 +67,7 @@ class EditFilesArguments(Evaluating):
 
     @property
     def is_undo(self) -> bool:
-        """Whether the call reverts an edit instead of making one."""
+        """Return whether the call reverts an edit instead of making one."""
         return self.edits[0].type == UNDO
 
     @model_validator(mode="after")

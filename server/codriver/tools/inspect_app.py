@@ -105,7 +105,7 @@ def _unanswered(arguments: InspectArguments, answer: SeamAnswer) -> SeamAnswer |
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
-    """Return the REPL with the given key, or else the only REPL with a seam, or else the only REPL.
+    """Return the REPL with the given key, otherwise the only one with a seam, otherwise the only one.
 
     Raises:
         RefusedError: no REPL matches, or several do.

@@ -92,7 +92,7 @@ USUAL = (
     "change_app",
     "watch_app",
 )
-"""Names of the tools in the default toolset, in order: what most tasks need.
+"""Names of the tools in the default toolset, in order. They cover most tasks.
 
 `status` gives access to the information of the other tools. The last three are listed only while an application has a
 seam.

@@ -116,7 +116,7 @@ class NoteEditArguments(Arguments):
     source: str = Field("", max_length=PATH_CHARACTERS)
     """How the session started, in the client's terms: `startup`, `resume`, `clear` or `compact`."""
     is_again: str | bool = False
-    """Whether the client goes on only because it was blocked at the end of this turn."""
+    """Whether the client continues only because it was blocked at the end of this turn."""
     wait_ms: int | None = Field(None, ge=0, le=MOST_WAIT_MS)
     """How long the hook can wait. Default: 20 s for tests, otherwise 1 s, as its program ends after 1.5 s."""
     render_for: Literal["", "claude-code", "codex"] = ""
@@ -136,7 +136,7 @@ class NoteEditArguments(Arguments):
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
-    """Record an event of a client, and return what its agent should know, if anything."""
+    """Record an event of a client, and return text for its agent, if any."""
     context = block = ""
     match arguments.event:
         case "started":

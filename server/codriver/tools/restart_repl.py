@@ -80,7 +80,7 @@ def _is_served(repl: Repl) -> bool:
 
 
 def _repl_to_restart(state: State, key: str | None) -> Repl:
-    """Return the REPL with the given key, even if stopped, or else the only one that Codriver started.
+    """Return the REPL with the given key, even if it is stopped, or the only one that Codriver started.
 
     Raises:
         RefusedError: no REPL matches, or several do.

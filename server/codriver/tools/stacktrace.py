@@ -80,7 +80,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
 
 
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
-    """Return the job with the given id, or else the test run that is the caller's last failure."""
+    """Return the job with the given id, or the test run that is the caller's last failure."""
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id)
         return evaluation if evaluation.is_job else None

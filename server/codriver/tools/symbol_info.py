@@ -137,10 +137,10 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
 async def describe_source(
     call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> dict[str, object]:
-    """Return the source that defines `symbol` as answer fields, given what is `known` about it.
+    """Return the source that defines `symbol` as answer fields, using its `known` fields.
 
-    The source comes from the REPL, or else from the newest evaluated code that defines the symbol. Documentation is
-    removed from the known fields.
+    The source comes from the REPL, or from the newest evaluated code that defines the symbol. Documentation is removed
+    from the known fields.
     """
     target = resolve(call.state, key)
     query = FindSource(symbol, namespace=namespace, session=target.session.name)
@@ -228,7 +228,7 @@ async def describe_references(
 async def _python_target_name(
     call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> SearchTarget:
-    """Return what to search for: a name of a module, or for a member of a class only its name."""
+    """Return the search target: the name in its module, or for a member of a class only its name."""
     extra = known.get("extra")
     kind = extra.get("type") if isinstance(extra, dict) else None
     if kind == "module":

@@ -66,7 +66,7 @@ async def wait_for(call: Call, arguments: WaitArguments) -> Answer:
 
 
 class _Wait:
-    """One wait. It sleeps until the log grows, and then runs its query once for all new entries.
+    """A single wait. It sleeps until the log grows, and then runs its query once for all new entries.
 
     Clients take turns: the queries of all waits share one budget. See `codriver.net.fair_threads`.
     """

@@ -1,4 +1,4 @@
-"""`codriver handoff`: summarize the work in the REPLs for whoever takes over.
+"""`codriver handoff`: summarize the work in the REPLs for the next person or agent.
 
 The report comes from the running server, or from the logs of earlier servers if none is running.
 """

@@ -180,7 +180,7 @@ class Conflict:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The key by which a caller is notified once; replacing a name after only using it is a new key."""
+        """Return a key for notifying each caller once. Replacing a name after only using it results in a new key."""
         return self.evaluation or self.at_ms, self.location, self.name, self.text is not None
 
     def description(self, now: int) -> str:

@@ -54,7 +54,7 @@ class Step:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that the code defined; none if it failed."""
+        """Return the names that the code defined; empty if it failed."""
         return () if self.error else self.definitions
 
 
@@ -71,9 +71,9 @@ class TestsRun:
     paths: tuple[str, ...] = ()
     """The selected files, namespaces or tests; empty if all tests ran."""
     failed: tuple[str, ...] = ()
-    """The names of failed tests, as far as the log has them."""
+    """The names of failed tests, if the log has them."""
     passed_again: tuple[str, ...] = ()
-    """The names of tests that passed after an earlier failure, as far as the log has them."""
+    """The names of tests that passed after an earlier failure, if the log has them."""
     has_failed: bool = False
     is_partial: bool = False
     """Whether only some tests of `paths` ran to completion."""
@@ -104,7 +104,7 @@ class Checkpoint:
 
     @property
     def text(self) -> str:
-        """The checkpoint's name, with who created it and in which session."""
+        """Return the checkpoint's name, who created it, and in which session."""
         by = f"by {self.who} in {self.session} ({self.evaluation})" if self.who else ""
         return ": ".join(filter(None, (self.name, by)))
 

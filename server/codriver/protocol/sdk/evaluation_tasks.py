@@ -114,7 +114,7 @@ logger = logging.getLogger(__name__)
 RELATED = "io.modelcontextprotocol/related-task"
 IMMEDIATELY = "io.modelcontextprotocol/model-immediate-response"
 MOST = 32
-"""Maximum number of tasks of one client. The oldest finished one is discarded for a new one, or else there is none."""
+"""Maximum number of tasks of a client. A new one replaces the oldest finished one, or is refused if there is none."""
 MAX_OF_ALL = 512
 """Maximum number of tasks of all clients, including disconnected ones. The oldest finished one is discarded."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
@@ -322,7 +322,7 @@ class EvaluationTasks:
         return {}
 
     def _known(self, identity: str) -> Task:
-        """Return the task with this id, whoever started it.
+        """Return the task with this id, regardless of who started it.
 
         Raises:
             MCPError: there is no such task.
@@ -426,7 +426,7 @@ class EvaluationTasks:
 
     def _as_json(self, task: Task) -> dict[str, Any]:
         """Return the call's answer, in the form that the call would have returned."""
-        assert task.answered is not None  # noqa: S101 - asked for when it is there
+        assert task.answered is not None  # noqa: S101 - requested only when it exists
         result: dict[str, Any] = json.loads(result_of(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
 

@@ -1,7 +1,7 @@
-"""The project's functions that a failed statement called: a wrong value was made in one of them.
+"""Find the functions of the project that a failed statement called.
 
-They are found by their names, in the statement and in those that assigned its variables. Nothing is called, and no code
-of the project runs: attributes are looked up as they are stored.
+One of them may have returned a wrong value. They are found by the names in the statement and in the statements that
+assigned its variables. No code of the project is called: attributes are looked up as they are stored.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def called_by(frame: FrameType, line: int, is_project_file: Callable[[str], bool
 
 
 def _names_called(frame: FrameType, line: int) -> list[tuple[list[str], tuple[str, ...]]]:
-    """Return the dotted names of what a statement called, then of what made its variables.
+    """Return the dotted names that a statement called, followed by those that produced its variables.
 
-    A name with methods is a value, and Python called one of these methods on it.
+    A name with methods is a value on which Python called one of these methods.
     """
     import ast
     import linecache
@@ -114,7 +114,7 @@ def _names_called(frame: FrameType, line: int) -> list[tuple[list[str], tuple[st
 
 
 def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
-    """Return what a node calls: an expression, and the methods that an operator or a built-in calls on its value."""
+    """Return the names that a node calls: its expression, and the methods called by operators and built-ins."""
     import ast
 
     if isinstance(node, ast.Call):
@@ -152,10 +152,10 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _resolved(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> object:
-    """Return the value of a dotted name as it is stored, or its first of some methods, `MISSING` without one.
+    """Return the stored value of a dotted name, or the first of `methods` that it has; `MISSING` if there is none.
 
-    The value of a call is unknown, unless it makes an instance: its attributes are those of the class. Methods of many
-    classes return the instance itself, so that a name which is not found otherwise is looked up in the class.
+    The value of a call is unknown, unless it creates an instance, whose attributes are those of the class. Because
+    methods often return the instance itself, a name that is not found otherwise is looked up in the class.
     """
     import inspect
 
@@ -196,7 +196,7 @@ def _add(value: object, found: dict[CodeType, types.FunctionType], is_project_fi
 
 
 def _of_class(value: object, name: str) -> object:
-    """Return what the class of a value defines by a name, `MISSING` without it."""
+    """Return the attribute that the class of a value defines, or `MISSING`."""
     for one in type.__dict__["__mro__"].__get__(type(value)):
         defined = type.__dict__["__dict__"].__get__(one)
         if name in defined:

@@ -53,7 +53,7 @@ AFFECTED_S: Final = 10.0
 PASSES: Final = "pass"
 """Outcome of a Lisp test that passed."""
 COLLECTION: Final = "(collection)"
-"""Test name that stands for all tests of a file."""
+"""Test name that represents all tests of a file."""
 MOST_EXECUTING: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
 MOST_FILES: Final = 200
@@ -195,7 +195,7 @@ def _share_dialect(one: Path, other: Path) -> bool:
 
 
 def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
-    """The test files among these importing files, the nearest first; a `conftest` stands for the files around it."""
+    """Return the test files among these importing files, nearest first. A `conftest` counts for the files around it."""
     distances = dict(reached)
     for file, distance in reached.items():
         if file.stem == CONFTEST:

@@ -50,9 +50,9 @@ FAILURE = ("reason", "error", "hint")
 class Changed:
     """Code that a batch changed in one file.
 
-    `index` is the index of the file among the results, and `name` the name that answers use. `forms` are the new
-    top-level forms, the `ns` form first. `header` is the present `ns` form, or the names that a Python file imports.
-    `reason` says why the text cannot be loaded.
+    `index` is the index of the file among the results, and `name` the name used in answers. `forms` are the new
+    top-level forms, with the `ns` form first. `header` is the current `ns` form, or the names that a Python file
+    imports. `reason` explains why the text cannot be loaded.
     """
 
     index: int
@@ -104,10 +104,10 @@ class EditLoads:
         """REPLs that received a load: key and generation at that time, by id."""
 
     async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
-        """Load the changed forms of each file, required files first, until a load fails.
+        """Load the changed forms of each file until a load fails, starting with the files that others require.
 
         Names in `gone`, by the index of their file, are removed from their namespace when it is loaded. Nothing is sent
-        twice. The row of a file that was not loaded says why, and how to load it.
+        twice. The row of a file that was not loaded explains why, and how to load it.
         """
         call, blocked_by = self._call, ""
         await await_search(call.services.core)

@@ -478,9 +478,9 @@ def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> 
 
 
 def trace_of_tests(call: Call, job: str) -> StackTrace | None:
-    """Return the stack trace of the first failure of a run, or None if there is none.
+    """Return the stack trace of the first failure of a run, or None.
 
-    A failure in whose frames code can be evaluated has priority, and its frames are numbered.
+    A failure with frames in which code can be evaluated is preferred, and its frames are numbered.
     """
     job_report, process = call.services.tests.report(job), call.services.tests.failure.of(job)
     failures = [one for one in job_report.report.failures if one.failure is not None] if job_report is not None else []

@@ -1,4 +1,4 @@
-"""Read source files that a caller asks to load."""
+"""Read source files that a caller wants to load."""
 
 from __future__ import annotations
 

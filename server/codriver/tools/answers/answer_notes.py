@@ -38,7 +38,7 @@ MAX_COUNTED_CHARACTERS = 256 * 2**10  # splitting into lines and counting them t
 
 @dataclass(slots=True)
 class AnswerInProgress:
-    """An answer that needs notes, and what has been found out for it."""
+    """An answer that needs notes, and what has been determined for it so far."""
 
     call: Call
     evaluation: Evaluation
@@ -268,7 +268,7 @@ def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
 
 
 def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, int]:
-    """Return the number of differing lines, wherever they are, and of all lines. Zeros stand for too many."""
+    """Return the number of differing lines and of all lines, or zeros if there are too many lines to compare."""
     if max(transcript.total, earlier.total) > MAX_COUNTED_CHARACTERS:
         return 0, 0
     changed = total = 0

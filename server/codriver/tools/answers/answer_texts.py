@@ -221,7 +221,7 @@ def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int
 def _ends(
     notes: list[str], transcript: Transcript, key: Part, begin: int, last: Chunk, sizes: tuple[int, int, int]
 ) -> str:
-    """Return a stream from `begin` on, or its head and tail, at line ends if lines are short, and add a note.
+    """Return a stream from `begin` on, or its head and tail, split at line ends if lines are short, and add a note.
 
     `last` has the last characters of the stream, and one more than may be displayed if there are more.
     """

@@ -130,9 +130,9 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
 
 
 async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str, ...]:
-    """Return notes about files that were put back while their REPL still has the edited code.
+    """Return notes about files that were restored while their REPL still has the edited code.
 
-    There are none if saves are loaded automatically, or if the REPL cannot tell.
+    There are none if saved files are loaded automatically, or if the REPL cannot compare them.
     """
     found: dict[str, tuple[Difference, ...]] = {}
     notes = []
@@ -212,7 +212,8 @@ async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Diffe
     """Return the differences between a REPL's loaded code and its files. For Lisp, `only` has no effect.
 
     Raises:
-        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
+            them.
     """
     if repl.dialect not in NOT_LISP:
         found = await differences(call, repl)
@@ -222,7 +223,7 @@ async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Diffe
 
 
 async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Difference, ...]:
-    """Return the differences as `drift_of` does, or none if the REPL cannot tell."""
+    """Return the differences as `drift_of` does, or an empty tuple if the REPL cannot compare them."""
     if repl.profile is not None and "drift" in repl.profile.capabilities:
         with suppress(CodriverError):
             return await drift_of(call, repl, only)
@@ -304,10 +305,11 @@ LOAD: Final = "load-file "
 
 
 async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | None:
-    """Return the differences between a REPL's loaded code and its files, or None if the REPL compares them itself.
+    """Return the differences between loaded code and its files, or None if the REPL compares them itself.
 
     Raises:
-        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
+            them.
     """
     features = FEATURES.get(repl.dialect, ("clj",))
     known = call.services.ledger.lisp
@@ -330,10 +332,11 @@ async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | No
 
 
 async def differences_of_written(call: ReplUser, repl: Repl) -> tuple[Difference, ...]:
-    """Return the differences of a REPL that was compared before, updated if its files were written since.
+    """Return the differences of a REPL that was compared before, updated if its files have been written since.
 
     Raises:
-        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot tell.
+        CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
+            them.
     """
     drift = call.services.ledger.lisp.drifts.get(repl.id)
     if drift is None or drift.generation != repl.generation or drift.lock.locked():
@@ -477,9 +480,9 @@ async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[st
 
 
 def importable_from(workspace: Path, name: str) -> list[str]:
-    """Return the directories of the workspace from which a module could be imported, the nearest first.
+    """Return the directories of the workspace from which a module could be imported, nearest first.
 
-    Directories that the embedded REPL searches anyway are left out. A package with an `__init__.py` comes before one
+    Directories that the embedded REPL searches anyway are left out. Packages with an `__init__.py` precede those
     without.
     """
     searched = {str(workspace), str(workspace / "src")}
@@ -492,10 +495,7 @@ def importable_from(workspace: Path, name: str) -> list[str]:
 
 
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
-    """Yield directories that may contain the module.
-
-    Each comes with whether it is a file or a package with an `__init__.py`.
-    """
+    """Yield directories that may contain the module, each with whether it is a file or has an `__init__.py`."""
     parts = tuple(name.split("."))
     until = time.monotonic() + SEARCH_S
     for path, _, entries in walk(workspace, max_depth=MOST_LEVELS, max_entries=MOST_ENTRIES):

@@ -97,8 +97,8 @@ async def describe(
 ) -> Answer:
     """Return the answer about an evaluation: its status, and result and output so far.
 
-    Fields that its reader knows are omitted, unless the arguments request detail. `max_bytes` limits the text, and None
-    stands for the usual limit. `default_session` is the key of the session that the reader gets without naming one, if
+    Fields that its reader knows are omitted, unless the arguments request detail. `max_bytes` limits the text; None
+    means the usual limit. `default_session` is the key of the session that the reader gets without naming one, if
     known.
     """
     transcript = call.services.transcripts.get(evaluation.id)
@@ -169,7 +169,7 @@ async def _described(
     delivery.exclude_omitted(fields, visible)
     if (
         begins_at and not visible.keys() & FROM.keys()
-    ):  # a part was told before, and this answer has nothing of any stream
+    ):  # a part was sent before, and this answer has nothing from any stream
         visible = with_notes(visible, [NOTHING_NEW])
     return Answer(visible, ok=not failed, images=tuple(images.images), handed_out=delivery.handed_out)
 

@@ -65,7 +65,7 @@ class Evaluating(Arguments):
     detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
     """Whether to return every field. None depends on the client. Listed with `evaluate_code`, but accepted by all."""
     requests_status: ClassVar[bool] = False
-    """Whether the caller asks for the state of an evaluation, so that the answer always has `status`."""
+    """Whether the caller requests the state of an evaluation, so that the answer always has `status`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +437,7 @@ def _last_clojure(stderr: str) -> re.Match[str] | None:
 
 
 def _block(text: str, end: int) -> int | None:
-    """Return the start of the last traceback before `end`, if it begins a line."""
+    """Return the start of the last traceback before `end`, if it is at the start of a line."""
     start = text.rfind(HEADER, 0, end)
     return start if start == 0 or (start > 0 and text[start - 1] == "\n") else None
 
@@ -476,7 +476,7 @@ def _is_sent(frame: re.Match[str]) -> bool:
 
 
 def _is_in_project(file: str, workspace: str) -> bool:
-    """Return whether a file belongs to the project, or stands for sent code."""
+    """Return whether a file belongs to the project, or is the name of sent code."""
     if any(part in file for part in _INSTALLED):
         return False
     path = PurePath(file)

@@ -108,7 +108,7 @@ def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> in
 
 
 def _with_code(lines: Sequence[str]) -> list[bool]:
-    """Return for each line whether it begins with code, not a comment or the inside of a multi-line string."""
+    """Return for each line whether it starts with code, not with a comment or inside of a multi-line string."""
     found = []
     quote = ""
     for text in lines:

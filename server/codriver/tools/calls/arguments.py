@@ -36,7 +36,7 @@ class Arguments(Given):
     """The arguments of a tool."""
 
     who: str | None = Field(None, json_schema_extra={UNLISTED: True})
-    """The caller, for `Call.who`. Every tool accepts it. Only `evaluate_code` lists it, and says so."""
+    """The caller, for `Call.who`. Every tool accepts it, but only `evaluate_code` lists it."""
 
 
 @dataclass(frozen=True, slots=True)

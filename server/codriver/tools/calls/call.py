@@ -88,7 +88,7 @@ class CallHooks:
     edited: tuple[Callable[[Call, EditedFile], Awaitable[Sequence[str]]], ...] = ()
     """Called when a caller edited a file: return notes for the answer. An edit outside of Codriver has no text."""
     started: tuple[Callable[[Call, Started], Awaitable[str]], ...] = ()
-    """Called when a client has started: return what its agent should know."""
+    """Called when a client has started. Each returns text for its agent."""
     parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -197,7 +197,7 @@ class Onlooker:
 
 
 class Lasting(Protocol):
-    """Follows a call whose answer its client fetches later, so that the evaluation may take its time."""
+    """Handles a call whose answer the client fetches later, so that the evaluation may take as long as it needs."""
 
     accepts_input: bool
     """Whether the client can be asked for input while the call waits."""
@@ -252,7 +252,7 @@ class Call:
     def who(self, given: str | None) -> str:
         """Return the redacted slug of the caller.
 
-        It is the name given now or earlier, or else one made from the client's name.
+        It is the name passed now or earlier, or one derived from the client's name.
 
         Raises:
             RefusedError: the given name is not a slug, or is reserved.
@@ -297,7 +297,7 @@ class Call:
 
 
 class LastingCall(Call):
-    """A call that may take longer than its client waits."""
+    """A call that may last longer than its client waits."""
 
     lasting: Lasting  # type: ignore[misc]  # an instance attribute, where other calls have a class attribute
 

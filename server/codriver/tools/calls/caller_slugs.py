@@ -21,5 +21,5 @@ def slug(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def client_slug(client_name: str) -> str:
-    """Return the name of a client's callers that give none: a short one, or the client's name in kebab-case."""
+    """Return the default name for a client's callers: a short one, or the client's name in kebab-case."""
     return traits_of(client_name).who or slug(client_name)

@@ -54,7 +54,7 @@ class Traits:
     lists_again: bool = False
     """Whether the client lists the tools again when it is notified of changes."""
     who: str = ""
-    """`who` of the client's callers that give none. Empty for the client's name in kebab-case."""
+    """Default `who` of the client's callers. If empty, the client's name in kebab-case is used."""
 
 
 HUMAN_CLIENT: Final = "codriver-human"

@@ -238,7 +238,7 @@ def _named_sessions(state: State) -> list[str]:
 def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
     """Return whether a connected REPL replaces this stand-in.
 
-    Python in place of a Lisp gives way to any other REPL, and others to one of their dialect.
+    Python in place of a Lisp is replaced by any other REPL, and other stand-ins by a REPL of their dialect.
     """
     return repl.is_stand_in and any(
         other.phase == "connected"

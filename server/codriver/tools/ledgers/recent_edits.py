@@ -32,7 +32,7 @@ class Acts:
     def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
         """Return the files that have changed since a time, with their first and last contents.
 
-        None stands for no file.
+        None means that there was no file.
         """
         found: dict[Path, tuple[bytes | None, bytes | None]] = {}
         for started_ms, changes in self.done:

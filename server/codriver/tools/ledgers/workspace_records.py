@@ -39,7 +39,7 @@ class Ledger:
     saves: Saves = field(default_factory=Saves)
     """Files that the server wrote, and which file watchers ignore."""
     tests: TestsRun = field(default_factory=TestsRun)
-    """Test runs, and what is known about their code."""
+    """Test runs and what is known about the code they executed."""
     imports: ImportGraph = field(default_factory=ImportGraph)
     """Imports between files of the workspace."""
     lisp: LispKnown = field(default_factory=LispKnown)
