@@ -1,4 +1,4 @@
-"""The rule of the house: which room may know which. Data flows one way; this table is the map."""
+"""The architecture rule: which package may import which. Data flows one way, and the table in this file says how."""
 
 import ast
 import gc
@@ -205,27 +205,27 @@ def broken(rule, paths):
     return {name_of(path): wrong for path in paths if (wrong := rule(path))}
 
 
-def test_each_room_has_a_place_on_the_map():
+def test_each_package_is_in_the_import_table():
     assert {room(path) for path in modules()} <= MAY_IMPORT.keys()
 
 
-def test_a_room_imports_only_its_neighbours():
+def test_a_package_imports_only_what_the_table_allows():
     assert broken(lambda path: set(rooms_of(path)) - MAY_IMPORT[room(path)] - {room(path)}, modules()) == {}
 
 
-def test_a_library_is_known_only_behind_its_door():
+def test_a_third_party_library_is_imported_only_by_its_listed_packages():
     def known(path):
         return [name for name, doors in DOORS.items() if name in packages(path) and room(path) not in doors]
 
     assert broken(known, modules()) == {}
 
 
-def test_a_room_without_io_imports_none():
+def test_packages_without_io_import_no_io():
     paths = [*(p for p in modules() if room(p) in SANS_IO), *SANS_IO_PARTS.rglob("*.py"), *LIBRARIES]
     assert broken(lambda path: packages(path) & IO_MODULES, paths) == {}
 
 
-def test_the_datalog_and_lisp_packages_import_nothing_of_codrivers():
+def test_the_datalog_and_lisp_packages_import_nothing_of_codriver():
     known = sys.stdlib_module_names | {"regex"}
     assert broken(lambda path: packages(path) - known - {path.parent.name}, LIBRARIES) == {}
 
@@ -241,7 +241,7 @@ def test_every_feature_is_listed():
     assert {path.name for path in (SERVER / "features").iterdir() if (path / "__init__.py").exists()} == set(FEATURES)
 
 
-def test_the_map_has_no_cycle():
+def test_the_import_table_has_no_cycle():
     TopologicalSorter(MAY_IMPORT).prepare()
 
 
@@ -258,7 +258,7 @@ def arrows(folder):
 
 
 @pytest.mark.parametrize("folder", [SERVER, DATALOG, LISP, SEAM, RELAY], ids=lambda folder: folder.name)
-def test_no_modules_import_one_another_in_a_circle(folder):
+def test_no_modules_import_each_other_in_a_cycle(folder):
     ours = [path for path in folder.rglob("*.py") if path != folder / "__init__.py"]
     files = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in ours}
     known = {name.removesuffix(".__init__"): path for name, path in files.items()}
@@ -271,7 +271,7 @@ def test_no_modules_import_one_another_in_a_circle(folder):
     TopologicalSorter(graph).prepare()
 
 
-def test_the_relay_uses_the_standard_library_alone():
+def test_the_relay_uses_only_the_standard_library():
     own = sys.stdlib_module_names | {"codriver_relay"}
     assert broken(lambda path: packages(path) - own, RELAY.rglob("*.py")) == {}
 
@@ -283,14 +283,14 @@ LINE = (
 )  # fmt: skip
 
 
-def test_the_relay_is_one_straight_line():
+def test_relay_modules_import_only_earlier_ones_in_the_list():
     assert {path.stem for path in RELAY.glob("*.py")} == set(LINE)
     for place, module in enumerate(LINE):
         names = {name.split(".")[1] for name in imports(RELAY / f"{module}.py") if name.startswith("codriver_relay.")}
         assert names & set(LINE) <= set(LINE[:place]), module
 
 
-def test_the_embedded_worker_uses_the_standard_library_alone_but_for_the_lisp_it_hosts():
+def test_the_embedded_worker_uses_only_the_standard_library_and_its_lisp():
     for path in WORKER.rglob("*.py"):
         used = {name for name in imports(path) if not name.startswith("codriver.repls.worker.")}
         assert {name.split(".")[0] for name in used} <= sys.stdlib_module_names, path
@@ -349,7 +349,7 @@ WINGS = {
 
 
 @pytest.mark.parametrize("large", WINGS)
-def test_in_a_large_room_no_wing_knows_those_that_use_it(large):
+def test_subpackages_of_a_large_package_follow_its_import_table(large):
     wings, folder = WINGS[large], SERVER / large
     TopologicalSorter(wings).prepare()
     assert {path.parent.name for path in folder.glob("*/__init__.py")} <= wings.keys()
@@ -366,11 +366,11 @@ def unknown_to_the_oldest(path):
     return None
 
 
-def test_the_embedded_worker_is_written_in_the_oldest_python_it_runs_in():
+def test_the_embedded_worker_uses_only_syntax_of_its_oldest_python():
     assert broken(unknown_to_the_oldest, WORKER.rglob("*.py")) == {}
 
 
-def test_the_seam_uses_the_standard_library_of_the_oldest_python_alone():
+def test_the_seam_uses_only_the_standard_library_of_its_oldest_python():
     def others(path):
         used = {name for name in imports(path) if not name.startswith(("codriver_seam.", "codriver.repls.worker."))}
         return {name.split(".")[0] for name in used} - sys.stdlib_module_names
@@ -379,11 +379,11 @@ def test_the_seam_uses_the_standard_library_of_the_oldest_python_alone():
     assert broken(unknown_to_the_oldest, SEAM.rglob("*.py")) == {}
 
 
-def test_the_server_shares_nothing_with_the_seam_but_its_answers():
+def test_the_server_does_not_import_the_seam():
     assert [name_of(path) for path in modules() if "codriver_seam" in packages(path)] == []
 
 
-def test_code_in_another_language_is_a_file_of_that_language():
+def test_code_in_another_language_is_in_a_file_of_that_language():
     """A string of six lines and more is a text for people; what a REPL evaluates is below `repls/programs`."""
     long = [
         f"{name_of(path)}:{node.lineno}"
@@ -463,14 +463,14 @@ def openings(path):
             yield node.lineno
 
 
-def test_only_one_module_opens_files():
+def test_only_the_listed_modules_open_files():
     needs.every_feature()
     found = {path.relative_to(SERVER).as_posix(): lines for path in modules() if (lines := list(openings(path)))}
     assert {name: lines for name, lines in found.items() if name not in OPENERS} == {}
     assert OPENERS.keys() <= found.keys(), "this one opens none any more"
 
 
-def test_importing_the_packages_opens_nothing():
+def test_importing_the_packages_opens_no_socket_and_writes_no_file():
     code = (
         "import sys, socket\n"
         "def refuse(event, args):\n"
@@ -519,7 +519,7 @@ def entrances(path):
             yield path.relative_to(SERVER).as_posix(), function
 
 
-def test_text_enters_the_output_log_by_one_function():
+def test_only_one_function_writes_to_the_output_log():
     found = [place for path in modules() for place in entrances(path)]
     assert sorted(found) == [("log/logbook.py", "__init__"), ("log/logbook.py", "record")]
 
@@ -554,7 +554,7 @@ def told_apart(path):
     return {f"{own}.{name}" for name in asked} | {name for name in imports(path) if name.rpartition(".")[2] in asked}
 
 
-def test_a_refusal_has_a_class_only_where_somebody_catches_it():
+def test_every_refusal_class_is_caught_somewhere():
     known = {name for path in modules() for name in told_apart(path)}
 
     def is_caught(name, module):
@@ -584,14 +584,14 @@ def named(path):
                 yield name
 
 
-def test_secrets_are_looked_for_at_two_doors_alone():
+def test_only_the_listed_modules_redact_secrets():
     makers = {SERVER / name for name in REDACTOR_IS_MADE_BY}
     others = [path for path in modules() if room(path) not in SECRETS_DOORS and path not in makers]
     assert broken(lambda path: {name for name in named(path) if "redact" in name.lower()}, others) == {}
 
 
 @pytest.mark.parametrize("maker", REDACTOR_IS_MADE_BY)
-def test_who_makes_the_redactor_hands_it_on_and_never_uses_it(maker):
+def test_a_module_that_makes_the_redactor_never_uses_it(maker):
     needs.every_feature()
     called = [ast.unparse(call.func) for call, _ in calls_with_their_function(SERVER / maker)]
     assert [name for name in called if "redact" in name.lower()] == ["Redactor.from_environment"]
@@ -620,12 +620,12 @@ def writes(path):
                 yield scope.name, ast.unparse(node)
 
 
-def test_no_command_writes_past_the_one_function_that_makes_control_characters_visible():
+def test_commands_write_only_through_the_escaping_function():
     commands = [path for path in modules() if room(path).startswith("commands") and path != SHOWN_BY]
     assert broken(lambda path: list(writes(path)), commands) == {}
 
 
-def test_mypy_knows_every_room_of_the_tests_and_everything_that_supports_them():
+def test_mypy_is_told_about_every_test_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
     named = {name.removesuffix(".*") for override in settings for name in override["module"]}
     tests = ROOT / "tests"
@@ -654,7 +654,7 @@ def is_there(name):
     return True
 
 
-def test_a_module_that_prose_names_is_where_it_says():
+def test_a_module_named_in_prose_exists():
     paths = {*modules(), *LIBRARIES, *RELAY.rglob("*.py"), *SEAM.rglob("*.py")}
     named = {(str(path.relative_to(ROOT)), name) for path in paths for name in NAMED.findall(path.read_text("utf-8"))}
     assert {(path, name) for path, name in named if name not in NO_MODULES and not is_there(name)} == set()

@@ -1,4 +1,4 @@
-"""The base knows no feature by name: what only a feature declares is written in that feature's package alone."""
+"""The base knows no feature by name: what only one feature declares is written in that feature's package alone."""
 
 import ast
 from collections.abc import Iterator

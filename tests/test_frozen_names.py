@@ -1,7 +1,8 @@
-"""The public names of the product: what programs, configurations and agents rely on is listed in `frozen_names.toml`.
+"""The public names of the product: what programs, configurations and agents rely on is listed in
+`frozen_names.toml`.
 
-Each list is derived from the product and compared with the file, so that a public name appears or disappears only by
-a decision. The table `leaving` has names that are being deleted: each may still be there, or not.
+Each list is derived from the product and compared with the file, so that a public name appears or disappears only by a
+decision. The table `leaving` has names that are being deleted: each may still be there, or not.
 """
 
 import ast
@@ -327,13 +328,13 @@ def compared(product: Names, frozen: Names, leaving: Names) -> list[str]:
     return faults  # fmt: skip
 
 
-def test_public_names_are_those_of_the_file():
+def test_public_names_match_the_frozen_list():
     needs.every_feature()
     tables = {name: rows for name, rows in listed().items() if name not in ("leaving", "written")}
     assert compared(derived(), names_in(tables), names_in(listed().get("leaving", {}))) == []
 
 
-def test_names_that_nothing_declares_are_written_in_the_product():
+def test_names_written_only_in_functions_are_still_in_the_code():
     """These are keys and words inside of functions: each has to be a string literal, as a whole."""
     needs.every_feature()
     lost = {
@@ -357,5 +358,5 @@ def test_names_that_nothing_declares_are_written_in_the_product():
         ({"a": {"x"}}, {"a": {"x"}}, {"a": {"x"}}, ["a: x cannot stay and leave"]),
     ],
 )
-def test_comparison_finds_names_on_either_side(product, frozen, leaving, faults):
+def test_the_comparison_finds_names_missing_on_either_side(product, frozen, leaving, faults):
     assert compared(product, frozen, leaving) == faults

@@ -43,7 +43,7 @@ def names_with_listed_words(package):
 
 
 @pytest.mark.parametrize("package", RULES["packages"])
-def test_names_have_none_of_the_listed_words(package):
+def test_names_contain_none_of_the_listed_words(package):
     assert list((ROOT / package).rglob("*.py")), "this package does not exist"
     assert names_with_listed_words(package) - EXCEPTIONS.keys() == set()
 
@@ -67,5 +67,5 @@ def test_every_exception_is_needed():
         ("[place for place in ()]", "place"),
     ],
 )
-def test_the_words_are_found_in_every_kind_of_name(source, found):
+def test_listed_words_are_found_in_every_kind_of_name(source, found):
     assert {name for name in defined_names(ast.parse(source)) if words_of(name) & WORDS} == {found}

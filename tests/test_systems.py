@@ -1,4 +1,6 @@
-"""Operating systems differ in one room, and one module each of the relay, the worker and the REPL of applications."""
+"""Differences between operating systems are handled in one package, and in one module each of the relay, the worker
+and the seam.
+"""
 
 import ast
 import gc
@@ -68,7 +70,7 @@ def questions(text):
             yield node.lineno, "a bit of st_mode"
 
 
-def test_a_module_does_not_ask_in_which_system_it_runs():
+def test_modules_do_not_ask_which_system_they_run_on():
     names = {path.relative_to(ROOT).as_posix(): path for path in MODULES}
     found = {
         name: asked
@@ -80,7 +82,7 @@ def test_a_module_does_not_ask_in_which_system_it_runs():
 
 
 @pytest.mark.parametrize("place", KNOWING)
-def test_a_place_that_may_ask_does(place):
+def test_each_module_allowed_to_ask_for_the_system_does(place):
     needs.every_feature()
     paths = [path for path in MODULES if path.relative_to(ROOT).as_posix().startswith(place)]
     assert place.endswith("windows.py") or any(list(questions(path.read_text(encoding="utf-8"))) for path in paths)
@@ -90,12 +92,12 @@ def test_a_place_that_may_ask_does(place):
     "line",
     ["os.open(a, dir_fd=b)", "os.geteuid()", "x.st_mode & 2", "os.name", "p.startswith('/')", "shlex.split(a)"],
 )
-def test_each_question_is_seen(line):
+def test_each_kind_of_platform_check_is_recognised(line):
     assert [number for number, _ in questions(line)] == [1]
 
 
 @pytest.mark.parametrize("path", not_on_windows.REASONS)
-def test_what_is_left_out_on_windows_is_there(path):
+def test_every_test_left_out_on_windows_exists(path):
     names = set(" ".join(not_on_windows.REASONS[path].values()).split())
     text = (ROOT / "tests" / path).read_text(encoding="utf-8")
     assert {name for name in names if f"def {name}(" not in text} == set()
@@ -104,7 +106,7 @@ def test_what_is_left_out_on_windows_is_there(path):
 HOLDING = re.compile(r"systems\.file_system import .*\b(OpenFolder|remove|remove_tree|rename)\b")
 
 
-def test_folders_are_held_open_by_the_one_room_that_opens_files():
+def test_only_the_files_package_holds_folders_open():
     importing = {
         path.relative_to(ROOT / "server" / "codriver").parts[0]
         for path in (ROOT / "server" / "codriver").rglob("*.py")
@@ -124,7 +126,7 @@ ELSEWHERE = ("systems/", "repls/worker/", "repls/programs/", "features/run/progr
 """The room that waits, and what runs in a REPL, without it."""
 
 
-def test_files_are_removed_and_renamed_by_what_waits_for_whoever_holds_them():
+def test_files_are_removed_and_renamed_only_by_functions_that_retry():
     needs.every_feature()
     room = ROOT / "server" / "codriver"
     names = {path.relative_to(room).as_posix(): path for path in MODULES if path.is_relative_to(room)}

@@ -1,4 +1,4 @@
-"""Each feature can be taken away: a copy of the packages without it starts, and does all that the base promises."""
+"""Each feature can be removed: a copy of the packages without it starts, and does everything that the base promises."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def tools_of(names):
 
 
 @pytest.mark.parametrize("names", [*([name] for name in EVERY), list(EVERY)], ids=lambda names: "-".join(names)[:40])
-def test_the_base_works_without(names, tmp_path):
+def test_the_base_works_without_the_feature(names, tmp_path):
     server = without(tmp_path / "copy", names)
     program = ROOT / "tests" / "support" / "one_of_each.py"
     done = subprocess.run([sys.executable, program, tmp_path], env=environment(tmp_path, server), capture_output=True,
@@ -79,7 +79,7 @@ def test_a_real_repl_works_without_any_feature(repl, tmp_path):
         assert run("stop").returncode == 0
 
 
-def test_a_feature_that_cannot_be_imported_stops_the_server_with_its_traceback(tmp_path):
+def test_a_feature_that_fails_to_import_stops_the_server_with_its_traceback(tmp_path):
     needs.every_feature()
     server = without(tmp_path / "copy", [])
     name = features.NAMES[0]

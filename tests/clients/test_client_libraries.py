@@ -1,4 +1,4 @@
-"""The Python libraries that agents are built with as clients, each in an environment of its own."""
+"""The Python libraries that agents are built with, as clients; each has its own environment."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_an_agent_of_the_library_gets_every_tool_and_evaluates(tmp_path, library):
+def test_a_client_library_lists_every_tool_and_evaluates_code(tmp_path, library):
     venv = CLIENTS / ".venv" / LIBRARIES[library]
     if not (venv / "bin" / "python").exists():
         expect_clients(f"make {venv} and install tests/clients/{LIBRARIES[library]}.txt there")

@@ -1,7 +1,8 @@
-"""The published conformance suite of MCP against a server with the plain way, and one that leaves all to the SDK.
+"""The published MCP conformance suite, against a server that answers plain requests itself and against one that
+leaves every request to the SDK.
 
-Those scenarios are left out that want other things of a made-up server. `tests/bench/conformance_suite.py` runs all,
-and compares them with the list of those that may fail.
+Scenarios that need other features of a made-up server are left out. `tests/bench/conformance_suite.py` runs all of them
+and compares the result with the list of tolerated failures.
 """
 
 import subprocess
@@ -45,7 +46,7 @@ def check(address, scenario):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_a_server_conforms_whoever_answers(addresses, scenario, way):
+def test_a_server_conforms_on_both_request_paths(addresses, scenario, way):
     check(addresses[way], scenario)
 
 

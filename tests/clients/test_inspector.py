@@ -54,20 +54,20 @@ def evaluate(inspect, code, *options):
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_it_evaluates_in_both_eras(inspect, era):
+def test_the_inspector_evaluates_code_in_both_protocol_eras(inspect, era):
     answer = evaluate(inspect, "print('hé')\n6 * 7", "--protocol-era", era)
     assert (answer["structuredContent"]["result"], answer["structuredContent"]["stdout"]) == ("42", "hé\n")
     assert evaluate(inspect, "1 / 0", "--protocol-era", era)["isError"] is True
 
 
-def test_it_finds_no_schema_that_some_client_could_refuse(inspect):
+def test_the_inspector_finds_no_schema_issue(inspect):
     listed, said = inspect("--method", "tools/list", "--strict")
     assert "evaluate_code" in [tool["name"] for tool in listed["tools"]]
     assert "Issue" not in said, said
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_it_verifies_every_skill(inspect, era):
+def test_the_inspector_verifies_every_skill(inspect, era):
     reports, said = inspect("--method", "skills/list", "--verify", "--protocol-era", era, is_many=True)
     assert {report["outcome"] for report in reports} == {"verified"}, reports
     assert "no conformance errors" in said
@@ -78,14 +78,14 @@ def test_it_verifies_every_skill(inspect, era):
     assert reports[0]["uri"] in [child["uri"] for child in folder["resources"]]
 
 
-def test_it_reads_what_is_listed(inspect):
+def test_the_inspector_reads_the_listed_resources(inspect):
     for resource in first_and_last(inspect("--method", "resources/list")[0]["resources"]):
         (content,) = inspect("--method", "resources/read", "--uri", resource["uri"])[0]["contents"]
         assert content["uri"] == resource["uri"]
         assert content["text"]
 
 
-def test_it_gets_every_prompt(inspect):
+def test_the_inspector_gets_the_listed_prompts(inspect):
     for prompt in first_and_last(inspect("--method", "prompts/list")[0]["prompts"]):
         got, _ = inspect("--method", "prompts/get", "--prompt-name", prompt["name"])
         assert got["messages"]

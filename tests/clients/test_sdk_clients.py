@@ -1,4 +1,4 @@
-"""Real MCP clients over the relay: the Python SDK's in both protocol eras, and the TypeScript SDK's."""
+"""Real MCP clients over the relay: the Python SDK in both protocol eras, and the TypeScript SDK."""
 
 import json
 import subprocess

@@ -1,4 +1,6 @@
-"""The human behind a client is asked once whether the project's own interpreter may run: one exact word is yes."""
+"""The person behind a client is asked once whether the project's own interpreter may run; only one exact word means
+yes.
+"""
 
 import json
 import subprocess
@@ -59,7 +61,7 @@ def asked(tmp_path, project):
 
 
 @pytest.mark.parametrize("sdk", SDKS)
-def test_the_exact_yes_has_the_projects_own_interpreter_run_and_writes_nothing_down(tmp_path, asked, sdk):
+def test_the_exact_yes_runs_the_projects_interpreter_and_is_not_saved(tmp_path, asked, sdk):
     seen = asked(sdk, "yes")
     (question,) = seen["asked"]
     assert str(tmp_path / OWN) in question["message"]
@@ -76,7 +78,7 @@ def test_the_exact_yes_has_the_projects_own_interpreter_run_and_writes_nothing_d
 @pytest.mark.parametrize(
     ("sdk", "how"), [("sdk1", "no"), *(("sdk2", how) for how in ("cancel", "decline", "empty", "other", "never"))]
 )
-def test_whatever_else_is_answered_is_no(tmp_path, asked, sdk, how):
+def test_any_other_answer_means_no(tmp_path, asked, sdk, how):
     seen = asked(sdk, how)
     assert len(seen["asked"]) == 1
     assert seen["then"] == seen["first"]
@@ -86,7 +88,7 @@ def test_whatever_else_is_answered_is_no(tmp_path, asked, sdk, how):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("how", ["this once", "no"])
-async def test_without_a_handshake_it_is_asked_where_the_agent_wants_the_repl_anew(tmp_path, project, how):
+async def test_without_a_handshake_the_user_is_asked_when_the_agent_restarts_the_repl(tmp_path, project, how):
     asked = []
 
     async def elicit(_context, params):

@@ -1,4 +1,4 @@
-"""The promises about security and the table of faults: each names tests that are there and where they run."""
+"""The security promises and the table of faults: each names tests that exist and where they run."""
 
 import ast
 import functools
@@ -76,7 +76,7 @@ def check(text, where=""):
             assert re.match(r"\((as root|where|on)\b", words or where), f"say where {file}::{name} runs: {text}"
 
 
-def test_every_row_of_the_table_of_faults_says_what_happens_and_names_a_test():
+def test_every_row_of_the_fault_table_describes_what_happens_and_names_a_test():
     assert len(FAULTS) > 30
     for row in FAULTS:
         assert len(row) == 3, row
@@ -84,19 +84,19 @@ def test_every_row_of_the_table_of_faults_says_what_happens_and_names_a_test():
 
 
 @pytest.mark.parametrize("row", FAULTS, ids=lambda row: row[0])
-def test_a_fault_names_a_test_that_is_there_and_where_it_runs(row):
+def test_a_fault_names_an_existing_test_and_where_it_runs(row):
     check(row[2], where="".join(re.findall(r"\([^()]+\)$", row[1])))
 
 
 @pytest.mark.parametrize("row", WHO, ids=lambda row: row[0])
-def test_who_can_do_what_names_tests_that_are_there_but_of_root(row):
+def test_rows_about_permissions_name_existing_tests_except_for_root(row):
     needs.every_feature()
     if row[0] != "Root":
         check(row[3], where="".join(re.findall(r"\([^()]+\)$", row[3])))
 
 
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda promise: promise[2:50])
-def test_a_promise_names_tests_that_are_there_and_where_they_run(promise):
+def test_a_promise_names_existing_tests_and_where_they_run(promise):
     needs.every_feature()
     before, shown, named = " ".join(promise.split()).partition(" Shown by ")
     assert shown, f"no test is named: {before}"
@@ -105,7 +105,7 @@ def test_a_promise_names_tests_that_are_there_and_where_they_run(promise):
     check(named)
 
 
-def test_no_promise_is_passed_over():
+def test_no_promise_is_skipped():
     """Where the page is written otherwise, it is not taken for one without promises."""
     section = PAGE.partition("## What is promised")[2]
     assert len(PROMISES) == section.count("\n- ")
@@ -113,11 +113,11 @@ def test_no_promise_is_passed_over():
 
 
 @pytest.mark.parametrize("setting", ["requireToken", "enableMcpReplEvaluation"])
-def test_a_setting_that_the_security_page_names_is_there(setting):
+def test_a_setting_named_by_the_security_page_exists(setting):
     assert f"`{setting}" in SECURITY
     assert f"| `{setting}` |" in SETTINGS
 
 
-def test_the_security_page_is_short_and_leads_to_the_promises():
+def test_the_security_page_is_short_and_links_to_the_promises():
     assert len(SECURITY.splitlines()) <= MOST_LINES
     assert "(tests/trust/README.md)" in SECURITY

@@ -1,4 +1,4 @@
-"""The pages: their generated tables are those of the code. `python tests/docs/test_readme.py` writes them anew."""
+"""Generated tables on the pages match the code. `python tests/docs/test_readme.py` writes them again."""
 
 import re
 import tomllib
@@ -70,37 +70,37 @@ def generated(page):
 
 
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
-def test_the_tables_are_those_of_the_code(page):
+def test_the_tables_match_the_code(page):
     from needs import every_feature  # noqa: PLC0415  # as a program this file finds no helpers of tests
 
     every_feature()
     assert generated(page) == page.read_text(), "run `python tests/docs/test_readme.py`"
 
 
-def test_every_reason_of_a_refusal_is_explained():
+def test_every_refusal_reason_is_explained():
     assert {reason for section in EXPLAINED.values() for reason in section} == REASONS
 
 
-def test_the_readme_is_read_at_a_sitting():
+def test_the_readme_is_short():
     assert len(README.read_text().splitlines()) <= MOST_LINES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_to_a_file_leads_somewhere(page):
+def test_every_link_to_a_file_works(page):
     prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", prose):
         assert "://" in target or (page.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_to_a_heading_finds_it(page):
+def test_every_link_to_a_heading_works(page):
     prose = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     for target, anchor in re.findall(r"\]\(((?:[\w./-]+\.md)?)#([^)]+)\)", prose):
         headings = re.findall(r"^#+ (.*)$", ((page.parent / target) if target else page).read_text(), re.MULTILINE)
         assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}, anchor
 
 
-def test_each_figure_of_the_comparison_was_measured():
+def test_every_number_in_the_comparison_was_measured():
     shown = re.search("<!-- comparison -->\n.*\n.*\n((?:.*\n){4})<!-- /comparison -->", README.read_text())[1]
     measured = (ROOT / "tests" / "bench" / "README.md").read_text()
     for figure in re.findall(r"\d[\d.,]*(?<=\d)", re.sub(r"^\|[^|]*", "", shown, flags=re.MULTILINE)):

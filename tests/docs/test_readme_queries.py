@@ -1,4 +1,4 @@
-"""The queries of the log's page find what their questions ask for."""
+"""The queries in the log reference find what they are meant to find."""
 
 import json
 import re
@@ -51,12 +51,12 @@ def history():
     return history
 
 
-def test_each_question_of_the_page_has_its_answer_here():
+def test_each_query_of_the_page_has_an_expected_answer():
     assert {row[0] for row in ROWS} == FOUND.keys()
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_a_query_of_the_page_answers_its_question(row):
+def test_a_query_of_the_page_returns_its_expected_answer(row):
     question, query, inputs = row
     asked = log()
     answer = asked.query(query, inputs=json.loads(inputs or "[]"), app=app_of(asked), history=history())

@@ -1,4 +1,4 @@
-"""The page for contributors: who follows it to add a tool or a REPL has one."""
+"""The contributor page: following its steps adds a working tool, feature or REPL."""
 
 import contextlib
 import json
@@ -55,7 +55,7 @@ def copy(tmp_path):
     made.run("stop")
 
 
-def test_a_tool_added_as_the_page_says_is_listed_and_answers(copy):
+def test_a_tool_added_by_the_page_is_listed_and_answers(copy):
     (copy.codriver / "tools" / "count_words.py").write_text(block("tool-file"))
     imported, listed = block("tool-lines").splitlines(keepends=True)
     copy.insert("tools/manifest.py", imported, before="    edit_files,\n")
@@ -66,7 +66,7 @@ def test_a_tool_added_as_the_page_says_is_listed_and_answers(copy):
     assert "count_words" in copy.run("tools").stdout
 
 
-def test_a_feature_added_as_the_page_says_adds_an_argument_and_a_tool_and_can_be_taken_away(copy):
+def test_a_feature_added_by_the_page_adds_an_argument_and_a_tool_and_is_removable(copy):
     package, listed = copy.codriver / "features" / "labels", copy.codriver / "app" / "features.py"
     package.mkdir()
     (package / "__init__.py").write_text(block("feature-declaration"))
@@ -103,7 +103,7 @@ def shouting():
             server.shutdown()
 
 
-def test_a_repl_added_as_the_page_says_is_found_and_evaluates(copy):
+def test_a_repl_added_by_the_page_is_found_and_evaluates(copy):
     package = copy.codriver / "repls" / "shout"
     package.mkdir()
     (package / "__init__.py").write_text(block("repl-adapter"))

@@ -1,4 +1,4 @@
-"""A process of the tests that crashes fails the test that crashed it, once, and the others run on."""
+"""A crashing test process fails only the test that crashed it, and the others continue."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ QUIET = "def test_one(): pass\ndef test_two(): pass\n"
 
 
 @pytest.mark.parametrize("after", ["", "def test_after(): pass\n", "def test_after(): pass\ndef test_more(): pass\n"])
-def test_a_crash_costs_the_test_that_crashed_and_no_other(tmp_path, after):
+def test_a_crash_fails_only_the_test_that_caused_it(tmp_path, after):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_crash.py").write_text(f"import os\ndef test_crash(): os._exit(3)\n{after}")
     (tmp_path / "test_quiet.py").write_text(QUIET)

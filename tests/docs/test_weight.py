@@ -1,4 +1,4 @@
-"""The list of tests that take much of a processor: what the README's command leaves out and `.ci/run` runs by days."""
+"""The list of slow tests, which the README's command leaves out and `.ci/run` distributes over days."""
 
 from types import SimpleNamespace
 
@@ -38,11 +38,11 @@ class Hashable:
         self.path, self.originalname, self.name = item.path, item.originalname, item.name
 
 
-def test_one_case_stays_of_a_test_that_says_so_and_none_of_others(monkeypatch):
+def test_one_case_of_a_marked_test_is_kept_and_none_of_others(monkeypatch):
     assert run(monkeypatch, "") == ["test_cheap", "test_two"]
 
 
-def test_shares_together_run_what_the_default_leaves_out_and_daily_tests_each_time(monkeypatch):
+def test_all_shares_together_run_everything_left_out_and_daily_tests_each_time(monkeypatch):
     assert run(monkeypatch, "weight") == ["test_all", "test_one", "test_two", "test_two"]
     by_day = [run(monkeypatch, f"weight:{number + 1}") for number in range(SHARES)]
     assert all("test_all" in names for names in by_day)
@@ -59,13 +59,13 @@ def test_shares_take_about_the_same_time():
     assert sum(map(len, found)) == len({entry.path for entry in listed if not entry.is_daily})
 
 
-def test_each_test_of_the_list_exists():
+def test_each_test_on_the_list_exists():
     needs.every_feature()
     texts = {path: (LIST.parent / path).read_text(encoding="utf-8") for path, _ in entries()}
     gone = [f"{path}::{name}" for path, name in entries() if f"def {name}(" not in texts[path]]
     assert gone == [], "renamed or deleted: change tests/weight.txt"
 
 
-def test_everything_of_a_named_file_runs():
+def test_everything_in_a_named_file_runs():
     assert names_files(SimpleNamespace(args=["tests/features/page/test_page.py"]))
     assert not names_files(SimpleNamespace(args=["tests/features/page"]))

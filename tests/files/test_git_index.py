@@ -1,4 +1,4 @@
-"""What git tracks is read from its index, whatever its version and shape, and git is never run for it."""
+"""What git tracks is read from its index, whatever the index's version and shape; git itself is never run for it."""
 
 import subprocess
 
@@ -28,7 +28,7 @@ def repository(tmp_path, request):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_files_and_directories_are_found_in_an_index_of_each_shape(repository, shape):
+def test_tracked_paths_are_found_in_every_index_format(repository, shape):
     git("-C", str(repository), *SHAPES[shape])
     tracked = [
         name for name in (".venv", ".ven", "sub", "sub/.venv", "z", "a.py", "a") if is_tracked(repository / name)
@@ -38,7 +38,7 @@ def test_files_and_directories_are_found_in_an_index_of_each_shape(repository, s
     assert is_tracked(repository / ".venv")
 
 
-def test_a_directory_that_a_sparse_index_names_as_one_entry_is_found(repository):
+def test_a_directory_collapsed_by_a_sparse_index_counts_as_tracked(repository):
     git("-C", str(repository), "add", "--force", ".venv")
     git("-C", str(repository), "commit", "-m", "first")
     git("-C", str(repository), "sparse-checkout", "set", "--cone", "--sparse-index", "sub")
@@ -46,7 +46,7 @@ def test_a_directory_that_a_sparse_index_names_as_one_entry_is_found(repository)
     assert not is_tracked(repository / "venv")
 
 
-def test_the_index_of_a_linked_working_tree_is_its_own(repository, tmp_path):
+def test_a_linked_working_tree_has_its_own_index(repository, tmp_path):
     git("-C", str(repository), "commit", "-m", "first")
     linked = tmp_path / "linked"
     git("-C", str(repository), "worktree", "add", str(linked))
@@ -55,14 +55,14 @@ def test_the_index_of_a_linked_working_tree_is_its_own(repository, tmp_path):
     assert is_tracked(linked / "sub" / ".venv")
 
 
-def test_a_tracked_link_and_another_spelling_are_found(repository):
+def test_a_tracked_symlink_and_a_different_case_are_found(repository):
     (repository / "env").symlink_to("z")
     git("-C", str(repository), "add", "env")
     assert is_tracked(repository / "env")
     assert is_tracked(repository / "ENV")
 
 
-def test_outside_of_a_repository_nothing_is_tracked(tmp_path):
+def test_nothing_is_tracked_outside_a_repository(tmp_path):
     assert not is_tracked(tmp_path / ".venv")
     git("init", str(tmp_path))
     assert not is_tracked(tmp_path / ".venv")
@@ -71,13 +71,13 @@ def test_outside_of_a_repository_nothing_is_tracked(tmp_path):
 @pytest.mark.parametrize(
     "damage", [b"", b"DIRC", b"DIRC\0\0\0\x09\0\0\0\x01", None], ids=["empty", "short", "new", "cut"]
 )
-def test_an_index_that_cannot_be_read_rules_nothing_out(repository, damage):
+def test_an_unreadable_index_counts_as_tracking_the_path(repository, damage):
     index = repository / ".git" / "index"
     index.write_bytes(index.read_bytes()[:150] if damage is None else damage)
     assert is_tracked(repository / ".venv")
 
 
-def test_no_program_that_the_repository_names_is_run(repository, tmp_path):
+def test_reading_the_index_runs_no_program_configured_by_the_repository(repository, tmp_path):
     trace = tmp_path / "trace"
     git("-C", str(repository), "config", "core.fsmonitor", f"touch {trace}; false")
     assert not is_tracked(repository / ".venv")

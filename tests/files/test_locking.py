@@ -1,4 +1,4 @@
-"""A lock on a file is one descriptor's at a time, and free when that is closed."""
+"""A file lock belongs to one descriptor at a time and is released when that descriptor is closed."""
 
 import os
 
@@ -23,7 +23,7 @@ def opened(tmp_path):
             assert descriptor == descriptors[0]
 
 
-def test_a_lock_that_another_holds_is_not_had_until_that_is_closed(opened):
+def test_a_held_lock_is_available_only_after_its_holder_closes(opened):
     first, second = opened(), opened()
     os.write(first, b"abc")
     assert try_lock(first)
@@ -34,7 +34,7 @@ def test_a_lock_that_another_holds_is_not_had_until_that_is_closed(opened):
     assert try_lock(second)
 
 
-def test_a_file_whose_lock_is_held_is_removed_and_closed(opened, tmp_path):
+def test_remove_locked_deletes_and_closes_the_file(opened, tmp_path):
     held = opened()
     assert try_lock(held)
     remove_locked(tmp_path / "lock", held)

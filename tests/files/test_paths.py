@@ -1,4 +1,4 @@
-"""Where things are kept."""
+"""Where Codriver keeps its files."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from codriver.files import own_folders
         ("XDG_CACHE_HOME", own_folders.cache_directory),
     ],
 )
-def test_an_xdg_variable_says_where(monkeypatch, tmp_path, variable, folder):
+def test_an_xdg_variable_sets_the_folder(monkeypatch, tmp_path, variable, folder):
     monkeypatch.setenv(variable, str(tmp_path))
     assert folder() == tmp_path / "codriver"
 
@@ -31,24 +31,24 @@ def test_a_relative_xdg_variable_is_ignored(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the convention of one platform")
-def test_without_variables_the_convention_of_the_platform_holds(monkeypatch, tmp_path):
+def test_without_variables_linux_uses_the_xdg_defaults(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     assert own_folders.relay_directory() == tmp_path / ".config" / "codriver"
     assert own_folders.user_settings_file() == tmp_path / ".config" / "codriver" / "codriver.toml"
 
 
-def test_the_port_file_is_where_clients_look():
+def test_the_port_file_is_where_clients_look_for_it():
     assert own_folders.port_file(Path("/w")) == Path("/w/.calva/mcp-server/port")
 
 
-def test_the_relay_is_one_file_at_a_place_that_stays(monkeypatch, tmp_path):
+def test_the_relay_file_has_a_fixed_location(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert own_folders.relay_file() == tmp_path / "codriver" / "codriver_relay.py"
 
 
 @pytest.mark.parametrize("name", ["skills", "wrapper-config"])
-def test_what_is_shipped_is_found_beside_the_package_and_inside_it(monkeypatch, tmp_path, name):
+def test_shipped_folders_are_found_beside_and_inside_the_package(monkeypatch, tmp_path, name):
     assert any(own_folders.shipped_directory(name).iterdir())
     package = tmp_path / "codriver"
     (package / "data" / name).mkdir(parents=True)
@@ -56,14 +56,14 @@ def test_what_is_shipped_is_found_beside_the_package_and_inside_it(monkeypatch, 
     assert own_folders.shipped_directory(name) == package / "data" / name
 
 
-def test_two_workspaces_of_one_name_have_two_states(monkeypatch, tmp_path):
+def test_workspaces_of_the_same_name_have_separate_state(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     first, second = (own_folders.workspace_state_directory(tmp_path / parent / "app") for parent in ("a", "b"))
     assert first != second
     assert first.name.startswith("app-")
 
 
-def test_a_workspace_has_one_state_however_it_is_reached(monkeypatch, tmp_path):
+def test_a_workspace_reached_by_a_symlink_has_the_same_state(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
@@ -72,14 +72,14 @@ def test_a_workspace_has_one_state_however_it_is_reached(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["проект", "...", "a b/../../c", "x" * 200])
-def test_any_workspace_name_gives_one_plain_folder_name(monkeypatch, tmp_path, name):
+def test_any_workspace_name_becomes_one_short_folder_name(monkeypatch, tmp_path, name):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     folder = own_folders.workspace_state_directory(tmp_path / name)
     assert folder.parent == tmp_path / "codriver" / "workspaces"
     assert len(folder.name) < 60
 
 
-def test_asking_creates_nothing(monkeypatch, tmp_path):
+def test_asking_for_a_folder_creates_nothing(monkeypatch, tmp_path):
     for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
     (
@@ -90,6 +90,6 @@ def test_asking_creates_nothing(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_importing_the_module_does_not_import_what_only_some_commands_need():
+def test_importing_own_folders_does_not_import_platformdirs():
     code = "import sys, codriver.files.own_folders; sys.exit('platformdirs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, timeout=60, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""The one safe way to open and replace files, against every hostile shape that a file can have."""
+"""The one safe way to open and replace files, tried against every hostile kind of file."""
 
 import os
 import stat
@@ -43,14 +43,14 @@ def test_a_regular_file_is_read_whole(root):
     assert read(root / "file", NEVER, root=root) == b"inside"
 
 
-def test_what_is_not_there_is_told_as_that(root):
+def test_a_missing_file_raises_file_not_found(root):
     with pytest.raises(FileNotFoundError):
         read(Path("nothing"), WITHIN, root=root)
     with pytest.raises(FileNotFoundError):
         read(Path("no/folder/file"), WITHIN, root=root)
 
 
-def test_a_file_of_just_the_most_bytes_is_read_and_one_more_byte_refuses_it(root):
+def test_a_file_of_exactly_the_limit_is_read_and_a_larger_one_is_refused(root):
     (root / "file").write_bytes(b"x" * 1000)
     assert len(read(Path("file"), WITHIN, root=root)) == 1000
     (root / "file").write_bytes(b"x" * 1001)
@@ -59,7 +59,7 @@ def test_a_file_of_just_the_most_bytes_is_read_and_one_more_byte_refuses_it(root
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux has files without a size in /proc")
-def test_a_file_without_a_size_is_read_up_to_the_bound():
+def test_a_file_without_a_size_is_read_up_to_the_limit():
     with pytest.raises(TooLargeError, match="more, and 10 bytes"):
         read(Path("/proc/self/status"), Rules(Links.ANY, 10))
 
@@ -73,7 +73,7 @@ def _socket(path):
 
 
 @pytest.mark.parametrize(("make", "shape"), [(_fifo, "a pipe"), (os.mkdir, "a folder"), (_socket, "a socket")])
-def test_what_is_no_regular_file_is_refused_at_once(root, make, shape, monkeypatch):
+def test_a_non_regular_file_is_refused_at_once(root, make, shape, monkeypatch):
     monkeypatch.chdir(root)
     make("thing")
     with pytest.raises(NotRegularError, match=f"it is {shape}"):
@@ -83,7 +83,7 @@ def test_what_is_no_regular_file_is_refused_at_once(root, make, shape, monkeypat
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/ptmx", "/dev/tty"])
-def test_a_link_to_a_device_is_refused_unopened(root, device):
+def test_a_link_to_a_device_is_refused_without_opening_it(root, device):
     (root / "thing").symlink_to(device)
     with pytest.raises(LinkRefusedError, match="leads out of"):
         read(Path("thing"), WITHIN, root=root)
@@ -92,7 +92,7 @@ def test_a_link_to_a_device_is_refused_unopened(root, device):
 
 
 @pytest.mark.parametrize("target", ["../secret", "{outside}/secret", "sub/../../secret", "../workspace/../secret"])
-def test_a_link_that_leads_out_is_refused(root, target):
+def test_a_link_out_of_the_root_is_refused(root, target):
     (root / "sub").mkdir()
     (root / "link").symlink_to(target.format(outside=root.parent))
     for rules in (WITHIN, NEVER):
@@ -102,7 +102,7 @@ def test_a_link_that_leads_out_is_refused(root, target):
 
 
 @pytest.mark.parametrize("target", ["file", "sub/../file", "{root}/file", "other"])
-def test_a_link_that_stays_within_is_followed_where_links_are(root, target):
+def test_a_link_within_the_root_is_followed_only_if_allowed(root, target):
     (root / "sub").mkdir()
     (root / "other").symlink_to("file")
     (root / "link").symlink_to(target.format(root=root))
@@ -111,7 +111,7 @@ def test_a_link_that_stays_within_is_followed_where_links_are(root, target):
         read(Path("link"), NEVER, root=root)
 
 
-def test_a_folder_that_is_a_link_counts_as_a_link(root):
+def test_a_symlinked_folder_counts_as_a_link(root):
     (root / "real").mkdir()
     (root / "real" / "file").write_text("deep")
     (root / "folder").symlink_to("real")
@@ -120,40 +120,40 @@ def test_a_folder_that_is_a_link_counts_as_a_link(root):
         read(Path("folder/file"), NEVER, root=root)
 
 
-def test_links_in_a_circle_end_in_words(root):
+def test_a_symlink_loop_is_reported_clearly(root):
     (root / "a").symlink_to("b")
     (root / "b").symlink_to("a")
     with pytest.raises(LinkRefusedError, match="link to itself"):
         read(Path("a"), WITHIN, root=root)
 
 
-def test_dots_do_not_lead_out(root):
+def test_parent_directory_steps_do_not_leave_the_root(root):
     with pytest.raises(LinkRefusedError, match="leads out"):
         read(Path("../secret"), WITHIN, root=root)
     with pytest.raises(LinkRefusedError, match="leads out"):
         read(root.parent / "secret", WITHIN, root=root)
 
 
-def test_the_root_itself_may_be_reached_by_a_link(root):
+def test_the_root_itself_may_be_a_symlink(root):
     (root.parent / "alias").symlink_to(root)
     assert read(Path("file"), NEVER, root=root.parent / "alias") == b"inside"
     assert read(root / "file", NEVER, root=root.parent / "alias") == b"inside"
 
 
-def test_a_path_without_a_root_is_walked_from_the_top(root, monkeypatch):
+def test_a_path_without_a_root_is_resolved_from_the_filesystem_root(root, monkeypatch):
     assert read(root / "file", Rules(Links.ANY, 100)) == b"inside"
     monkeypatch.chdir(root)
     assert read(Path("file"), Rules(Links.ANY, 100)) == b"inside"
     assert read(Path("../workspace/file"), Rules(Links.ANY, 100)) == b"inside"
 
 
-def test_what_grants_must_not_be_writable_by_others(root):
+def test_a_file_that_grants_permission_must_not_be_writable_by_others(root):
     (root / "file").chmod(0o666)
     with pytest.raises(NotOwnedError, match="others may write"):
         read(Path("file"), Rules(Links.NEVER, 100, is_granting=True), root=root)
 
 
-def test_a_secret_must_be_private(root):
+def test_a_secret_file_must_be_private(root):
     (root / "file").chmod(0o644)
     with pytest.raises(NotOwnedError, match="0600"):
         read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root)
@@ -162,7 +162,7 @@ def test_a_secret_must_be_private(root):
 
 
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give files away: run this as root")
-def test_files_and_links_of_another_user_are_not_followed_from_home(root):
+def test_files_and_links_of_another_user_are_not_trusted(root):
     posix_only.give_away(root / "file")
     with pytest.raises(NotOwnedError, match="another user's"):
         read(root / "file", Rules(Links.OF_USER, 100))
@@ -175,14 +175,14 @@ def test_files_and_links_of_another_user_are_not_followed_from_home(root):
         read(root / "link", Rules(Links.OF_USER, 100))
 
 
-def test_a_replaced_file_is_whole_and_private(root):
+def test_a_replaced_file_is_complete_and_private(root):
     replace(Path("new"), b"text", links=Links.NEVER, root=root)
     assert (root / "new").read_bytes() == b"text"
     assert stat.S_IMODE((root / "new").stat().st_mode) == 0o600
     assert names(root) == ["file", "new"]
 
 
-def test_a_link_of_ones_own_is_kept_and_its_target_replaced(root):
+def test_replacing_through_the_users_own_link_keeps_the_link(root):
     (root / "dotfiles").mkdir()
     (root / "dotfiles" / "config").write_text("old")
     (root / "config").symlink_to("dotfiles/config")
@@ -191,7 +191,7 @@ def test_a_link_of_ones_own_is_kept_and_its_target_replaced(root):
     assert (root / "dotfiles" / "config").read_text() == "new"
 
 
-def test_a_link_is_not_written_through_where_none_is_followed(root):
+def test_no_write_goes_through_a_link_where_links_are_not_followed(root):
     (root / "log").symlink_to(root.parent / "secret")
     for write in (
         lambda: replace(Path("log"), b"new", links=Links.NEVER, root=root),
@@ -202,7 +202,7 @@ def test_a_link_is_not_written_through_where_none_is_followed(root):
     assert (root.parent / "secret").read_text() == "outside"
 
 
-def test_a_file_to_append_to_is_made_private_and_keeps_what_is_in_it(root):
+def test_a_file_opened_for_appending_is_private_and_keeps_its_content(root):
     for expected in (b"a", b"aa"):
         descriptor = open_for_writing(Path("log"), links=Links.NEVER, root=root)
         os.write(descriptor, b"a")
@@ -211,13 +211,13 @@ def test_a_file_to_append_to_is_made_private_and_keeps_what_is_in_it(root):
     assert stat.S_IMODE((root / "log").stat().st_mode) == 0o600
 
 
-def test_a_pipe_in_a_logs_place_is_refused_without_waiting_for_a_reader(root):
+def test_a_pipe_in_place_of_a_log_is_refused_without_waiting(root):
     posix_only.make_pipe(root / "log")
     with pytest.raises(NotRegularError):
         open_for_writing(Path("log"), links=Links.NEVER, root=root)
 
 
-def test_a_new_file_takes_no_name_that_something_has(root):
+def test_a_new_file_never_replaces_an_existing_one(root):
     with locate(Path("file"), Links.WITHIN, root=root) as place:
         temporary = place.stage(b"new")
         with pytest.raises(FileExistsError):
@@ -227,7 +227,7 @@ def test_a_new_file_takes_no_name_that_something_has(root):
     assert names(root) == ["file"]
 
 
-def test_missing_folders_are_made_when_asked(root):
+def test_missing_folders_are_created_on_request(root):
     with locate(Path("a/b/new"), Links.WITHIN, root=root, make_mode=0o700) as place:
         place.put_new(staged := place.stage(b"new"))
         place.discard(staged)
@@ -235,7 +235,7 @@ def test_missing_folders_are_made_when_asked(root):
     assert stat.S_IMODE((root / "a").stat().st_mode) == 0o700
 
 
-def test_a_place_stays_where_it_was_found_when_its_folder_becomes_a_link(root):
+def test_a_located_folder_stays_the_same_when_its_path_becomes_a_link(root):
     (root / "sub").mkdir()
     with locate(Path("sub/new"), Links.WITHIN, root=root) as place:
         (root / "sub").rename(root / "moved")
@@ -245,7 +245,7 @@ def test_a_place_stays_where_it_was_found_when_its_folder_becomes_a_link(root):
     assert not (root.parent / "new").exists()
 
 
-def test_a_folder_exchanged_for_a_link_at_any_moment_never_leads_out(root):
+def test_swapping_a_folder_for_a_link_never_writes_outside(root):
     """A thread exchanges a folder and a link to the outside as fast as it can; each replace lands inside or fails."""
     outside = root.parent / "outside"
     outside.mkdir()

@@ -1,4 +1,4 @@
-"""Polling: when a look begins, and how long the rest after it is."""
+"""Polling: when a check starts, and how long the pause after it is."""
 
 import threading
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.anyio
 FOREVER_S = 3600
 
 
-async def test_the_first_look_begins_at_once_and_in_a_thread():
+async def test_the_first_check_starts_at_once_in_a_thread():
     threads = []
     poller = Poller(lambda: threads.append(threading.current_thread()) or "seen", interval_s=FOREVER_S)
     with anyio.fail_after(60):
@@ -19,7 +19,7 @@ async def test_the_first_look_begins_at_once_and_in_a_thread():
     assert threads != [threading.main_thread()]
 
 
-async def test_the_next_look_waits_for_the_rest_that_is_due():
+async def test_the_next_check_waits_for_the_interval():
     looks = []
     poller = Poller(lambda: looks.append(1), interval_s=FOREVER_S)
     await poller.next()
@@ -28,7 +28,7 @@ async def test_the_next_look_waits_for_the_rest_that_is_due():
     assert len(looks) == 1
 
 
-async def test_one_that_rests_first_does_not_look_at_once():
+async def test_a_poller_with_rests_first_does_not_check_at_once():
     looks = []
     poller = Poller(lambda: looks.append(1), interval_s=FOREVER_S, rests_first=True)
     with anyio.move_on_after(0.05):
@@ -36,7 +36,7 @@ async def test_one_that_rests_first_does_not_look_at_once():
     assert looks == []
 
 
-async def test_a_look_that_takes_long_is_followed_by_a_longer_rest():
+async def test_a_slow_check_is_followed_by_a_longer_pause():
     waiting = threading.Event()
     poller = Poller(lambda: waiting.wait(0.01), interval_s=0, rest_times=FOREVER_S * 100)
     await poller.next()
@@ -45,7 +45,7 @@ async def test_a_look_that_takes_long_is_followed_by_a_longer_rest():
     assert scope.cancelled_caught
 
 
-async def test_looks_that_find_nothing_new_pass_within_one_thread_that_no_call_waits_for():
+async def test_checks_without_news_stay_in_one_thread_outside_the_shared_limit():
     threads, borrowed = [], []
     shared = anyio.to_thread.current_default_thread_limiter()
 
@@ -60,7 +60,7 @@ async def test_looks_that_find_nothing_new_pass_within_one_thread_that_no_call_w
     assert borrowed == [0] * 5
 
 
-async def test_a_look_that_fails_is_followed_by_a_rest():
+async def test_a_failed_check_is_followed_by_a_pause():
     looks = []
 
     def look():
@@ -75,7 +75,7 @@ async def test_a_look_that_fails_is_followed_by_a_rest():
     assert len(looks) == 1
 
 
-async def test_each_look_is_made_when_there_is_no_rest():
+async def test_without_an_interval_every_call_makes_a_check():
     numbers = iter(range(10))
     poller = Poller(lambda: next(numbers), interval_s=0)
     with anyio.fail_after(60):
@@ -112,7 +112,7 @@ async def settled(*looks):
         await one.settle()
 
 
-async def test_short_looks_are_made_by_one_thread_for_all():
+async def test_short_checks_of_all_pollers_share_one_thread():
     looks = [SeamChecks(), SeamChecks(), SeamChecks()]
     await settled(*looks)
     async with anyio.create_task_group() as tasks:
@@ -127,7 +127,7 @@ async def test_short_looks_are_made_by_one_thread_for_all():
     assert len({thread for one in looks for thread in one.threads}) == 1
 
 
-async def test_news_that_another_thread_found_reach_who_waits_for_them():
+async def test_a_poller_is_woken_by_a_check_made_in_another_thread():
     first, second = SeamChecks(), SeamChecks()
     await settled(first, second)
     async with anyio.create_task_group() as tasks:
@@ -140,7 +140,7 @@ async def test_news_that_another_thread_found_reach_who_waits_for_them():
         tasks.cancel_scope.cancel()
 
 
-async def test_a_look_that_fails_fails_who_waits_for_it_and_nobody_else():
+async def test_a_failed_check_raises_only_in_its_own_poller():
     first, second = SeamChecks(), SeamChecks()
     await settled(first, second)
 
@@ -157,7 +157,7 @@ async def test_a_look_that_fails_fails_who_waits_for_it_and_nobody_else():
         tasks.cancel_scope.cancel()
 
 
-async def test_the_looks_go_on_when_whoever_made_them_leaves():
+async def test_checks_continue_when_the_poller_running_them_is_cancelled():
     first, second = SeamChecks(), SeamChecks()
     await settled(first, second)
     of_first = anyio.CancelScope()
@@ -177,7 +177,7 @@ async def test_the_looks_go_on_when_whoever_made_them_leaves():
         tasks.cancel_scope.cancel()
 
 
-async def test_whoever_comes_later_and_is_due_sooner_waits_for_nobody():
+async def test_a_poller_due_sooner_does_not_wait_for_a_slow_one():
     slow, quick = SeamChecks(interval_s=FOREVER_S), SeamChecks()
     await settled(slow, quick)
     async with anyio.create_task_group() as tasks:
@@ -190,7 +190,7 @@ async def test_whoever_comes_later_and_is_due_sooner_waits_for_nobody():
 
 
 @pytest.mark.parametrize("why", ["it takes long", "it may wait"])
-async def test_a_look_that_could_hold_up_others_is_made_in_a_thread_of_its_own(why):
+async def test_a_check_that_may_block_runs_in_its_own_thread(why):
     apart = SeamChecks(may_wait=(lambda: True) if why == "it may wait" else None)
     apart.wait_s = 0.01 if why == "it takes long" else 0.0
     shared = SeamChecks()

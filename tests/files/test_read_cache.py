@@ -1,4 +1,4 @@
-"""Files that are looked at again and again are read again only where they may have changed."""
+"""Files that are checked repeatedly are read again only when they may have changed."""
 
 import os
 import time
@@ -42,20 +42,20 @@ def settled(monkeypatch):
     monkeypatch.setattr(time, "time_ns", lambda: now() + 2 * SETTLED_NS)
 
 
-def test_a_file_that_stays_as_it_is_is_read_once(file, settled):
+def test_an_unchanged_file_is_read_once(file, settled):
     reader = Reader(file)
     assert [reader.get() for _ in range(5)] == ["7888"] * 5
     assert reader.count == 1
 
 
-def test_a_file_is_read_again_when_it_was_written(file, settled):
+def test_a_written_file_is_read_again(file, settled):
     reader = Reader(file)
     assert reader.get() == "7888"
     file.write_text("7889")  # of the same length
     assert reader.get() == "7889"
 
 
-def test_a_file_is_read_again_when_another_one_took_its_place(file, settled, tmp_path):
+def test_a_replaced_file_is_read_again(file, settled, tmp_path):
     reader = Reader(file)
     assert reader.get() == "7888"
     other = tmp_path / "other"
@@ -65,21 +65,21 @@ def test_a_file_is_read_again_when_another_one_took_its_place(file, settled, tmp
     assert reader.get() == "7889"
 
 
-def test_nothing_is_kept_of_a_file_that_was_written_a_moment_ago(file):
+def test_a_just_written_file_is_not_cached(file):
     reader = Reader(file)
     make_old(file)  # the status of the file has changed just now all the same
     assert [reader.get() for _ in range(3)] == ["7888"] * 3
     assert reader.count == 3
 
 
-def test_a_link_is_read_each_time_as_its_target_changes_without_it(file, settled, tmp_path):
+def test_a_symlink_is_never_cached(file, settled, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(file)
     reader = Reader(link)
     assert (reader.get(), reader.get(), reader.count) == ("7888", "7888", 2)
 
 
-def test_a_file_that_went_and_came_back_is_read_again(file, settled):
+def test_a_deleted_and_recreated_file_is_read_again(file, settled):
     reader = Reader(file)
     reader.get()
     file.unlink()
@@ -89,7 +89,7 @@ def test_a_file_that_went_and_came_back_is_read_again(file, settled):
     assert reader.get() == "7889"
 
 
-def test_what_cannot_be_read_is_raised_each_time(file, settled):
+def test_a_read_error_is_raised_each_time(file, settled):
     cache = ReadCache()
 
     def refuse():

@@ -1,4 +1,6 @@
-"""Stamps of files: one shape for all who keep what a file said, so that none is fresh to one and stale to another."""
+"""Stamps of files: everything that caches a file's content uses the same kind, so that a file cannot be fresh for
+one reader and stale for another.
+"""
 
 import os
 import re
@@ -29,7 +31,7 @@ READERS = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_a_file_that_is_put_back_with_its_old_time_is_another_one_to_every_reader(tmp_path, reader):
+def test_restoring_the_modification_time_does_not_hide_a_change(tmp_path, reader):
     path = tmp_path / "file"
     path.write_text("one")
     before, status = READERS[reader](path), path.stat()
@@ -41,7 +43,7 @@ def test_a_file_that_is_put_back_with_its_old_time_is_another_one_to_every_reade
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a path tells no time of the last change of its status there")
-def test_a_file_that_somebody_puts_back_with_its_old_time_is_no_longer_the_last_editors(tmp_path):
+def test_a_file_restored_with_its_old_time_no_longer_counts_as_the_last_editors(tmp_path):
     path = tmp_path / "file"
     path.write_text("one")
     status = path.stat()
@@ -54,7 +56,7 @@ def test_a_file_that_somebody_puts_back_with_its_old_time_is_no_longer_the_last_
     assert not file_editors._is_written_by(path, edited_ms)
 
 
-def test_relay_and_server_stamp_a_file_alike(tmp_path):
+def test_the_relay_and_the_server_stamp_files_alike(tmp_path):
     (tmp_path / "file").write_text("one")
     assert of_relay.stamp_of(str(tmp_path / "file")) == kept_lists.stamp_of(tmp_path / "file")
     assert of_relay.stamp_of(str(tmp_path / "none")) == kept_lists.stamp_of(tmp_path / "none") is None
@@ -75,7 +77,7 @@ ASKS_FOR_TIMES = {
 }
 
 
-def test_nobody_tells_files_apart_by_a_shape_of_their_own():
+def test_no_module_compares_file_times_in_its_own_way():
     needs.every_feature()
     asking = {
         path.relative_to(SERVER).as_posix()

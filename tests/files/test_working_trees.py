@@ -1,4 +1,4 @@
-"""Whether two folders are in two working trees of one repository: what real git made, and what a stranger claims."""
+"""Whether two folders are in two working trees of one repository: with trees made by real git, and with forged ones."""
 
 import os
 
@@ -43,25 +43,25 @@ def _no_git_is_run(trees, monkeypatch, tmp_path):
     assert not mark.exists()
 
 
-def test_the_main_checkout_and_a_linked_tree_are_two_trees_of_one_repository(main, linked):
+def test_the_main_checkout_and_a_linked_tree_are_different_trees(main, linked):
     assert other_tree(linked, main) == main
     assert other_tree(linked / "no" / "such", main / "src") == main
     assert other_tree(main, linked) == linked
 
 
-def test_a_tree_that_lies_in_the_main_checkout_is_another_one_all_the_same(main):
+def test_a_tree_inside_the_main_checkout_is_a_different_tree(main):
     inner = main / "trees" / "inner"
     assert other_tree(inner, main / "src") == main
     assert other_tree(main, inner) == inner
 
 
-def test_two_linked_trees_are_two_and_folders_of_one_tree_are_one(main, linked, trees):
+def test_linked_trees_differ_from_each_other_but_subfolders_do_not(main, linked, trees):
     assert other_tree(linked, trees / "third") == trees / "third"
     assert other_tree(main, main / "src") is None
     assert other_tree(linked, linked) is None
 
 
-def test_another_repository_or_none_is_no_other_tree(main, linked, tmp_path):
+def test_another_repository_is_not_another_tree(main, linked, tmp_path):
     (tmp_path / "else" / ".git").mkdir(parents=True)
     (tmp_path / "bare").mkdir()
     for folder in ("else", "bare", "missing"):
@@ -69,7 +69,7 @@ def test_another_repository_or_none_is_no_other_tree(main, linked, tmp_path):
         assert other_tree(tmp_path / folder, linked) is None
 
 
-def test_a_link_to_a_tree_is_that_tree(main, linked, tmp_path):
+def test_a_symlink_to_a_tree_is_the_same_tree(main, linked, tmp_path):
     (tmp_path / "short").symlink_to(linked)
     assert other_tree(tmp_path / "short", main) == main
     assert other_tree(main, tmp_path / "short") == linked
@@ -82,7 +82,7 @@ def claim(folder, text):
     return folder
 
 
-def test_a_tree_that_its_repository_does_not_know_is_none(main, linked, tmp_path):
+def test_a_tree_unknown_to_its_repository_does_not_count(main, linked, tmp_path):
     """A stranger's `.git` that points into a repository of the user's, as one in an archive can."""
     own = next((main / ".git" / "worktrees").iterdir())
     for name, pointer in (("a", own), ("b", own.with_name("none")), ("c", main / ".git"), ("d", own / "..")):
@@ -101,7 +101,7 @@ def test_a_tree_that_its_repository_does_not_know_is_none(main, linked, tmp_path
     ],
     ids=lambda text: repr(text[:20]),
 )  # fmt: skip
-def test_a_hostile_git_file_is_no_tree_and_does_no_harm(main, tmp_path, text):
+def test_a_hostile_git_file_is_harmless(main, tmp_path, text):
     stranger = claim(tmp_path / "stranger", text)
     assert other_tree(stranger, main) is None
     assert other_tree(main, stranger) is None
@@ -109,7 +109,7 @@ def test_a_hostile_git_file_is_no_tree_and_does_no_harm(main, tmp_path, text):
 
 
 @pytest.mark.parametrize("shape", ["pipe", "link to a file", "link to a repository", "link to itself"])
-def test_a_git_that_is_no_plain_file_is_not_opened(main, linked, tmp_path, shape):
+def test_a_git_path_that_is_not_a_regular_file_is_not_opened(main, linked, tmp_path, shape):
     stranger = tmp_path / "stranger"
     stranger.mkdir()
     if shape == "pipe":

@@ -1,4 +1,4 @@
-"""The walk through a workspace: what it passes over, in which order, and where it ends."""
+"""The walk through a workspace: what it skips, in which order it goes, and where it ends."""
 
 import os
 from pathlib import Path
@@ -21,18 +21,18 @@ def seen(root, **limits):
     ]
 
 
-def test_folders_near_the_top_come_first_and_in_order(tmp_path):
+def test_shallow_folders_come_first_and_sorted(tmp_path):
     make(tmp_path, "b/deep/x.py", "a/y.py", "top.py")
     assert seen(tmp_path) == [(".", 0, ["top.py"]), ("a", 1, ["y.py"]), ("b", 1, []), ("b/deep", 2, ["x.py"])]
 
 
 @pytest.mark.parametrize("name", [*sorted(SKIPPED), ".git", ".venv"])
-def test_a_folder_that_holds_nothing_of_the_users_own_is_passed_over(tmp_path, name):
+def test_ignored_folders_are_skipped(tmp_path, name):
     make(tmp_path, f"{name}/x.py", "src/.hidden", "src/y.py")
     assert seen(tmp_path) == [(".", 0, []), ("src", 1, ["y.py"])]
 
 
-def test_a_file_may_be_called_as_such_a_folder(tmp_path):
+def test_a_file_may_have_the_name_of_an_ignored_folder(tmp_path):
     make(tmp_path, "build")
     assert seen(tmp_path) == [(".", 0, ["build"])]
 
@@ -43,17 +43,17 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path):
     assert seen(tmp_path) == [(".", 0, []), ("src", 1, ["again", "y.py"])]
 
 
-def test_it_goes_no_deeper_and_no_further_than_it_may(tmp_path):
+def test_the_walk_stops_at_its_depth_and_entry_limits(tmp_path):
     make(tmp_path, "a/b/c/x.py", "d/y.py")
     assert [path for path, *_ in seen(tmp_path, max_depth=1)] == [".", "a", "d"]
     assert [path for path, *_ in seen(tmp_path, max_entries=2)] == ["."]
 
 
-def test_a_folder_that_is_gone_has_nothing_in_it(tmp_path):
+def test_a_missing_folder_is_empty(tmp_path):
     assert seen(tmp_path / "gone") == [(".", 0, [])]
 
 
-def test_the_kinds_of_files_that_are_there_are_told_by_how_their_names_end(tmp_path):
+def test_file_kinds_are_recognised_by_suffix(tmp_path):
     kinds = {"lisp": (".clj", ".lpy"), "notebook": (".ipynb",)}
     assert markers_in(tmp_path, kinds) == set()
     make(tmp_path, "a/b/x.lpy", ".ipynb_checkpoints/x-checkpoint.ipynb", "a/.hidden.ipynb", "x.ipynb/y")

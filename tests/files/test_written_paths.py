@@ -1,4 +1,4 @@
-"""A file may be written as a URI, with a line, or as a chat writes it, unless a file has exactly that name."""
+"""A file may be given as a URI, with a line number, or as a chat writes it, unless a file has exactly that name."""
 
 import pytest
 
@@ -41,14 +41,14 @@ def root(tmp_path):
         ("file://elsewhere/m.py", "file://elsewhere/m.py"),
     ],
 )
-def test_a_path_is_read_as_it_is_meant(root, written, meant):
+def test_a_written_path_is_understood_as_intended(root, written, meant):
     assert path_from(written, root) == meant
     assert is_unusual(written) or written == meant
 
 
 @pytest.mark.parametrize("behind", ["", "#L3", ":3"])
 @pytest.mark.parametrize("begin", ["file://", "file://localhost", "FILE://", "file:"])
-def test_a_file_uri_is_its_path(root, begin, behind):
+def test_a_file_uri_is_converted_to_its_path(root, begin, behind):
     for name in ("m.py", "a b.py"):
         path = (root / name).as_uri().removeprefix("file://")
         assert path_from(f"{begin}{path}{behind}", root) == str(root / name)

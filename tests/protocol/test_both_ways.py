@@ -1,4 +1,4 @@
-"""A server that answers plain requests itself says what one says that leaves every message to the SDK."""
+"""A server that answers plain requests itself gives the same answers as one that leaves every message to the SDK."""
 
 import both_ways
 import pytest
@@ -9,7 +9,7 @@ SEQUENCES = rounds(150, 60)
 
 
 @pytest.mark.parametrize("seed", [7])
-def test_nobody_can_tell_by_the_answers_which_way_a_message_went(tmp_path, seed):
+def test_both_request_paths_give_the_same_answers_to_random_sequences(tmp_path, seed):
     with both_ways.two_servers(tmp_path) as servers:
         for difference in both_ways.differences(servers, SEQUENCES, seed):
             pytest.fail(both_ways.report(seed, *difference))

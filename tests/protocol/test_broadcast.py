@@ -1,4 +1,4 @@
-"""What a client is told of the log while it calls tools, in both protocol eras."""
+"""What a client is notified of about the log while it calls tools, in both protocol eras."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def taken(client, method=UPDATED):
     return found
 
 
-def test_news_of_the_log_come_before_the_answer_that_caused_them(live):
+def test_log_updates_arrive_before_the_answer_that_caused_them(live):
     with live.client() as client:
         client.call("evaluate_code", code="0")
         client.request("resources/subscribe", {"uri": LOG})
@@ -32,7 +32,7 @@ def test_news_of_the_log_come_before_the_answer_that_caused_them(live):
             assert {message["params"]["uri"] for message in taken(client)} == {LOG}
 
 
-def test_what_was_told_is_not_told_again(live):
+def test_a_log_update_is_sent_only_once(live):
     with live.client() as client, live.client() as other:
         client.request("resources/subscribe", {"uri": LOG})
         client.call("evaluate_code", code="1")
@@ -43,7 +43,7 @@ def test_what_was_told_is_not_told_again(live):
         assert client.await_notification(UPDATED)["params"] == {"uri": LOG}
 
 
-def test_who_did_not_subscribe_is_told_nothing(live):
+def test_a_client_without_a_subscription_gets_no_log_updates(live):
     with live.client() as client:
         client.call("evaluate_code", code="1")
         client.request("resources/subscribe", {"uri": LOG})
@@ -64,7 +64,7 @@ def evaluate(client, code):
     return client.request("tools/call", {**MODERN, **arguments})["result"]["structuredContent"]
 
 
-def test_a_stream_hears_of_the_skill_that_it_was_asked_for_when_the_skills_change(live):
+def test_a_stream_is_notified_when_its_skill_changes(live):
     with live.client(handshake=False) as client:
         listen(client, resourceSubscriptions=["skill://ours/SKILL.md"])
         file = live.workspace / ".codriver" / "skills" / "ours" / "SKILL.md"
@@ -74,7 +74,7 @@ def test_a_stream_hears_of_the_skill_that_it_was_asked_for_when_the_skills_chang
         assert told["params"]["uri"] == "skill://ours/SKILL.md"
 
 
-def test_a_stream_of_the_newer_protocol_hears_the_news_before_the_answer_too(live):
+def test_a_modern_stream_gets_log_updates_before_the_answer_too(live):
     with live.client(handshake=False) as client:
         evaluate(client, "0")
         identity = listen(client, resourceSubscriptions=[LOG])
@@ -87,7 +87,7 @@ def test_a_stream_of_the_newer_protocol_hears_the_news_before_the_answer_too(liv
             }
 
 
-def test_a_stream_carries_only_what_it_was_asked_for_until_it_is_cancelled(live):
+def test_a_stream_carries_only_its_subscriptions_until_cancelled(live):
     with live.client(handshake=False) as client:
         listen(client, toolsListChanged=True)
         second = listen(client, resourceSubscriptions=[LOG])
@@ -103,7 +103,7 @@ def test_a_stream_carries_only_what_it_was_asked_for_until_it_is_cancelled(live)
         assert not taken(client)
 
 
-def test_streams_beyond_what_a_client_can_use_are_refused(live):
+def test_too_many_streams_of_a_client_are_refused(live):
     with live.client(handshake=False) as client:
         for _ in range(64):
             listen(client, toolsListChanged=True)

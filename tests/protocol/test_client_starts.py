@@ -1,4 +1,4 @@
-"""Real clients start without the SDK: all that they ask up to their first evaluation is answered on the plain way."""
+"""Real clients start without the SDK: everything that they ask up to their first evaluation is answered without it."""
 
 import pytest
 from client_starts import STARTS, Delivery, begin
@@ -14,14 +14,14 @@ def server(tmp_path):
         telling.stop()
 
 
-def test_the_starts_of_real_clients_need_no_sdk(server):
+def test_starting_a_real_client_does_not_import_the_sdk(server):
     for name in STARTS:
         with server.client(handshake=False) as client:
             begin(client, name)
     assert server.imported() & SDK == set()
 
 
-def test_what_needs_the_sdk_brings_it(server):
+def test_a_request_that_needs_the_sdk_imports_it(server):
     with server.client() as client:
         assert client.request("resources/read", {"uri": "codriver://handoff"})["result"]["contents"]
     assert server.imported() >= SDK

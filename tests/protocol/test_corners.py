@@ -1,4 +1,4 @@
-"""The corners of the protocol that clients seldom see: batches, halves of characters, errors without an id, a BOM."""
+"""Rare cases of the protocol: batches, lone surrogates, errors without an id, byte order marks."""
 
 import json
 import sys
@@ -55,7 +55,7 @@ def evaluate(identity, code):
 # Batches
 
 
-def test_a_batch_is_answered_by_a_batch_where_its_version_was_negotiated(reach):
+def test_a_batch_is_answered_by_a_batch_in_the_version_that_has_them(reach):
     client = reach()
     shake_hands(client, "2025-03-26")
     client.send(
@@ -75,7 +75,7 @@ def test_a_batch_is_answered_by_a_batch_where_its_version_was_negotiated(reach):
     assert by_id[3]["error"]["code"] == -32601
 
 
-def test_what_is_no_message_in_a_batch_is_answered_in_it(reach):
+def test_invalid_messages_in_a_batch_are_answered_in_the_batch(reach):
     client = reach()
     shake_hands(client, "2025-03-26")
     client.send(
@@ -96,7 +96,7 @@ def test_a_batch_of_notifications_gets_no_answer(reach):
 
 
 @pytest.mark.parametrize(("batch", "words"), [([], "at least one"), ([1] * 5000, "5000 messages")])
-def test_a_batch_of_none_or_too_many_is_one_error(reach, batch, words):
+def test_an_empty_or_oversized_batch_gets_one_error(reach, batch, words):
     client = reach()
     shake_hands(client, "2025-03-26")
     client.send(batch)
@@ -105,7 +105,7 @@ def test_a_batch_of_none_or_too_many_is_one_error(reach, batch, words):
     assert words in answer["error"]["message"]
 
 
-def test_a_batch_whose_slowest_call_is_cancelled_is_answered_without_it(reach):
+def test_a_batch_is_answered_without_its_cancelled_call(reach):
     client = reach()
     shake_hands(client, "2025-03-26")
     client.send([line(1, "ping"), evaluate(2, "(sleep 60)")])
@@ -114,7 +114,7 @@ def test_a_batch_whose_slowest_call_is_cancelled_is_answered_without_it(reach):
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version != "2025-03-26"])
-def test_a_batch_is_refused_where_another_version_was_negotiated(reach, version):
+def test_a_batch_is_refused_in_other_protocol_versions(reach, version):
     client = reach()
     shake_hands(client, version)
     client.send([line(1, "ping")])
@@ -128,7 +128,7 @@ def test_a_batch_is_refused_where_another_version_was_negotiated(reach, version)
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("bad", [b"no json", b"[]", b'{"jsonrpc":"2.0","id":null,"method":"ping"}', b"1"])
-def test_an_error_of_no_request_has_the_id_that_the_version_wants(live, version, bad):
+def test_an_error_without_a_request_has_the_id_field_of_the_version(live, version, bad):
     with live.client(handshake=False) as client:
         shake_hands(client, version)
         client.write(bad + b"\n")
@@ -138,7 +138,7 @@ def test_an_error_of_no_request_has_the_id_that_the_version_wants(live, version,
         assert answer.get("id") is None
 
 
-def test_an_error_of_no_request_leaves_the_id_out_for_a_client_without_a_handshake(live):
+def test_an_error_without_a_request_has_no_id_without_a_handshake(live):
     with live.client(handshake=False) as client:
         client.write(b"no json\n")
         assert client.receive()["id"] is None, "as JSON-RPC has it, as long as no version is known"
@@ -151,7 +151,7 @@ def test_an_error_of_no_request_leaves_the_id_out_for_a_client_without_a_handsha
 # Halves of character pairs
 
 
-def test_half_of_a_surrogate_pair_in_an_argument_is_refused(reach):
+def test_a_lone_surrogate_in_an_argument_is_refused(reach):
     client = reach()
     shake_hands(client, "2025-11-25")
     for half in (b"\\ud83d", b"\\uDE00", b"\\ude00\\ud83d"):
@@ -170,7 +170,7 @@ def test_half_of_a_surrogate_pair_in_an_argument_is_refused(reach):
 
 
 @pytest.mark.parametrize("method", ["ping", "no/such", "tools/call"])
-def test_an_id_with_a_half_comes_back_as_it_was(reach, method):
+def test_an_id_with_a_lone_surrogate_is_returned_unchanged(reach, method):
     client = reach()
     shake_hands(client, "2025-11-25")
     params = {"name": "list_sessions", "arguments": {}} if method == "tools/call" else {}
@@ -179,7 +179,7 @@ def test_an_id_with_a_half_comes_back_as_it_was(reach, method):
         assert client.receive()["id"] == identity
 
 
-def test_a_call_whose_id_has_a_half_can_be_cancelled(reach):
+def test_a_call_whose_id_has_a_lone_surrogate_can_be_cancelled(reach):
     client = reach()
     shake_hands(client, "2025-11-25")
     client.send(evaluate("\ud800", "(sleep 60)"))
@@ -194,7 +194,7 @@ def test_a_call_whose_id_has_a_half_can_be_cancelled(reach):
 
 @given(text=st.text() | st.text('\\"u\ud83d\ude00\ud800a', max_size=20), upper=st.booleans())
 @example(text="\\\ud800", upper=True)
-def test_each_half_and_nothing_else_is_replaced(text, upper):
+def test_only_lone_surrogates_are_replaced(text, upper):
     line = json.dumps({"text": text}).encode()
     if upper:
         line = line.replace(b"\\ud", b"\\uD").replace(b'{"text"', b'{"text"')
@@ -216,7 +216,7 @@ def test_a_byte_order_mark_before_the_first_line_is_ignored(reach, by_byte):
     assert client.receive() == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-def test_a_byte_order_mark_elsewhere_is_no_json(live):
+def test_a_byte_order_mark_on_a_later_line_is_invalid_json(live):
     with live.client() as client:
         client.write(BOM + json.dumps(line(1, "ping")).encode() + b"\n")
         assert client.receive()["error"]["code"] == -32700
@@ -225,7 +225,7 @@ def test_a_byte_order_mark_elsewhere_is_no_json(live):
 # Introductions
 
 
-def test_both_introductions_say_the_same_of_what_may_change(live):
+def test_initialize_and_discover_declare_the_same_list_changes(live):
     with live.client(handshake=False) as older, live.client(handshake=False) as newer:
         newer.send(line(1, "server/discover", _meta=META))
         for version in VERSIONS:
@@ -238,7 +238,7 @@ def test_both_introductions_say_the_same_of_what_may_change(live):
 
 @pytest.mark.parametrize("params", [None, {}, {"_meta": {}}, {"_meta": {"progressToken": 1}}])
 @pytest.mark.parametrize("is_known", [False, True])
-def test_a_discovery_without_its_envelope_is_refused_and_may_be_mended(live, params, is_known):
+def test_a_discovery_without_its_envelope_is_refused_and_may_be_retried(live, params, is_known):
     with live.client(handshake=False) as client:
         if is_known:
             client.send(line(0, "server/discover", _meta=META))
@@ -257,7 +257,7 @@ def test_a_discovery_without_its_envelope_is_refused_and_may_be_mended(live, par
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
-def test_an_id_of_too_many_digits_is_named_as_such(live, version):
+def test_an_id_with_too_many_digits_is_named_in_the_error(live, version):
     with live.client(handshake=False) as client:
         shake_hands(client, version)
         client.write(b'{"jsonrpc":"2.0","id":%s,"method":"ping"}\n' % (b"9" * 5000))
@@ -266,7 +266,7 @@ def test_an_id_of_too_many_digits_is_named_as_such(live, version):
         assert "the id has 5000 digits" in error["message"]
 
 
-def test_a_number_of_too_many_digits_is_refused_with_the_id(live):
+def test_a_number_with_too_many_digits_is_refused_with_the_request_id(live):
     with live.client() as client:
         client.write(b'{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":[-%s]}}\n' % (b"9" * 5000))
         answer = client.receive()

@@ -1,4 +1,6 @@
-"""A package whose `__init__` is put off is the same package, and runs it when needed: once, or again if it failed."""
+"""A package whose `__init__` is deferred stays the same package and runs its `__init__` when needed: once, or again
+if it failed.
+"""
 
 import subprocess
 import sys
@@ -42,7 +44,7 @@ def made_up(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("made_up")
-def test_a_submodule_is_imported_without_the_packages_own_init():
+def test_a_submodule_is_imported_without_running_the_packages_init():
     defer("made_up", "made_up.inner")
     assert import_module("made_up.inner.deep").value == "deep"
     assert import_module("made_up.runs").times == []
@@ -50,7 +52,7 @@ def test_a_submodule_is_imported_without_the_packages_own_init():
 
 
 @pytest.mark.usefixtures("made_up")
-def test_the_first_name_asked_of_it_runs_the_init_once():
+def test_the_first_attribute_access_runs_the_init_once():
     defer("made_up", "made_up.inner")
     package = import_module("made_up")
     assert (package.answer, package.inner.value, package.deep.value, package.runs.times) == (42, "deep", "deep", [1])
@@ -59,7 +61,7 @@ def test_the_first_name_asked_of_it_runs_the_init_once():
     assert package.runs.times == [1]
 
 
-def test_an_init_that_fails_says_why_each_time_and_may_succeed_later(made_up):
+def test_a_failing_init_raises_each_time_and_may_succeed_later(made_up):
     whole = (made_up / "__init__.py").read_text()
     (made_up / "__init__.py").write_text("raise RuntimeError('not yet')")
     defer("made_up")
@@ -72,7 +74,7 @@ def test_an_init_that_fails_says_why_each_time_and_may_succeed_later(made_up):
 
 
 @pytest.mark.usefixtures("made_up")
-def test_a_package_that_is_imported_or_missing_is_left_alone():
+def test_a_package_already_imported_or_missing_is_not_deferred():
     package = import_module("made_up")
     defer("made_up", "made_up_and_missing")
     assert sys.modules["made_up"] is package
@@ -88,12 +90,12 @@ def test_the_server_starts_without_the_sdk():
     assert said(f"import sys, codriver.app.serve; print({WHOLE} & set(sys.modules))") == "set()\n"
 
 
-def test_the_server_holds_no_part_of_the_sdk_that_is_for_clients_or_http():
+def test_the_server_loads_no_client_or_http_part_of_the_sdk():
     loaded = "import sys; from codriver.protocol.sdk.sdk_server import SdkServer"
     assert said(f"{loaded}; print({UNUSED} & set(sys.modules), 'mcp.server.lowlevel' in sys.modules)") == "set() True\n"
 
 
-def test_the_sdk_is_whole_for_whoever_asks_it_in_the_same_process():
+def test_the_whole_sdk_can_still_be_imported_in_the_same_process():
     code = (
         "import codriver.protocol.sdk, mcp, mcp.server; "
         "print(mcp.ClientSession.__name__, mcp.server.MCPServer.__name__)"

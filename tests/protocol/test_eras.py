@@ -93,14 +93,14 @@ def test_a_handshake_follows_a_cancelled_probe(client, odd, is_cancelled_first):
     check_both_eras(client, **odd)
 
 
-def test_a_ping_before_anything_else_decides_nothing(client, odd):
+def test_a_ping_first_does_not_choose_the_era(client, odd):
     assert client.request("ping", odd)["result"] == {}
     assert is_stateless(stateless(client, "tools/list", **odd))
     initialize(client, **odd)
     check_both_eras(client, **odd)
 
 
-def test_a_request_without_envelope_before_the_handshake_is_refused_and_decides_nothing(client, odd):
+def test_a_refused_request_before_the_handshake_does_not_choose_the_era(client, odd):
     refused = client.request("tools/list", odd)["error"]
     assert refused["code"] == -32602
     assert "initialize" in refused["message"]
@@ -112,7 +112,7 @@ def test_a_request_without_envelope_before_the_handshake_is_refused_and_decides_
 
 
 @pytest.mark.parametrize("params", [{"protocolVersion": 7}, {"protocolVersion": "2025-11-25", "capabilities": []}])
-def test_a_refused_handshake_decides_nothing(client, params):
+def test_a_refused_handshake_does_not_choose_the_era(client, params):
     assert client.request("initialize", params)["error"]["code"] == -32602
     client.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
     assert is_stateless(stateless(client, "tools/list"))
@@ -121,7 +121,7 @@ def test_a_refused_handshake_decides_nothing(client, params):
     check_both_eras(client)
 
 
-def test_a_handshake_on_a_stateless_connection_that_asks_for_its_version_opens_a_session(client):
+def test_a_handshake_may_follow_stateless_requests(client):
     stateless(client, "server/discover")
     initialize(client, protocolVersion="2026-07-28")
     check_both_eras(client)
@@ -155,7 +155,7 @@ def value_of(answer):
     return answer["result"]["structuredContent"]["result"]
 
 
-def test_initialize_ends_no_evaluation_of_the_connection(client, gate, odd):
+def test_initialize_ends_no_running_evaluation(client, gate, odd):
     old = client.begin("tools/call", {**waiting_for(gate), "_meta": {**ENVELOPE, "progressToken": 1}})
     client.notifications.append(client.await_notification("notifications/progress"))
     initialize(client, **odd)
@@ -166,7 +166,7 @@ def test_initialize_ends_no_evaluation_of_the_connection(client, gate, odd):
     assert value_of(client.answer(old)) == value_of(client.answer(new)) == '"done"'
 
 
-def test_a_request_is_cancelled_in_either_era(client, gate):
+def test_a_request_can_be_cancelled_in_either_era(client, gate):
     initialize(client)
     for meta in ({}, ENVELOPE):
         begun = client.begin("tools/call", {**waiting_for(gate), **STRANGE, "_meta": {**meta, "progressToken": 1}})
@@ -176,7 +176,7 @@ def test_a_request_is_cancelled_in_either_era(client, gate):
         until(lambda: "running" not in client.call("list_sessions")["sessions"][0], "the end of the evaluation")
 
 
-def test_both_eras_are_one_caller(client, other):
+def test_both_eras_of_a_connection_count_as_one_client(client, other):
     initialize(client)
     client.request("tools/call", {"name": "evaluate_code", "arguments": {"code": "(+ 1 2)", "who": "me"}})
     stateless(client, "tools/call", name="evaluate_code", arguments={"code": "(+ 3 4)", "who": "me"})
@@ -184,7 +184,7 @@ def test_both_eras_are_one_caller(client, other):
     assert [row["calls"] for row in rows] == [2]
 
 
-def test_a_task_of_one_era_is_known_in_the_other(client, gate):
+def test_a_task_created_in_one_era_is_known_in_the_other(client, gate):
     initialize(client)
     task = client.request("tools/call", {**waiting_for(gate), "_meta": WITH_TASKS})["result"]
     assert task["resultType"] == "task"
@@ -198,13 +198,13 @@ def test_a_task_of_one_era_is_known_in_the_other(client, gate):
     gate.touch()
 
 
-def test_a_stateless_call_with_the_sessions_way_of_asking_makes_no_task_of_the_session(client):
+def test_a_stateless_call_ignores_the_sessions_task_argument(client):
     initialize(client)
     answer = stateless(client, "tools/call", name="evaluate_code", arguments={"code": "1"}, task={"ttl": 1000})
     assert is_stateless(answer)
 
 
-def test_a_session_hears_of_changes_and_so_does_a_stream(client):
+def test_sessions_and_streams_are_both_notified_of_log_changes(client):
     listen = {"notifications": {"resourceSubscriptions": ["codriver://log"]}, "_meta": ENVELOPE}
     stream = client.begin("subscriptions/listen", listen)
     client.await_notification("notifications/subscriptions/acknowledged")
@@ -218,7 +218,7 @@ def test_a_session_hears_of_changes_and_so_does_a_stream(client):
     ]
 
 
-def test_the_level_of_a_session_and_that_of_a_request_are_independent(client, gate):
+def test_session_and_request_log_levels_are_independent(client, gate):
     initialize(client)
     meta = {**ENVELOPE, f"{PREFIX}logLevel": "debug", "progressToken": 1}
     begun = client.begin("tools/call", {**waiting_for(gate), "_meta": meta})

@@ -1,4 +1,4 @@
-"""Evaluations as tasks: of 2025-11-25, and by the extension of 2026-07-28; also over the relay."""
+"""Evaluations as tasks: those of 2025-11-25 and the extension of 2026-07-28, directly and over the relay."""
 
 import json
 
@@ -71,7 +71,7 @@ def fields(told):
     return json.loads(told["content"][0]["text"])
 
 
-def test_who_declares_tasks_is_offered_them_and_nobody_else(live, client, plain):
+def test_tasks_are_offered_only_to_clients_that_declare_them(live, client, plain):
     other = {"tools": plain.request("tools/list")["result"]["tools"], "about": plain.about}
     assert "tasks" not in other["about"]["capabilities"]
     assert not any("execution" in tool for tool in other["tools"])
@@ -86,7 +86,7 @@ def test_who_declares_tasks_is_offered_them_and_nobody_else(live, client, plain)
 
 
 @pytest.mark.parametrize("name", ["2024-11-05", "2025-06-18", OLDER])
-def test_a_client_that_declares_none_is_answered_as_ever(live, name):
+def test_a_client_without_tasks_gets_ordinary_answers(live, name):
     with speaking(live, name) as client:
         told = client.ask("tools/call", is_valid=False, name="evaluate_code", arguments={"code": "1"}, task={})
         assert fields(told)["result"] == "1"
@@ -94,7 +94,7 @@ def test_a_client_that_declares_none_is_answered_as_ever(live, name):
             assert client.ask(method, is_valid=False, taskId="x")["code"] == -32601
 
 
-def test_a_request_of_2026_without_the_extension_is_told_which_capability_it_lacks(live):
+def test_a_modern_request_without_the_extension_gets_the_missing_capability_error(live):
     with speaking(live, MODERN) as client:
         for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
             error = client.ask(method, taskId="x", **more)
@@ -106,7 +106,7 @@ def test_a_request_of_2026_without_the_extension_is_told_which_capability_it_lac
             assert client.ask(method, is_valid=False, taskId="x")["code"] == -32601
 
 
-def test_a_task_leads_to_the_result_that_the_call_would_have_given(client, gate):
+def test_a_task_leads_to_the_result_of_an_ordinary_call(client, gate):
     task = begin(client, lasting(gate))
     assert task["status"] == "working"
     assert len(bytes.fromhex(task["taskId"])) == 16
@@ -122,7 +122,7 @@ def test_a_task_leads_to_the_result_that_the_call_would_have_given(client, gate)
     assert seen["result"] == '"done"'
 
 
-def test_the_result_of_a_task_is_whole_each_time_and_counts_for_nothing_of_what_its_client_is_told(client, gate):
+def test_reading_a_task_result_does_not_consume_the_clients_output(client, gate):
     task = begin(client, f'(println "before") {lasting(gate)}')
     until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
     gate.touch()
@@ -133,7 +133,7 @@ def test_the_result_of_a_task_is_whole_each_time_and_counts_for_nothing_of_what_
     assert fields(result(client, task)) == told[0]
 
 
-def test_a_short_evaluation_of_2026_is_answered_at_once(live):
+def test_a_short_modern_evaluation_is_answered_at_once(live):
     with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
         told = client.ask("tools/call", name="evaluate_code", arguments={"code": "(+ 40 2)"})
         assert (told["resultType"], fields(told)["result"]) == ("complete", "42")
@@ -141,7 +141,7 @@ def test_a_short_evaluation_of_2026_is_answered_at_once(live):
         assert refused["isError"]
 
 
-def test_an_evaluation_that_fails_is_told_as_each_version_has_it(client, gate):
+def test_a_failed_evaluation_has_the_task_status_of_its_version(client, gate):
     task = begin(client, lasting(gate, "(/ 1 0)"))
     gate.touch()
     told = result(client, task)
@@ -151,14 +151,14 @@ def test_an_evaluation_that_fails_is_told_as_each_version_has_it(client, gate):
     assert "division" in now["statusMessage"]
 
 
-def test_a_refused_call_is_a_task_that_failed(live):
+def test_a_refused_call_becomes_a_failed_task(live):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         task = begin(client, "(")
         assert fields(client.ask("tasks/result", taskId=task["taskId"]))["reason"]
         assert get(client, task)["status"] == "failed"
 
 
-def test_a_tool_that_is_no_evaluation_is_no_task(live):
+def test_a_tool_that_does_not_evaluate_cannot_be_a_task(live):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         assert client.ask("tools/call", name="list_sessions", arguments={}, task={})["code"] == -32601
         assert client.ask("tools/call", name="no_such_tool", arguments={}, task={})["code"] == -32601
@@ -176,7 +176,7 @@ def test_a_cancelled_task_stays_cancelled_and_its_code_is_interrupted(client, ga
     assert client.call("evaluate_code", code="1", detail=True)["status"] == "done"
 
 
-def test_a_task_belongs_to_whoever_knows_its_id(live, client, gate):
+def test_anyone_who_knows_a_task_id_can_use_the_task(live, client, gate):
     task = begin(client, lasting(gate))
     with speaking(live, client.version, capabilities=KNOWS[client.version]) as other:
         assert other.ask("tasks/get", taskId=task["taskId"][:-1] + "x")["code"] == -32602
@@ -190,7 +190,7 @@ def test_a_task_belongs_to_whoever_knows_its_id(live, client, gate):
     assert fields(result(client, task))["status"] == "done"
 
 
-def test_no_bit_of_the_id_of_a_task_is_known_beforehand(live):
+def test_every_bit_of_a_task_id_is_random(live):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         ids = []
         for _ in range(40):
@@ -201,7 +201,7 @@ def test_no_bit_of_the_id_of_a_task_is_known_beforehand(live):
     assert all(0 < count < len(ids) for count in ones), "by chance once in four thousand million runs"
 
 
-def test_input_is_asked_of_the_client_of_2025_while_it_waits_for_the_result(live):
+def test_a_2025_client_is_asked_for_input_while_it_waits_for_the_result(live):
     with speaking(live, OLDER, capabilities=ASKS[OLDER]) as client:
         task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
         client.taken(lambda one: one.get("params", {}).get("status") == "input_required")
@@ -217,7 +217,7 @@ def test_input_is_asked_of_the_client_of_2025_while_it_waits_for_the_result(live
         assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
 
 
-def test_input_is_given_by_updates_in_2026_each_question_with_a_key_of_its_own(live):
+def test_a_2026_client_gives_input_by_task_updates(live):
     with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
         task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
         assert task["status"] == "input_required"
@@ -241,7 +241,7 @@ def asking(client, task, prompt):
     return now if prompt in json.dumps(now.get("inputRequests", {})) else None
 
 
-def test_input_can_be_given_by_the_tool_as_well(client, plain):
+def test_task_input_can_also_be_given_by_the_tool(client, plain):
     task = begin(client, '(ask "colour? ")')
     until(lambda: get(client, task)["status"] == "input_required", "the question")
     words = get(client, task)["statusMessage"]
@@ -249,7 +249,7 @@ def test_input_can_be_given_by_the_tool_as_well(client, plain):
     assert fields(result(client, task))["result"] == '"blue"'
 
 
-def test_input_that_the_repl_refuses_is_told_and_asked_for_again(tmp_path, version):
+def test_input_that_the_repl_refuses_is_asked_for_again(tmp_path, version):
     without_input = [op for op in OPS if op != "stdin"]
     answers = {("eval", "(read)"): [{"status": ["need-input"]}]}
     with (
@@ -283,7 +283,7 @@ def answered(client, task):
     return client.answer(waiting)
 
 
-def test_input_that_is_declined_ends_the_evaluation(live):
+def test_declining_input_ends_the_evaluation(live):
     with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
         task = begin(client, '(ask "colour? ")')
         answers = {next(iter(get(client, task)["inputRequests"])): {"action": "decline"}}
@@ -291,7 +291,7 @@ def test_input_that_is_declined_ends_the_evaluation(live):
         assert fields(result(client, task))["status"] == "interrupted"
 
 
-def test_a_client_that_shows_no_forms_gets_the_answer_that_input_is_wanted(live, version):
+def test_a_client_without_forms_is_answered_that_input_is_needed(live, version):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         if client.is_modern:
             told = client.ask("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})
@@ -303,7 +303,7 @@ def test_a_client_that_shows_no_forms_gets_the_answer_that_input_is_wanted(live,
         assert given["result"] == '"x"'
 
 
-def test_progress_and_status_are_told_of_the_task_of_2025(live, gate):
+def test_a_2025_task_sends_progress_and_status_notifications(live, gate):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         arguments = {"code": lasting(gate), "detail": True}
         meta = {"progressToken": "p"}
@@ -318,7 +318,7 @@ def test_progress_and_status_are_told_of_the_task_of_2025(live, gate):
         assert (told["method"], told["params"]["taskId"]) == ("notifications/tasks/status", task["taskId"])
 
 
-def test_who_subscribes_to_a_task_of_2026_is_told_its_end_with_the_result(live, gate):
+def test_a_subscriber_of_a_2026_task_gets_its_result(live, gate):
     with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
         task = begin(client, lasting(gate))
         identity = task["taskId"]
@@ -331,7 +331,7 @@ def test_who_subscribes_to_a_task_of_2026_is_told_its_end_with_the_result(live, 
         assert fields(told["result"])["result"] == '"done"'
 
 
-def test_a_task_is_kept_for_the_time_that_was_asked_for_and_no_longer(live):
+def test_a_task_expires_after_its_requested_time(live):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         task = begin(client, "1", ttl=1)
         assert task["ttl"] == 1000
@@ -340,7 +340,7 @@ def test_a_task_is_kept_for_the_time_that_was_asked_for_and_no_longer(live):
         assert begin(client, "1", ttl=10**12)["ttl"] == 3_600_000
 
 
-def test_a_client_has_so_many_tasks_and_those_that_are_over_make_room(live, gate):
+def test_the_number_of_tasks_is_limited_and_finished_ones_make_room(live, gate):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         for _ in range(40):
             last = begin(client, "1")
@@ -354,7 +354,7 @@ def test_a_client_has_so_many_tasks_and_those_that_are_over_make_room(live, gate
         assert fields(result(client, running[-1]))["status"] == "done"
 
 
-def test_what_a_client_began_as_a_task_runs_on_when_it_leaves(live, version, plain, gate):
+def test_a_task_keeps_running_when_its_client_leaves(live, version, plain, gate):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         task = begin(client, lasting(gate, '"it ran on"'))
         words = until(lambda: get(client, task).get("statusMessage"), "the evaluation")
@@ -366,7 +366,7 @@ def test_what_a_client_began_as_a_task_runs_on_when_it_leaves(live, version, pla
 
 
 @pytest.mark.parametrize("is_over_before", [True, False], ids=["over", "under-way"])
-def test_a_task_outlives_the_connection_of_its_client(live, version, plain, gate, is_over_before):
+def test_a_task_survives_its_clients_connection(live, version, plain, gate, is_over_before):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         task = begin(client, lasting(gate, '"it ran on"'))
         until(lambda: get(client, task).get("statusMessage"), "the evaluation")
@@ -380,7 +380,7 @@ def test_a_task_outlives_the_connection_of_its_client(live, version, plain, gate
             assert again.ask("tasks/list")["tasks"] == []
 
 
-def test_a_call_of_2026_that_is_cancelled_before_it_is_a_task_ends_its_evaluation(tmp_path, gate):
+def test_cancelling_a_2026_call_before_it_is_a_task_ends_its_evaluation(tmp_path, gate):
     with (
         tools_in_memory.serving(tmp_path / "patient", durations="task_s=60") as live,
         live.client() as plain,
@@ -392,7 +392,7 @@ def test_a_call_of_2026_that_is_cancelled_before_it_is_a_task_ends_its_evaluatio
         assert plain.call("evaluate_code", code="1")["status"] == "done"
 
 
-def test_who_only_waits_for_an_evaluation_and_gives_up_leaves_it_in_its_queue(live, plain, gate):
+def test_cancelling_a_wait_leaves_the_evaluation_queued(live, plain, gate):
     with live.client(name="first") as first, live.client(name="waiter") as waiter:
         running = first.begin_call("evaluate_code", code=lasting(gate))
         until(lambda: plain.call("list_sessions")["sessions"][0].get("running"), "the evaluation")
@@ -406,7 +406,7 @@ def test_who_only_waits_for_an_evaluation_and_gives_up_leaves_it_in_its_queue(li
         assert plain.call("get_evaluation", evaluationId=queued, waitMs=60_000)["result"] == '"it ran"'
 
 
-def test_the_answers_of_a_clients_tasks_are_bounded_by_their_bytes(live):
+def test_the_results_of_a_clients_tasks_are_limited_in_bytes(live):
     code = '(show "image/png" (repeat "iVBORw0KGgoA" 322000))'
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         for _ in range(6):
@@ -421,7 +421,7 @@ def begin_call(client, tool, **arguments):
     return client.ask("tools/call", name=tool, arguments=arguments, task={})["task"]
 
 
-def test_a_task_waits_beyond_the_calls_timeout_unless_that_is_to_end_it(live, gate):
+def test_a_task_outlasts_the_call_timeout_unless_it_is_set_to_interrupt(live, gate):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         ended = begin_call(client, "evaluate_code", code=lasting(gate), timeoutMs=1000, onTimeout="interrupt")
         assert fields(result(client, ended))["reason"] == "timed-out"
@@ -444,7 +444,7 @@ def test_a_queued_task_that_is_cancelled_never_runs(live, gate):
         assert client.call("evaluate_code", code="ran")["error"]["class"] == "NameError"
 
 
-def test_a_task_is_gone_with_the_server_and_the_next_one_says_so(tmp_path):
+def test_a_task_is_lost_with_its_server_and_the_next_server_says_so(tmp_path):
     with (
         serving(tmp_path, "--repl", "python") as first,
         speaking(first, OLDER, relayed=True, capabilities=KNOWS[OLDER]) as client,

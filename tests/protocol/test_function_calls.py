@@ -1,4 +1,4 @@
-"""One evaluation costs the server a bounded number of function calls, counted by a profiler on its event loop."""
+"""One evaluation costs the server a limited number of function calls, counted by a profiler on its event loop."""
 
 import pytest
 from counted_server import Counted, evaluation_calls
@@ -13,7 +13,7 @@ Whoever makes it less lowers the bound."""
 ROUNDS = 60
 
 
-def test_an_evaluation_takes_no_more_function_calls_than_it_did(tmp_path):
+def test_an_evaluation_stays_within_its_function_call_budget(tmp_path):
     live = Counted(tmp_path, "--repl", "python")
     try:
         with live.client() as client:

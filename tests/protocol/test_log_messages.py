@@ -1,4 +1,4 @@
-"""Log messages: only for who asks, at its level, bounded, without secrets, in every protocol version."""
+"""Log messages: only for clients that ask, at their level, limited, without secrets, in every protocol version."""
 
 import json
 import logging
@@ -48,7 +48,7 @@ def messages(clock):
     return LogMessages(Redactor.from_environment({"MY_SECRET": SECRET}), clock=clock)
 
 
-def test_only_who_asked_is_told_and_only_at_its_level_and_above(messages):
+def test_a_client_gets_only_messages_at_or_above_its_level(messages):
     deaf, all_ears, picky = Client(), Client(), Client()
     messages.note("warning", "before anybody asked")
     messages.set_level(all_ears, "info")
@@ -61,7 +61,7 @@ def test_only_who_asked_is_told_and_only_at_its_level_and_above(messages):
     assert deaf.said() == []
 
 
-def test_another_level_and_an_end_count_from_then_on(messages):
+def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
     client = Client()
     messages.set_level(client, "debug")
     messages.note("info", "one")
@@ -74,7 +74,7 @@ def test_another_level_and_an_end_count_from_then_on(messages):
     assert client.said() == []
 
 
-def test_a_flood_is_bounded_and_what_was_left_out_is_counted(messages, clock):
+def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock):
     client = Client()
     messages.set_level(client, "info")
     for number in range(10 * BURST):
@@ -86,7 +86,7 @@ def test_a_flood_is_bounded_and_what_was_left_out_is_counted(messages, clock):
     assert [one["data"] for one in client.said()] == [f"at last ({9 * BURST} messages before this one were left out)"]
 
 
-def test_a_message_is_short_and_holds_no_secret(messages):
+def test_a_message_is_short_and_contains_no_secret(messages):
     client = Client()
     messages.set_level(client, "info")
     messages.note("info", f"it is {SECRET}, and a half: \ud800 " + "x" * 5000)
@@ -104,7 +104,7 @@ def is_of_restart(message):
     return message.get("method") == "notifications/message" and "py restarts: " in message["params"]["data"]
 
 
-def test_a_repl_that_is_lost_and_settings_that_are_wrong_are_warnings(live):
+def test_a_lost_repl_and_invalid_settings_are_warnings(live):
     with speaking(live, "2025-11-25") as client:
         client.ask("logging/setLevel", level="warning")
         restart(client)
@@ -119,7 +119,7 @@ def test_a_repl_that_is_lost_and_settings_that_are_wrong_are_warnings(live):
     (live.workspace / "codriver.toml").unlink()
 
 
-def test_a_request_is_told_the_newest_of_what_came_before_it_and_how_much_more_there_was(messages, clock):
+def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(messages, clock):
     client = Client()
     with messages.sending_to(client, "warning"):
         pass
@@ -153,7 +153,7 @@ def test_the_relay_repeats_the_level_to_the_next_server(tmp_path):
 
 @pytest.mark.parametrize("relayed", [False, True], ids=["direct", "relay"])
 @pytest.mark.parametrize("version", OLDER)
-def test_a_client_that_sets_a_level_is_told_that_a_repl_restarts(live, version, relayed):
+def test_a_client_that_sets_a_level_hears_of_a_repl_restart(live, version, relayed):
     with speaking(live, version, relayed=relayed) as client, speaking(live, version) as other:
         assert client.about["capabilities"]["logging"] == {}
         assert client.ask("logging/setLevel", level="info") == {}
@@ -166,7 +166,7 @@ def test_a_client_that_sets_a_level_is_told_that_a_repl_restarts(live, version, 
 
 
 @pytest.mark.parametrize("relayed", [False, True], ids=["direct", "relay"])
-def test_a_request_that_names_a_level_is_told_before_its_answer_what_came_since_the_last(live, relayed):
+def test_a_request_with_a_level_gets_messages_since_the_last_one_before_its_answer(live, relayed):
     with speaking(live, MODERN, relayed=relayed, log_level="info") as client, speaking(live, MODERN) as other:
         assert client.about["capabilities"]["logging"] == {}
         restart(other)
@@ -183,7 +183,7 @@ def test_a_request_that_names_a_level_is_told_before_its_answer_what_came_since_
         assert not any(is_of_restart(one) for one in client.messages)
 
 
-def test_a_call_is_told_while_it_runs(live):
+def test_messages_are_sent_while_a_call_runs(live):
     with speaking(live, MODERN, log_level="info") as client, speaking(live, MODERN) as other:
         client.call("evaluate_code", code="1")
         waiting = client.begin("tools/call", name="wait_for", arguments={"query": NEVER})
@@ -201,7 +201,7 @@ def test_an_unknown_level_in_a_request_is_refused(live):
         assert client.ask("logging/setLevel", is_valid=False, level="info")["code"] == -32601
 
 
-def test_a_subscription_carries_no_log_message(live):
+def test_a_subscription_carries_no_log_messages(live):
     with speaking(live, MODERN) as client, speaking(live, MODERN) as other:
         client.log_level = "debug"
         client.begin("subscriptions/listen", notifications={"resourceSubscriptions": ["codriver://log"]})
@@ -214,7 +214,7 @@ def test_a_subscription_carries_no_log_message(live):
 
 
 @pytest.mark.anyio
-async def test_the_servers_own_warnings_are_messages_whichever_thread_they_come_from(messages):
+async def test_the_servers_own_warnings_are_sent_from_any_thread(messages):
     client = Client()
     messages.set_level(client, "warning")
     log = logging.getLogger("codriver.net.of_a_test")
@@ -231,7 +231,7 @@ async def test_the_servers_own_warnings_are_messages_whichever_thread_they_come_
     ]
 
 
-def test_a_client_that_reads_too_slowly_is_complained_of_once(tmp_path):
+def test_a_client_that_reads_too_slowly_is_reported_once(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text("outboxMessages = 1\n")
     with (

@@ -1,4 +1,4 @@
-"""Plain requests go a shorter way than others, and nobody can tell by the answers."""
+"""Plain requests take a shorter path than others, and the answers do not differ."""
 
 import json
 from types import SimpleNamespace
@@ -43,7 +43,7 @@ def both_ways(client, tool, arguments):
 
 
 @pytest.mark.parametrize("what", CALLS)
-def test_both_ways_give_the_same_answer(client, what):
+def test_both_paths_give_the_same_answer(client, what):
     tool, arguments = CALLS[what]
     if tool == "get_evaluation":
         arguments = {**arguments, "evaluationId": client.call("evaluate_code", code=PICTURE)["evaluationId"]}
@@ -54,7 +54,7 @@ def test_both_ways_give_the_same_answer(client, what):
         assert short["result"]["content"][1]["mimeType"] == "image/png"
 
 
-def test_both_ways_give_the_same_answer_to_a_client_without_a_handshake(live):
+def test_both_paths_give_the_same_answer_without_a_handshake(live):
     client = {"name": "modern", "version": "1"}
     about = {"protocolVersion": "2026-07-28", "clientInfo": client, "clientCapabilities": {}}
     meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
@@ -70,13 +70,13 @@ def test_both_ways_give_the_same_answer_to_a_client_without_a_handshake(live):
         assert "describe the client in params._meta" in early
 
 
-def test_an_unknown_tool_is_refused_in_the_same_words(client):
+def test_both_paths_refuse_an_unknown_tool_alike(client):
     short, long = both_ways(client, "no_such_tool", {})
     assert short["error"] == long["error"]
 
 
 @pytest.mark.parametrize("identity", [0, "", "0", 2**70, "ä\n"])
-def test_an_id_comes_back_as_it_was(client, identity):
+def test_a_request_id_is_returned_unchanged(client, identity):
     client.send({"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": {"name": "list_sessions"}})
     answer = client.receive()
     assert (answer["id"], type(answer["id"])) == (identity, type(identity))
@@ -95,13 +95,13 @@ def test_an_id_comes_back_as_it_was(client, identity):
         {"params": {"arguments": {}}},
     ],
 )
-def test_a_call_that_is_no_call_is_refused(client, odd):
+def test_a_malformed_call_is_refused(client, odd):
     plain = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "list_sessions", "arguments": {}}}
     client.send({**plain, **odd})
     assert client.receive()["error"]["code"] in (-32600, -32602)
 
 
-def test_a_call_that_is_cancelled_at_once_never_runs(client):
+def test_a_call_cancelled_at_once_never_runs(client):
     call = {"jsonrpc": "2.0", "id": "c", "method": "tools/call"}
     params = {"name": "evaluate_code", "arguments": {"code": "(def ran-all-the-same 1)"}}
     gone = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "c"}}
@@ -111,13 +111,13 @@ def test_a_call_that_is_cancelled_at_once_never_runs(client):
 
 
 @pytest.mark.parametrize("identity", [None, [], {"a": 1}, 1.5, "nobody", 10**30])
-def test_a_cancellation_of_what_never_was_is_passed_over(client, identity):
+def test_cancelling_an_unknown_request_is_ignored(client, identity):
     client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": identity}})
     assert client.call("list_sessions")["ok"]
 
 
 @pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
-def test_the_clients_own_session_is_known_by_its_newest_call(live, beside):
+def test_the_clients_own_session_id_follows_its_newest_call(live, beside):
     """Codex 0.169.0 says `sessionId` in each."""
     with live.client(name="codex-mcp-client") as client:
 
@@ -137,7 +137,7 @@ def test_the_clients_own_session_is_known_by_its_newest_call(live, beside):
 
 
 @pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
-def test_a_cancellation_of_an_answered_call_is_silent_and_ends_nothing(live, client, beside):
+def test_cancelling_an_answered_call_is_silent_and_ends_nothing(live, client, beside):
     """opencode 1.18.33 sends one behind each answer."""
     gate = live.workspace / f"gate {len(beside)}"
     answered = client.begin("tools/call", {"name": "evaluate_code", "arguments": {"code": "2"}, **beside})
@@ -158,7 +158,7 @@ def _is_busy(live):
         return _busy(other)
 
 
-def test_a_running_call_that_is_cancelled_is_stopped_and_gets_no_answer(live, client):
+def test_a_running_call_that_is_cancelled_is_stopped_without_an_answer(live, client):
     with live.client(name="other") as other:
         begun = client.begin_call("evaluate_code", code="(wait)")
         until(lambda: _busy(other), "the evaluation to run")
@@ -168,7 +168,7 @@ def test_a_running_call_that_is_cancelled_is_stopped_and_gets_no_answer(live, cl
         assert all(message.get("id") != begun for message in client.notifications)
 
 
-def test_an_id_that_is_used_again_after_its_cancellation_is_answered(live, client):
+def test_an_id_reused_after_its_cancellation_is_answered(live, client):
     call = {"jsonrpc": "2.0", "id": "again", "method": "tools/call"}
     params = {"name": "evaluate_code", "arguments": {"code": "(wait)"}}
     with live.client(name="other") as other:
@@ -185,7 +185,7 @@ def _busy(client):
     return any(row["openRequests"] for row in rows if row["name"] == "bare")
 
 
-def test_progress_is_told_with_the_token_that_was_given(live):
+def test_progress_is_sent_with_the_requested_token(live):
     with live.client() as client:
         gate = live.workspace / "gate of the progress"
         code = f'(await-file "{gate.as_posix()}")'
@@ -214,7 +214,7 @@ class Failing:
 
 
 @pytest.mark.anyio
-async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(caplog):
+async def test_an_internal_error_is_answered_without_details(caplog):
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     session.handshake_version = "2025-11-25"
@@ -230,7 +230,7 @@ async def test_a_fault_of_ours_is_answered_and_tells_nothing_of_our_insides(capl
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("meanwhile", "is_told"), [("nothing", True), ("cancelled", False), ("left", False)])
-async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is_made(meanwhile, is_told):
+async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_told):
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
     session.handshake_version = "2025-11-25"
     told = []
@@ -255,7 +255,7 @@ async def test_an_answer_counts_as_told_when_it_is_handed_out_and_not_when_it_is
 
 
 @pytest.mark.anyio
-async def test_a_member_of_meta_that_differs_from_call_to_call_is_plain():
+async def test_changing_meta_fields_do_not_need_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     said = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -275,7 +275,7 @@ async def test_a_member_of_meta_that_differs_from_call_to_call_is_plain():
 
 
 @pytest.mark.anyio
-async def test_what_is_not_plain_is_left_to_the_sdk():
+async def test_requests_that_are_not_plain_go_to_the_sdk():
     outbox = Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000)
     session = ClientSession("c1", outbox)
     plain = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"list_sessions"}}'
@@ -295,7 +295,7 @@ async def test_what_is_not_plain_is_left_to_the_sdk():
     assert refused["code"] == TOO_MANY, "while as many are open as may be"
 
 
-def test_no_more_is_kept_of_a_client_than_its_handshake_however_often_it_says_it():
+def test_repeated_handshakes_use_no_more_memory():
     session = ClientSession("c1", Outbox(max_notifications=10, max_notification_bytes=1000, congested_bytes=1000))
     results = SimpleNamespace(initialized=lambda _client: None)
     plain = PlainRequests(session, results, None, Replies(session), max_open_requests=1)

@@ -22,33 +22,33 @@ def text_of(client, name, **arguments):
     return message["content"]["text"]
 
 
-def test_every_prompt_is_listed_with_its_arguments_none_of_them_required(client):
+def test_every_prompt_is_listed_and_its_arguments_are_optional(client):
     listed = client.request("prompts/list")["result"]["prompts"]
     assert [prompt["name"] for prompt in listed] == [prompt.name for prompt in PROMPTS]
     assert all(prompt["title"] and prompt["description"] for prompt in listed)
     assert not any(argument.get("required") for prompt in listed for argument in prompt.get("arguments", []))
 
 
-def test_an_argument_stands_where_it_belongs(client):
+def test_an_argument_is_inserted_into_the_prompt(client):
     assert "since 14:30:" in text_of(client, "summarise_agents", since="14:30")
     assert "since the beginning of the log:" in text_of(client, "summarise_agents")
     assert "Topic, if any: the {since} parser" in text_of(client, "start_repl_session", topic="the {since} parser")
 
 
 @pytest.mark.parametrize("prompt", PROMPTS, ids=lambda prompt: prompt.name)
-def test_without_arguments_no_gap_is_left(client, prompt):
+def test_a_prompt_without_arguments_has_no_gap(client, prompt):
     text = text_of(client, prompt.name)
     assert "{" not in text
     assert len(text) < 1000
 
 
-def test_the_categories_that_a_prompt_names_can_be_asked_for(client):
+def test_the_log_categories_named_in_a_prompt_exist(client):
     assert '["evaluationErrorOutput", "otherErrorOutput"]' in text_of(client, "explain_last_error")
     asked = client.call("repl_output_log", category=["evaluationErrorOutput", "otherErrorOutput"], limit=5)
     assert asked["ok"]
 
 
-def test_an_unknown_prompt_is_an_error_that_names_it(client):
+def test_an_unknown_prompt_is_named_in_the_error(client):
     error = client.request("prompts/get", {"name": "none"})["error"]
     assert error["code"] == -32602
     assert "none" in error["message"]

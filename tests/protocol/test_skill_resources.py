@@ -58,7 +58,7 @@ def guide(name, end="\n"):
     return f"---\nname: {name}\ndescription: What it is for.\n---\ntext\n".replace("\n", end).encode()
 
 
-def test_an_entry_has_the_front_matter_and_every_file_of_a_skill(skills):
+def test_an_entry_has_the_front_matter_and_all_files_of_a_skill(skills):
     skills.write("one/SKILL.md", b"---\nname: one\ndescription: x\nmetadata: {a: ['1', 2]}\n---\n")
     skills.write("one/references/a b.md", b"text")
     skills.write("one/references/nested/SKILL.md")
@@ -91,7 +91,7 @@ def test_digest_and_size_cover_the_bytes_of_the_file(skills, content):
     assert skills.read("skill://one/SKILL.md") == content
 
 
-def test_digest_size_and_front_matter_cover_what_is_left_without_secrets(skills):
+def test_digest_size_and_front_matter_are_computed_after_redaction(skills):
     skills.write("one/SKILL.md", f"---\nname: one\ndescription: use {SECRET}\n---\n{SECRET}\n".encode())
     entry = skills.served.get_skill("skill://one/SKILL.md")["skill"]
     skills.verify(entry)
@@ -100,7 +100,7 @@ def test_digest_size_and_front_matter_cover_what_is_left_without_secrets(skills)
     assert skills.served.listed(())[0]["description"] == "use <<redacted:MY_TOKEN>>"
 
 
-def test_an_entry_is_read_anew_for_each_answer(skills):
+def test_an_entry_is_read_again_for_each_answer(skills):
     file = skills.write("one/SKILL.md")
     before = skills.served.get_skill("skill://one/SKILL.md")["skill"]
     file.write_bytes(guide("one") + b"more")
@@ -109,7 +109,7 @@ def test_an_entry_is_read_anew_for_each_answer(skills):
     skills.verify(after)
 
 
-def test_a_skill_of_a_dependency_ends_in_its_name(skills):
+def test_a_dependency_skills_uri_ends_in_its_name(skills):
     skills.write("skills/saw/SKILL.md", folder=skills.workspace / ".venv/lib/python3.11/site-packages/tool")
     (entry,) = skills.served.list_skills(None, ())["skills"]
     assert entry["uri"] == "skill://lib.tool/saw/SKILL.md"
@@ -118,7 +118,7 @@ def test_a_skill_of_a_dependency_ends_in_its_name(skills):
     assert child == {"uri": "skill://lib.tool/saw", "name": "saw", KIND: "inode/directory"}
 
 
-def test_a_hidden_skill_is_not_listed_and_answered_for_by_its_address(skills):
+def test_a_hidden_skill_is_not_listed_but_available_by_uri(skills):
     skills.write("one/SKILL.md")
     assert skills.served.list_skills(None, ("one",)) == {"skills": []}
     assert skills.served.get_skill("skill://one/SKILL.md")["skill"]["frontmatter"]["name"] == "one"
@@ -136,7 +136,7 @@ def pages(ask):
             return
 
 
-def test_skills_come_in_pages_that_hold_each_once(skills):
+def test_skill_pages_contain_each_skill_once(skills):
     for number in range(2 * PAGE + 1):
         skills.write_unseen(skills.folder / f"skill-{number}" / "SKILL.md")
     skills.library.changed()
@@ -145,7 +145,7 @@ def test_skills_come_in_pages_that_hold_each_once(skills):
     assert len({uri for page in found for uri in page}) == 2 * PAGE + 1
 
 
-def test_a_page_follows_the_one_before_although_its_last_skill_has_gone(skills):
+def test_the_next_page_follows_even_if_its_cursor_skill_was_deleted(skills):
     for number in range(PAGE + 2):
         skills.write_unseen(skills.folder / f"s{number:03}" / "SKILL.md")
     skills.library.changed()
@@ -156,7 +156,7 @@ def test_a_page_follows_the_one_before_although_its_last_skill_has_gone(skills):
     assert [entry["frontmatter"]["name"] for entry in left] == [f"s{PAGE:03}", f"s{PAGE + 1:03}"]
 
 
-def test_a_folder_has_its_direct_children_with_their_types(skills):
+def test_a_folder_lists_its_direct_children_with_their_types(skills):
     skills.write("one/SKILL.md")
     skills.write("one/templates/a.md", b"a")
     skills.write("one/templates/deep/b.unknown", b"b")
@@ -189,7 +189,7 @@ def test_a_large_folder_comes_in_pages(skills):
         "skill://one/..", "skill://one/%2e%2e", "skill://lib.none", "file:///etc", "codriver://log", "",
     ],
 )  # fmt: skip
-def test_what_is_no_folder_is_refused(skills, uri):
+def test_a_uri_that_is_not_a_folder_is_refused(skills, uri):
     skills.write("one/SKILL.md")
     skills.write("one/a/b.md")
     with pytest.raises(RequestRefusedError) as caught:
@@ -204,7 +204,7 @@ def test_what_is_no_folder_is_refused(skills, uri):
         "skill://one/../one/SKILL.md", "skill://index.json", "codriver://log", "",
     ],
 )  # fmt: skip
-def test_what_is_no_skill_is_refused(skills, uri):
+def test_a_uri_that_is_not_a_skill_is_refused(skills, uri):
     skills.write("one/SKILL.md")
     skills.write("one/a.md", b"a")
     skills.write("one/a/SKILL.md")
@@ -216,7 +216,7 @@ def test_what_is_no_skill_is_refused(skills, uri):
 @pytest.mark.parametrize(
     "cursor", ["", "x", "one", base64.b64encode(b"resources/directory/read one").decode(), "é", "=="]
 )
-def test_a_cursor_of_nobody_is_refused(skills, cursor):
+def test_an_invalid_cursor_is_refused(skills, cursor):
     with pytest.raises(RequestRefusedError) as caught:
         skills.served.list_skills(cursor, ())
     assert caught.value.code == INVALID_PARAMS

@@ -1,4 +1,6 @@
-"""The Skills extension over the wire: declared and answered in both eras, on both ways, and not with `--no-skills`."""
+"""The Skills extension over the protocol: declared and answered in both eras and on both request paths, and absent
+with `--no-skills`.
+"""
 
 import base64
 import hashlib
@@ -50,7 +52,7 @@ def test_the_extension_is_declared_beside_resources(client, odd, era):
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize("method", METHODS)
-def test_results_say_how_long_they_hold_in_the_stateless_era_alone(client, odd, era, method):
+def test_only_stateless_results_have_a_cache_lifetime(client, odd, era, method):
     result = client.request(method, {**METHODS[method], **odd, **ERAS[era]})["result"]
     assert CACHE & result.keys() == (CACHE if era == "stateless" else set())
     if "ttlMs" in result:
@@ -58,7 +60,7 @@ def test_results_say_how_long_they_hold_in_the_stateless_era_alone(client, odd, 
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_every_file_of_every_listed_skill_is_read_as_its_entry_says(client, era):
+def test_every_file_of_every_listed_skill_matches_its_entry(client, era):
     (listed, one) = (client.request(m, {**METHODS[m], **ERAS[era]})["result"] for m in ("skills/list", "skills/get"))
     assert one["skill"] == listed["skills"][0]
     assert GUIDE in [skill["uri"] for skill in listed["skills"]]
@@ -75,13 +77,13 @@ def test_every_file_of_every_listed_skill_is_read_as_its_entry_says(client, era)
     [("skills/get", "skill://none/SKILL.md"), ("resources/directory/read", "skill://none"),
      ("resources/directory/read", GUIDE)],
 )  # fmt: skip
-def test_an_unknown_address_is_refused_with_invalid_params(client, odd, era, method, uri):
+def test_an_unknown_uri_is_refused_as_invalid_params(client, odd, era, method, uri):
     error = client.request(method, {"uri": uri, **odd, **ERAS[era]})["error"]
     assert error["code"] == -32602
     assert uri in error["message"]
 
 
-def test_there_is_no_index(client):
+def test_there_is_no_skill_index(client):
     listed = client.request("resources/list")["result"]["resources"]
     assert GUIDE in [row["uri"] for row in listed]
     assert client.request("resources/read", {"uri": "skill://index.json"})["error"]["code"] == -32002
@@ -90,7 +92,7 @@ def test_there_is_no_index(client):
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_a_client_whose_relay_has_no_skills_sees_none(live, odd, era):
+def test_a_client_behind_a_relay_without_skills_sees_none(live, odd, era):
     with relayed(live, "--no-skills") as client:
         discovered = client.request("server/discover", {"_meta": ENVELOPE})["result"]
         about = discovered if era == "stateless" else client.about

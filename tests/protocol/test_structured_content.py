@@ -1,4 +1,6 @@
-"""The two forms of an answer: the text is what JavaScript makes of the structure; some clients get the text alone."""
+"""The two forms of an answer: the text equals JavaScript's JSON of the structure, and some clients get the text
+alone.
+"""
 
 import json
 import subprocess
@@ -37,7 +39,7 @@ CALLS = (
 pytestmark = pytest.mark.served("memory")
 
 
-def test_the_text_is_byte_for_byte_what_javascript_makes_of_the_structure(live):
+def test_the_text_equals_javascripts_json_of_the_structure(live):
     with live.client() as client:
         lines = [client.line("tools/call", {"name": tool, "arguments": given}) for tool, given in CALLS]
     done = subprocess.run([node(), "-e", SAYING_IT_AGAIN], input=b"".join(lines), capture_output=True, check=True)
@@ -46,13 +48,13 @@ def test_the_text_is_byte_for_byte_what_javascript_makes_of_the_structure(live):
     assert [text for text, _ in pairs] == [again for _, again in pairs]
 
 
-def test_an_average_that_is_whole_has_no_point(live):
+def test_a_whole_average_is_written_without_a_decimal_point(live):
     with live.client() as client:
         answer = client.line("tools/call", {"name": "repl_output_log", "arguments": CALLS[7][1]})
     assert type(json.loads(answer)["result"]["structuredContent"]["result"]) is int
 
 
-def test_a_whole_number_that_javascript_would_round_is_told_with_all_its_digits(live):
+def test_an_integer_too_large_for_javascript_keeps_all_its_digits(live):
     given = [2**53 - 1, 2**53 + 1, -(2**53) - 1, 10**20 + 1, 10**25 + 1]
     with live.client() as client:
         answer = client.call("repl_output_log", query="[:find [?n ...] :in $ [?n ...]]", inputs=[given])
@@ -66,7 +68,7 @@ def asked(client, **beside):
 
 
 @pytest.mark.parametrize("name", ["codex-mcp-client", "@cline/core"])
-def test_who_would_read_it_twice_or_lose_images_gets_the_text_alone(live, name):
+def test_clients_that_mishandle_structured_content_get_only_text(live, name):
     with live.client(name=name) as client:
         assert not any("outputSchema" in tool for tool in client.request("tools/list")["result"]["tools"])
         for result in (asked(client), asked(client, beside="by the SDK's way")):
@@ -74,7 +76,7 @@ def test_who_would_read_it_twice_or_lose_images_gets_the_text_alone(live, name):
             assert json.loads(result["content"][0]["text"])["result"] == "3"
 
 
-def test_who_makes_no_handshake_is_known_by_its_name_too(live):
+def test_a_client_without_a_handshake_is_recognised_by_name_too(live):
     about = {**MODERN, "clientInfo": {"name": "@cline/core", "version": "1"}}
     meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
     with live.client(handshake=False) as client:
@@ -85,7 +87,7 @@ def test_who_makes_no_handshake_is_known_by_its_name_too(live):
 @pytest.mark.parametrize(
     "name", ["claude-code", "copilot-cli", "gemini-cli-mcp-client", "qwen-cli-mcp-client-x", "new"]
 )
-def test_everybody_else_gets_both_always(live, name):
+def test_all_other_clients_get_both_forms(live, name):
     with live.client(name=name) as client:
         assert all("outputSchema" in tool for tool in client.request("tools/list")["result"]["tools"])
         for tool, given in CALLS:

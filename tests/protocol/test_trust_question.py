@@ -1,4 +1,4 @@
-"""The question whether the project's own interpreter may run is asked of Pythons alone."""
+"""Only Pythons lead to the question whether the project's own interpreter may run."""
 
 import json
 from types import MappingProxyType, SimpleNamespace
@@ -35,7 +35,7 @@ def standing_in(*dialects):
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("dialect", ["clojure", "nbb", "hy"])
-async def test_nothing_is_asked_of_a_project_in_another_language_until_a_python_stands_in(tmp_path, dialect):
+async def test_a_project_in_another_language_is_asked_about_only_for_a_stand_in_python(tmp_path, dialect):
     outbox = Outbox(max_notifications=10, max_notification_bytes=10_000, congested_bytes=10_000)
     session = ClientSession("c1", outbox)
     session.name = "a-client"

@@ -1,4 +1,4 @@
-"""The protocol's names, which stand here so that the SDK need not be imported, are those that the SDK has."""
+"""Protocol names repeated here, so that the SDK need not be imported, equal those of the SDK."""
 
 from typing import get_args
 
@@ -9,12 +9,12 @@ from mcp_types import jsonrpc, version
 from codriver.protocol import error_messages, subscriptions
 
 
-def test_the_versions_are_all_that_the_sdk_speaks():
+def test_the_versions_are_those_of_the_sdk():
     assert tuple(version.HANDSHAKE_PROTOCOL_VERSIONS) == error_messages.HANDSHAKE_VERSIONS
     assert tuple(version.MODERN_PROTOCOL_VERSIONS) == (error_messages.MODERN,)
 
 
-def test_the_members_of_meta_have_the_sdks_names():
+def test_the_meta_field_names_are_those_of_the_sdk():
     ours = (
         error_messages.VERSION_KEY,
         error_messages.CLIENT_KEY,
@@ -32,7 +32,7 @@ def test_the_members_of_meta_have_the_sdks_names():
     assert error_messages.SUBSCRIPTION_KEY == SUBSCRIPTION_ID_META_KEY
 
 
-def test_levels_codes_and_changes_are_the_sdks():
+def test_levels_error_codes_and_change_methods_are_those_of_the_sdk():
     assert get_args(mcp_types.LoggingLevel) == error_messages.LEVELS
     names = ("PARSE_ERROR", "INVALID_REQUEST", "METHOD_NOT_FOUND", "INVALID_PARAMS", "INTERNAL_ERROR")
     assert [getattr(error_messages, name) for name in names] == [getattr(jsonrpc, name) for name in names]

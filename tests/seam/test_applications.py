@@ -1,4 +1,6 @@
-"""Real applications with a REPL in them, found and used through a running server: Flask and its reloader, uvicorn."""
+"""Real applications with an embedded REPL, found and used through a running server: Flask with its reloader, and
+uvicorn.
+"""
 
 import json
 import urllib.error
@@ -67,7 +69,7 @@ def live(tmp_path_factory):
         yield running
 
 
-def test_flask_is_found_used_and_found_again_after_its_reloader(live, client):
+def test_flask_is_found_used_and_found_again_after_a_reload(live, client):
     (live.workspace / "shop.py").write_text(SHOP)
     with application(live, client, "flask", "--app", "shop", "run", "--debug", "--port", "PORT") as app:
         serving_process = app.get("/add/7")
@@ -87,7 +89,7 @@ def test_flask_is_found_used_and_found_again_after_its_reloader(live, client):
         assert app.sessions()[0]["generation"] > session["generation"]
 
 
-def test_a_call_that_names_no_session_means_the_running_application(tmp_path):
+def test_a_call_without_a_session_uses_the_running_application(tmp_path):
     environment()
     with (
         serving(tmp_path, "--repl", "python") as live,
@@ -113,7 +115,7 @@ def test_a_call_that_names_no_session_means_the_running_application(tmp_path):
             assert app.get("/add/8").startswith("pid ")
 
 
-def test_an_asyncio_application_is_awaited_on_its_own_loop(live, client):
+def test_await_runs_on_the_loop_of_an_asyncio_application(live, client):
     (live.workspace / "web.py").write_text(WEB)
     with application(live, client, "uvicorn", "web:app", "--port", "PORT") as app:
         serving_process = app.get("/add/5")
@@ -137,7 +139,7 @@ def post_fork(server, worker):
 
 
 @pytest.mark.parametrize("way", ["each worker loads it", "it is loaded before the fork"])
-def test_each_worker_of_gunicorn_has_a_repl_of_its_own(live, client, way):
+def test_each_gunicorn_worker_has_its_own_repl(live, client, way):
     is_preloaded = way.endswith("fork")
     (live.workspace / "shop.py").write_text(
         SHOP.replace("codriver_seam.start_repl(True)", "") if is_preloaded else SHOP
@@ -157,7 +159,7 @@ def test_each_worker_of_gunicorn_has_a_repl_of_its_own(live, client, way):
     assert app.printed.split() == ["added"]
 
 
-def test_what_an_application_prints_is_the_same_with_a_repl_and_without(live, client):
+def test_an_application_prints_the_same_with_and_without_a_repl(live, client):
     (live.workspace / "shop.py").write_text(SHOP.replace("start_repl(True)", "start_repl()"))
     printed = []
     for environ in ({"CODRIVER_SEAM": "1"}, {"CODRIVER_SEAM": "0"}):
@@ -171,7 +173,7 @@ def test_what_an_application_prints_is_the_same_with_a_repl_and_without(live, cl
     assert printed[0].count("added") == 2
 
 
-def test_a_failing_request_in_flask_wakes_an_agent_that_waits_and_nothing_is_evaluated(live, client):
+def test_a_failing_flask_request_ends_a_wait_without_any_evaluation(live, client):
     (live.workspace / "failing.py").write_text(FAILING)
     with (
         application(live, client, "flask", "--app", "failing", "run", "--port", "PORT") as app,

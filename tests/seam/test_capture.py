@@ -1,4 +1,4 @@
-"""Capture: what an application's functions are called with, give and raise, and the variables at a line."""
+"""Capture: arguments, results and exceptions of an application's functions, and variables at a line."""
 
 import importlib
 import json
@@ -42,7 +42,7 @@ def shortened(lines):
     return [line.rpartition(":")[0] for line in lines]
 
 
-def test_a_call_is_an_event_with_its_arguments_its_result_and_its_caller(told):
+def test_a_call_is_an_event_with_arguments_result_and_caller(told):
     gave, is_same, answer, lines, is_own = told["calls"]
     assert gave == 16
     [line] = shortened(lines)
@@ -56,7 +56,7 @@ def test_a_call_is_an_event_with_its_arguments_its_result_and_its_caller(told):
     assert answer["how"] == ("monitored" if told["is_monitored"] else "copied")
 
 
-def test_what_a_call_raises_is_told_and_has_the_traceback_that_it_had(told):
+def test_an_exception_is_reported_and_keeps_its_traceback(told):
     lines, places, wanted = told["failures"]
     assert [line.split(" from=")[0] for line in lines] == [
         "call fail args=(n=5) raised=ValueError('too many', 5)",
@@ -65,7 +65,7 @@ def test_what_a_call_raises_is_told_and_has_the_traceback_that_it_had(told):
     assert places == wanted
 
 
-def test_a_line_tells_the_variables_at_it_in_closures_made_before_and_after(told):
+def test_a_captured_line_reports_variables_in_old_and_new_closures(told):
     gave, closures, conditional, is_one_code = told["lines"]
     assert gave == [15, 3]
     assert [line.split("locals=")[1].split(" from=")[0] for line in closures] == [
@@ -78,7 +78,7 @@ def test_a_line_tells_the_variables_at_it_in_closures_made_before_and_after(told
     assert is_one_code, "a closure kept what listened to it"
 
 
-def test_conditions_are_about_arguments_variables_results_and_what_is_raised(told):
+def test_conditions_can_use_arguments_variables_results_and_exceptions(told):
     by_condition, gave, lines = told["conditions"]
     raised = by_condition.pop("raised")
     assert by_condition == {
@@ -92,14 +92,14 @@ def test_conditions_are_about_arguments_variables_results_and_what_is_raised(tol
     assert ["price=20" in line for line in lines] == [True]
 
 
-def test_what_fails_in_a_condition_is_counted_and_reaches_nobody(told):
+def test_an_error_in_a_condition_is_counted_and_not_raised(told):
     gave, again, *rows, lines = told["faults"]
     assert (gave, again, lines) == (9, 10, [])
     assert [(row["failed"], row["hits"]) for row in rows] == [(1, 0)] * 3
     assert [row["why"].partition("(")[0] for row in rows] == ["KeyError", "TypeError", "ZeroDivisionError"]
 
 
-def test_generators_coroutines_and_properties_are_told_when_they_are_over(told):
+def test_generators_coroutines_and_properties_are_reported_when_they_finish(told):
     gave, (count, fetch, feed, size) = told["kinds"]
     assert gave == [[0, 1], 5, [0, 1], 3]
     assert [line.split(" from=")[0] for line in count + fetch + feed + size] == [
@@ -110,7 +110,7 @@ def test_generators_coroutines_and_properties_are_told_when_they_are_over(told):
     ]
 
 
-def test_a_capture_ends_when_it_has_told_enough_and_leaves_the_code_as_it_was(told):
+def test_a_capture_ends_after_enough_hits_and_restores_the_code(told):
     lines, is_own, is_there = told["hits"]
     assert lines[-1].endswith(" ended=2 hits")
     assert shortened(lines) == [PAY.format(0, -1), PAY.format(1, 0)]
@@ -118,7 +118,7 @@ def test_a_capture_ends_when_it_has_told_enough_and_leaves_the_code_as_it_was(to
     assert not is_there
 
 
-def test_captures_of_one_function_come_and_go_in_any_order(told):
+def test_captures_of_one_function_can_start_and_end_in_any_order(told):
     (one, two, three), is_own = told["together"]
     assert shortened(one) == [PAY.format(1, 0)]
     assert ["left=0" in two[0], "left=1" in two[1], len(two)] == [True, True, 2]
@@ -126,7 +126,7 @@ def test_captures_of_one_function_come_and_go_in_any_order(told):
     assert is_own
 
 
-def test_no_text_of_a_sensitive_path_leaves_and_none_by_its_name(told):
+def test_sensitive_values_are_redacted_by_path_and_by_name(told):
     text = "\n".join(told["secrets"])
     assert "ada" not in text
     assert "tok-" not in text
@@ -136,7 +136,7 @@ def test_no_text_of_a_sensitive_path_leaves_and_none_by_its_name(told):
     assert "password=<not shown>" in text
 
 
-def test_a_function_without_a_source_is_told_as_well_where_that_can_be(told):
+def test_a_function_without_source_is_captured_if_possible(told):
     gave, is_same, lines, is_own, stream = told["without_source"]
     assert gave == [7, 14]
     assert [line.split("args=")[1].split(" from=")[0] for line in lines] == [
@@ -152,7 +152,7 @@ def test_a_function_without_a_source_is_told_as_well_where_that_can_be(told):
         assert "asynchronous generator" in stream["hint"]
 
 
-def test_a_call_that_runs_already_is_told_or_said_not_to_be(told):
+def test_a_running_call_is_captured_or_reported_as_missed(told):
     untold, lines = told["running"]
     if told["is_monitored"]:
         assert untold is None
@@ -162,13 +162,13 @@ def test_a_call_that_runs_already_is_told_or_said_not_to_be(told):
         assert lines == []
 
 
-def test_a_condition_can_be_a_predicate_that_the_application_registered(told):
+def test_a_condition_can_be_a_predicate_registered_by_the_application(told):
     lines, seen = told["named"]
     assert shortened(lines) == [PAY.format(9, 8)]
     assert seen == [["locals", "opType", "operation"]] * 2
 
 
-def test_no_other_function_is_touched_nor_traced(told):
+def test_no_other_function_is_changed_or_traced(told):
     assert told["alone"] == [[None, None], True]
 
 
@@ -211,13 +211,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("of", REFUSED)
-def test_what_cannot_be_captured_is_refused_with_the_reason(module, of):
+def test_an_impossible_capture_is_refused_with_a_reason(module, of):
     answer = refused("subscribe", "path-not-found", topic="calls", filter={"of": of})
     assert REFUSED[of] in answer["hint"]
     assert ask("subscriptions")["count"] == 0
 
 
-def test_a_line_without_code_is_refused_with_those_near_it_that_have_some(module):
+def test_a_line_without_code_is_refused_with_nearby_lines(module):
     line = line_of("return wrapper") - 1
     answer = refused("subscribe", "path-not-found", topic="calls", filter={"of": f"captured_shop.py:{line}"})
     assert str(line + 1) in answer["hint"]
@@ -233,11 +233,11 @@ def test_a_line_without_code_is_refused_with_those_near_it_that_have_some(module
         ("amuont > 1", "path-not-found"),
     ],
 )
-def test_a_condition_that_is_no_comparison_with_a_literal_is_refused(module, when, reason):
+def test_a_condition_that_does_not_compare_with_a_literal_is_refused(module, when, reason):
     refused("subscribe", reason, topic="calls", filter={"of": "captured_shop:pay", "when": when})
 
 
-def test_a_predicate_that_nobody_registered_is_refused(module):
+def test_an_unregistered_predicate_is_refused(module):
     refused("subscribe", "no-such-predicate", topic="calls", filter={"of": "captured_shop:pay", "pred": "vip"})
 
 
@@ -257,7 +257,7 @@ def test_a_capture_ends_with_its_lease(module, monkeypatch):
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="a line needs no source there")
-def test_a_line_of_a_file_that_changed_since_is_refused_and_its_function_is_told(tmp_path):
+def test_a_line_of_a_changed_file_is_refused_and_a_function_still_captured(tmp_path):
     making = imported(tmp_path, "changed_shop")
     module = next(making)
     path = Path(module.__file__)
@@ -271,14 +271,14 @@ def test_a_line_of_a_file_that_changed_since_is_refused_and_its_function_is_told
     making.close()
 
 
-def test_what_the_application_does_for_a_reading_agent_is_no_event(module):
+def test_calls_made_for_a_reading_agent_are_not_events(module):
     seam.frame("paid", lambda: module.pay(1, "t"))
     begin("captured_shop:pay")
     assert ask("state", frame="paid")["value"] == "0"
     assert calls() == []
 
 
-def test_threads_gain_what_they_gain_while_captures_come_and_go(module):
+def test_threads_are_unaffected_while_captures_start_and_end(module):
     own, is_over, gained = module.maker.__code__, threading.Event(), set()
 
     def work():

@@ -1,4 +1,4 @@
-"""What an agent changes in an application: events, its state; and that a refused change changes nothing."""
+"""What an agent can change in an application: events and state. A refused change changes nothing."""
 
 import threading
 
@@ -10,7 +10,7 @@ import codriver_seam as seam
 ANN = {"who": "ann", "evaluation": "e1"}
 
 
-def test_an_event_is_handled_at_once_and_its_changes_are_those_of_its_epoch(shop):
+def test_a_synchronous_event_reports_the_changes_of_its_epoch(shop):
     answer = ask("dispatch", ANN, event="['add', 5]", sync=True)
     assert answer["mode"] == "sync"
     assert shop.state["count"] == 5
@@ -20,7 +20,7 @@ def test_an_event_is_handled_at_once_and_its_changes_are_those_of_its_epoch(shop
     assert (row["origin"], row["dispatchId"]) == ("ann", answer["dispatchId"])
 
 
-def test_an_event_is_queued_for_the_application_and_found_by_its_dispatch_id(shop):
+def test_a_queued_event_is_found_by_its_dispatch_id(shop):
     seam.frame(
         "queued", lambda: shop.state, enqueue=lambda event: shop.queue.append(seam.bind(handle, event)),
     )  # fmt: skip
@@ -40,14 +40,14 @@ def test_an_event_is_queued_for_the_application_and_found_by_its_dispatch_id(sho
     assert ask("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 2
 
 
-def test_what_the_application_does_itself_has_no_agent_for_its_origin(shop):
+def test_events_of_the_application_itself_have_no_agent_as_origin(shop):
     ask("dispatch", ANN, event="['add', 1]", sync=True)
     with seam.epoch("shop", "add"):
         shop.handle(["add", 1])
     assert [row["origin"] for row in ask("epochs")["epochs"]] == ["ann", "app"]
 
 
-def test_a_handler_that_fails_says_where_and_leaves_the_state_as_it_was(shop):
+def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(shop):
     answer = refused("dispatch", "handler-failed", event="['half']", sync=True)
     assert "ValueError: no stock for <redacted>" in answer["hint"]
     assert "put back" in answer["hint"]
@@ -57,27 +57,27 @@ def test_a_handler_that_fails_says_where_and_leaves_the_state_as_it_was(shop):
     assert answer["at"] in line
 
 
-def test_an_error_that_the_handler_swallowed_is_told_all_the_same(shop):
+def test_an_error_swallowed_by_the_handler_is_still_reported(shop):
     answer = refused("dispatch", "handler-failed", event="['swallow']", sync=True)
     assert "swallowed" in answer["hint"]
     assert shop.state == START
 
 
 @pytest.mark.parametrize("event", ["add", "{'a': 1}", "[]", "[open('x')]", "", "(" * 500])
-def test_an_event_that_is_none_is_refused(shop, event):
+def test_an_invalid_event_is_refused(shop, event):
     refused("dispatch", "not-an-event-vector", event=event, sync=True)
     assert shop.state is START
     assert not shop.queue
 
 
-def test_a_frame_that_takes_no_event_says_so():
+def test_a_frame_without_dispatch_refuses_events():
     seam.frame("plain", lambda: 1)
     refused("dispatch", "no-dispatch", event="['x']")
     refused("restore", "read-only-frame", epochId=1)
     refused("reset", "read-only-frame", value="1")
 
 
-def test_an_event_is_undone_by_what_its_answer_names(shop):
+def test_an_event_can_be_undone_by_the_epoch_in_its_answer(shop):
     shop.state = {**START, "count": 7}
     told = ask("dispatch", event="['add', 1]", sync=True)
     assert shop.state["count"] == 8
@@ -86,7 +86,7 @@ def test_an_event_is_undone_by_what_its_answer_names(shop):
     refused("restore", "unknown-epoch", epochId=told["undoneBy"] * 100)
 
 
-def test_what_a_failed_event_left_is_undone_by_the_state_before_it(shop):
+def test_a_failed_event_can_be_undone_to_the_state_before_it(shop):
     with pytest.raises(ValueError, match="stock"), seam.epoch("shop", "half"):
         shop.handle(["half"])
     assert shop.state["count"] == -1
@@ -97,7 +97,7 @@ def test_what_a_failed_event_left_is_undone_by_the_state_before_it(shop):
     assert shop.state == START
 
 
-def test_each_of_fifty_epochs_can_be_had_back_and_no_more(shop):
+def test_each_of_the_last_fifty_epochs_can_be_restored(shop):
     for number in range(51):
         with seam.epoch("shop", f"add-{number}"):
             shop.handle(["add", 1])
@@ -112,7 +112,7 @@ def test_each_of_fifty_epochs_can_be_had_back_and_no_more(shop):
     assert shop.state["count"] == 51
 
 
-def test_a_state_that_no_epoch_has_is_kept_before_it_is_left(shop):
+def test_an_unrecorded_state_is_saved_before_it_is_replaced(shop):
     with seam.epoch("shop", "add"):
         shop.handle(["add", 1])
     [row] = ask("epochs")["epochs"]
@@ -123,13 +123,13 @@ def test_a_state_that_no_epoch_has_is_kept_before_it_is_left(shop):
     assert shop.state["count"] == 77
 
 
-def test_what_failed_halfway_is_not_restored(shop):
+def test_the_state_after_a_failed_event_cannot_be_restored(shop):
     with pytest.raises(LookupError), seam.epoch("shop", "bad"):
         shop.handle(["bad"])
     refused("restore", "non-ok-record", epochId=ask("epochs")["epochs"][0]["epochId"])
 
 
-def test_nothing_is_changed_while_an_event_is_handled(shop):
+def test_nothing_can_be_changed_while_an_event_is_handled(shop):
     with seam.epoch("shop", "add"):
         shop.handle(["add", 1])
     [row] = ask("epochs")["epochs"]
@@ -140,7 +140,7 @@ def test_nothing_is_changed_while_an_event_is_handled(shop):
     assert shop.state is kept
 
 
-def test_a_value_that_does_not_fit_is_refused_and_one_that_fits_can_be_undone(shop):
+def test_an_invalid_value_is_refused_and_a_valid_one_can_be_undone(shop):
     assert "no count" in refused("reset", "schema-mismatch", value="{'x': 1}")["hint"]
     refused("reset", "schema-mismatch", value="{'count': open}")
     assert shop.state is START
@@ -152,7 +152,7 @@ def test_a_value_that_does_not_fit_is_refused_and_one_that_fits_can_be_undone(sh
 
 
 @pytest.mark.parametrize("said", [False, "bad", ValueError("bad")])
-def test_a_validator_says_no_in_its_own_way(said):
+def test_a_validator_can_reject_in_several_ways(said):
     def validate(value):
         if isinstance(said, Exception):
             raise said
@@ -162,7 +162,7 @@ def test_a_validator_says_no_in_its_own_way(said):
     refused("reset", "schema-mismatch", value="2")
 
 
-def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was():
+def test_a_setter_failing_midway_leaves_the_state_unchanged():
     held = {"value": 1}
 
     def put(value):
@@ -178,13 +178,13 @@ def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was():
     assert "disk full" in ask("issues")["lines"][0]
 
 
-def test_a_refused_change_is_one_error_event_and_no_issue_of_the_application(shop):
+def test_a_refused_change_is_one_error_event_and_not_an_issue(shop):
     refused("reset", "schema-mismatch", value="{}")
     assert [line.split()[1:3] for line in ask("trace")["lines"]] == [["error", "schema-mismatch"]]
     assert ask("issues")["total"] == ask("health")["issues"] == 0
 
 
-def test_state_changed_in_place_is_put_back_from_its_snapshot():
+def test_state_changed_in_place_is_restored_from_its_snapshot():
     held = {"count": 0}
 
     def handle(event):
@@ -200,7 +200,7 @@ def test_state_changed_in_place_is_put_back_from_its_snapshot():
     assert held == {"count": 0}
 
 
-def test_a_failure_in_state_without_a_snapshot_says_that_it_may_be_changed():
+def test_a_failure_without_a_snapshot_says_that_state_may_have_changed():
     held = {"count": 0}
 
     def handle(event):
@@ -211,7 +211,7 @@ def test_a_failure_in_state_without_a_snapshot_says_that_it_may_be_changed():
     assert "not known" in refused("dispatch", "handler-failed", event="['x']", sync=True)["hint"]
 
 
-def test_the_count_of_loads_rises_with_loads_alone(shop):
+def test_the_load_counter_changes_only_with_loads(shop):
     ticks = [ask("probe")["buildTick"] for _ in range(10)]
     assert ticks == [0] * 10
     seam.loaded()

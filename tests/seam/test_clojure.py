@@ -1,4 +1,4 @@
-"""The seam in Clojure and nbb: an agent reads and changes an application there as it does in Python."""
+"""The seam in Clojure and nbb: an agent reads and changes an application there as in Python."""
 
 import json
 import re
@@ -15,7 +15,7 @@ def shop(lisp):
     return lisp
 
 
-def test_health_names_frames_and_bands_and_changes_nothing(shop):
+def test_health_lists_frames_and_bands_and_changes_nothing(shop):
     first, second = shop.ask("health"), shop.ask("health")
     assert first == second
     assert first["frames"] == [":shop"]
@@ -27,7 +27,7 @@ def test_health_names_frames_and_bands_and_changes_nothing(shop):
     assert isinstance(first["pid"], int)
 
 
-def test_what_is_not_switched_on_does_nothing_and_says_so(shop):
+def test_a_disabled_seam_does_nothing_and_says_so(shop):
     assert shop.run('(do (seam/forget!) (seam/emit! :log "x"))') == "0"
     assert shop.run("(seam/watch-atom! :shop shop/db)") == "nil"
     assert shop.run("(seam/epoch :shop :add 5)") == "5"
@@ -39,14 +39,14 @@ def test_what_is_not_switched_on_does_nothing_and_says_so(shop):
     assert shop.ask("health")["lastId"] == 0
 
 
-def test_the_session_is_another_one_after_each_start_and_the_same_after_a_reload(shop):
+def test_the_session_id_changes_with_each_start_but_not_with_a_reload(shop):
     known = shop.run("@seam/session-id")
     shop.run("(require 'codriver.seam :reload)")
     assert shop.run("[(seam/install! true) @seam/session-id]") == f"[true {known}]"
     assert shop.ask("state", path="[:count]")["value"] == "0"
 
 
-def test_a_frame_is_named_or_the_only_one_and_never_picked(shop):
+def test_a_frame_must_be_named_unless_it_is_the_only_one(shop):
     shop.refused("state", "no-such-frame", frame=":shops")
     assert shop.ask("state", frame="shop", path="count")["value"] == "0"
     shop.run("(seam/frame! :other {:get (fn [] 1)})")
@@ -73,7 +73,7 @@ def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
     assert shop.ask("state", path=path)["value"] == value
 
 
-def test_a_path_that_leads_nowhere_tells_how_far_it_goes(shop):
+def test_a_path_that_does_not_exist_says_how_far_it_leads(shop):
     answer = shop.refused("state", "path-not-found", path="user.age.days")
     assert "[:user]" in answer["hint"]
     assert ":name" in answer["hint"]
@@ -81,7 +81,7 @@ def test_a_path_that_leads_nowhere_tells_how_far_it_goes(shop):
     shop.refused("state", "path-not-found", path="[:count :x]")
 
 
-def test_a_record_is_read_by_its_fields_and_a_reference_is_not_followed(shop):
+def test_a_record_is_read_by_its_fields_and_references_are_not_followed(shop):
     shop.run("(do (defrecord Cart [items]) (reset! shop/db {:cart (->Cart [1 2]) :ref (atom {:token 1})}))")
     assert shop.ask("state", path=":cart")["value"].endswith("Cart{:items [1 2]}")
     assert shop.ask("state", path="cart.items.1")["value"] == "2"
@@ -89,7 +89,7 @@ def test_a_record_is_read_by_its_fields_and_a_reference_is_not_followed(shop):
     assert "token" not in shop.ask("state")["value"]
 
 
-def test_what_is_large_is_marked_and_fetched_whole_by_the_path_of_its_mark(shop):
+def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
     shop.run('(swap! shop/db assoc :blob (apply str (repeat 10000 "ä\\"\\n")) :rows (vec (map vector (range 500))))')
     answer = shop.ask("state")
     assert '#codriver/elided {:kind "string", :count 30000, :path [:blob]}' in answer["value"]
@@ -107,7 +107,7 @@ def test_what_is_large_is_marked_and_fetched_whole_by_the_path_of_its_mark(shop)
     assert '#codriver/elided {:kind "vector", :count 1' in shop.ask("state")["value"]
 
 
-def test_characters_beyond_the_first_plane_are_counted_as_python_counts_them(shop):
+def test_characters_outside_the_basic_plane_are_counted_as_in_python(shop):
     shop.run('(reset! shop/db (apply str (repeat 100 "😀x")))')
     first = shop.ask("state", maxChars=101)
     assert (first["value"], first["total"]) == ('"' + "😀x" * 50, 202)
@@ -115,7 +115,7 @@ def test_characters_beyond_the_first_plane_are_counted_as_python_counts_them(sho
     assert rest["value"] == "😀x" * 50 + '"'
 
 
-def test_what_has_no_end_ends_nothing(shop):
+def test_infinite_sequences_are_read_without_hanging(shop):
     shop.run("(do (reset! shop/db {:numbers (range) :more (repeat {:x 1})}) nil)")
     assert ':count "more than 50", :path [:numbers]' in shop.ask("state")["value"]
     assert ':count "more than 100000"' in shop.ask("state", path=":numbers", includeLarge=True)["value"]
@@ -125,12 +125,12 @@ def test_what_has_no_end_ends_nothing(shop):
     assert shop.ask("diff")["count"] == 100
 
 
-def test_a_state_of_many_parts_has_a_bound_as_a_whole(shop):
+def test_the_text_of_a_large_state_is_bounded(shop):
     shop.run('(reset! shop/db (vec (repeat 50 (vec (repeat 50 (vec (repeat 50 "word word word")))))))')
     assert len(shop.ask("state")["value"]) < 80_000
 
 
-def test_what_is_sensitive_leaves_by_no_accessor(shop):
+def test_sensitive_values_leave_through_no_accessor(shop):
     shop.run(f"""
         (seam/in-epoch :shop :rename (fn []
           (swap! shop/db assoc-in [:user :token] "{TOKEN}-new\\"quoted\\n-\\u001b-end")
@@ -154,7 +154,7 @@ def test_what_is_sensitive_leaves_by_no_accessor(shop):
     assert TOKEN in shop.ask("state", includeSensitive=True)["value"]
 
 
-def test_a_star_hides_the_same_field_of_all(shop):
+def test_a_star_hides_the_same_field_everywhere(shop):
     shop.run("""
         (let [user (fn [n] {:name n :token (str "token-of-" n "-1")})
               users {:ada (user "ada") :bob (user "bob")}]
@@ -166,7 +166,7 @@ def test_a_star_hides_the_same_field_of_all(shop):
     assert "token-of" not in answer["value"]
 
 
-def test_the_epochs_that_changed_a_part_are_found_by_its_path(shop):
+def test_epochs_that_changed_a_path_are_found(shop):
     shop.run("(swap! shop/db update :count inc)")
     shop.run('(swap! shop/db assoc-in [:user :name] "Bob")')
     shop.run("(swap! shop/db dissoc :user)")
@@ -179,7 +179,7 @@ def test_the_epochs_that_changed_a_part_are_found_by_its_path(shop):
     shop.refused("epochs", "path-not-found", path="[:nothing]")
 
 
-def test_each_change_of_an_atom_is_an_epoch_that_tells_what_it_changed(shop):
+def test_each_change_of_an_atom_is_an_epoch_with_its_changes(shop):
     shop.run("(swap! shop/db update :count + 2)")
     shop.run("(swap! shop/db assoc :orders [1] :new 3)")
     first, second = shop.ask("epochs")["epochs"]
@@ -195,7 +195,7 @@ def test_each_change_of_an_atom_is_an_epoch_that_tells_what_it_changed(shop):
     assert shop.ask("epochs")["count"] == 2
 
 
-def test_an_epoch_holds_all_changes_of_its_cascade(shop):
+def test_an_epoch_contains_all_changes_of_its_cascade(shop):
     shop.run("""
         (seam/epoch :shop :order/add
           (swap! shop/db update :count inc)
@@ -208,7 +208,7 @@ def test_an_epoch_holds_all_changes_of_its_cascade(shop):
     assert shop.ask("epochs", filter={"outcome": "error"})["count"] == 0
 
 
-def test_a_diff_takes_equal_values_for_equal_and_others_apart(shop):
+def test_a_diff_distinguishes_equal_and_different_values(shop):
     shop.run("(reset! shop/db {:a 1 :b #{1} :c [1 2] :d {:x 1} :e nil})")
     shop.run('(reset! shop/db {:a "1" :b #{2} :c (list 1 2) :d {:x 1 :y 2} :f nil})')
     assert {(row["op"], row["path"]) for row in shop.ask("diff")["changes"]} == {
@@ -216,12 +216,12 @@ def test_a_diff_takes_equal_values_for_equal_and_others_apart(shop):
     }  # fmt: skip
 
 
-def test_without_an_epoch_there_is_no_diff_and_no_empty_list_instead(shop):
+def test_without_an_epoch_a_diff_is_refused_rather_than_empty(shop):
     shop.refused("diff", "band-missing")
     shop.refused("machines", "band-missing")
 
 
-def test_a_getter_that_fails_ends_nothing(shop):
+def test_a_failing_getter_ends_nothing(shop):
     shop.run('(seam/frame! :broken {:get (fn [] (throw (ex-info "no disk" {})))})')
     shop.run("(seam/epoch :broken :x 1)")
     assert "no disk" in shop.refused("state", "accessor-failed", frame=":broken")["hint"]
@@ -229,7 +229,7 @@ def test_a_getter_that_fails_ends_nothing(shop):
     assert shop.ask("epochs", frame=":broken")["count"] == 1
 
 
-def test_an_event_is_one_line_whatever_is_in_it(shop):
+def test_an_event_is_one_line_whatever_it_contains(shop):
     shop.run(
         '(seam/emit! :log :app {:message "a\\nforged 9 error\\u001b[2J\\u202e" :list [1 "y" {:z 1}] :map {:k {}}})'
     )
@@ -247,14 +247,14 @@ def test_equal_failures_are_one_issue(shop):
     assert "warning :disk message=full" in second
 
 
-def test_reading_makes_no_events(shop):
+def test_reading_produces_no_events(shop):
     shop.run("(seam/frame! :noisy {:get (fn [] (seam/emit! :log :read))})")
     for name in ("health", "state", "epochs", "trace", "issues", "handlers", "subscriptions"):
         shop.ask(name, frame=":noisy")
     assert shop.ask("trace")["total"] == 0
 
 
-def test_handlers_tell_their_places(shop):
+def test_handlers_are_listed_with_their_locations(shop):
     [row] = shop.ask("handlers", kind="event")["handlers"]
     assert row["file"].endswith("tests/seam/clojure/shop.cljc")
     assert (row["kind"], row["id"], row["ns"], row["line"], row["doc"]) == (
@@ -267,19 +267,19 @@ def test_handlers_tell_their_places(shop):
     assert shop.ask("handlers", id=":none")["count"] == 0
 
 
-def test_machines_tell_their_states(shop):
+def test_machines_are_listed_with_their_states(shop):
     shop.run("(seam/machine! :door (fn [] {:state :open}))")
     assert shop.ask("machines")["machines"] == {":door": {"state": "{:state :open}"}}
     assert shop.ask("machines", id="door")["count"] == 1
 
 
-def test_an_accessor_or_filter_that_is_not_there_is_refused_with_those_that_are(shop):
+def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones(shop):
     assert "trace" in shop.refused("nonsense", "no-such-accessor")["hint"]
     assert "sinceMs" in shop.refused("trace", "accessor-failed", filter={"sinceMS": 1})["hint"]
     shop.refused("trace", "no-such-predicate", filter={"pred": "(constantly true)"})
 
 
-def test_the_ring_keeps_the_newest_and_says_where_it_ends(shop):
+def test_the_ring_keeps_the_newest_events_and_says_where_it_ends(shop):
     shop.run("(dotimes [n 4500] (seam/emit! :log (str n)))")
     answer = shop.ask("trace", limit=1)
     assert (answer["total"], answer["lastId"], answer["lines"]) == (2000, 4500, ["4500 log 4499"])
@@ -287,7 +287,7 @@ def test_the_ring_keeps_the_newest_and_says_where_it_ends(shop):
     assert shop.ask("health")["events"] == 2000
 
 
-def test_an_event_is_handled_at_once_and_its_changes_are_those_of_its_epoch(shop):
+def test_a_synchronous_event_reports_the_changes_of_its_epoch(shop):
     answer = shop.ask("dispatch", ANN, event="[:add 5]", sync=True)
     assert answer["mode"] == "sync"
     assert answer["changes"] == shop.ask("diff", epochId=answer["epochId"])["changes"]
@@ -297,7 +297,7 @@ def test_an_event_is_handled_at_once_and_its_changes_are_those_of_its_epoch(shop
     assert shop.ask("trace", filter={"origin": "e1"})["count"] == 2
 
 
-def test_an_event_is_queued_for_the_application_and_found_by_its_dispatch_id(shop):
+def test_a_queued_event_is_found_by_its_dispatch_id(shop):
     shop.run("""
         (seam/watch-atom! :shop shop/db
           {:enqueue (fn [event] (swap! shop/queue conj (seam/bind shop/handle event)))})
@@ -312,13 +312,13 @@ def test_an_event_is_queued_for_the_application_and_found_by_its_dispatch_id(sho
     shop.refused("dispatch", "no-dispatch", event="[:add 1]", sync=True)
 
 
-def test_what_the_application_does_itself_has_no_agent_for_its_origin(shop):
+def test_events_of_the_application_itself_have_no_agent_as_origin(shop):
     shop.ask("dispatch", ANN, event="[:add 1]", sync=True)
     shop.run("(shop/handle [:add 1])")
     assert [row["origin"] for row in shop.ask("epochs")["epochs"]] == ["ann", "app"]
 
 
-def test_a_handler_that_fails_says_where_and_leaves_the_state_as_it_was(shop):
+def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(shop):
     before = shop.state()
     answer = shop.refused("dispatch", "handler-failed", event="[:half]", sync=True)
     assert "ExceptionInfo: no stock for <redacted>" in answer["hint"]
@@ -332,7 +332,7 @@ def test_a_handler_that_fails_says_where_and_leaves_the_state_as_it_was(shop):
         assert answer["at"] in line
 
 
-def test_an_error_that_the_handler_swallowed_is_told_all_the_same(shop):
+def test_an_error_swallowed_by_the_handler_is_still_reported(shop):
     before = shop.state()
     assert "swallowed" in shop.refused("dispatch", "handler-failed", event="[:swallow]", sync=True)["hint"]
     assert shop.state() == before
@@ -341,21 +341,21 @@ def test_an_error_that_the_handler_swallowed_is_told_all_the_same(shop):
 @pytest.mark.parametrize(
     "event", [":add", "{:a 1}", "[]", "(slurp", "", "[:a] [:b]", "[" * 300, "#x/y [1]", "[#=(+ 1 1)]"]
 )
-def test_an_event_that_is_none_is_refused(shop, event):
+def test_an_invalid_event_is_refused(shop, event):
     before = shop.state()
     shop.refused("dispatch", "not-an-event-vector", event=event, sync=True)
     assert shop.state() == before
     assert shop.run("@shop/queue") == "[]"
 
 
-def test_a_frame_that_takes_no_event_says_so(shop):
+def test_a_frame_without_dispatch_refuses_events(shop):
     shop.run("(seam/frame! :plain {:get (fn [] 1)})")
     shop.refused("dispatch", "no-dispatch", frame=":plain", event="[:x]")
     shop.refused("restore", "read-only-frame", frame=":plain", epochId=1)
     shop.refused("reset", "read-only-frame", frame=":plain", value="1")
 
 
-def test_each_of_fifty_epochs_can_be_had_back_and_no_more(shop):
+def test_each_of_the_last_fifty_epochs_can_be_restored(shop):
     shop.run("(dotimes [n 51] (seam/epoch :shop :add (shop/handle [:add 1])))")
     rows = shop.ask("epochs", limit=100)["epochs"]
     assert len(rows) == 50
@@ -368,7 +368,7 @@ def test_each_of_fifty_epochs_can_be_had_back_and_no_more(shop):
     assert shop.run("(:count @shop/db)") == "51"
 
 
-def test_a_state_that_no_epoch_has_is_kept_before_it_is_left(shop):
+def test_an_unrecorded_state_is_saved_before_it_is_replaced(shop):
     shop.run("(def held (atom {:n 0}))")
     shop.run("(seam/frame! :held {:get (fn [] @held) :set (fn [v] (reset! held v))})")
     shop.run("(seam/epoch :held :add (swap! held update :n inc))")
@@ -380,13 +380,13 @@ def test_a_state_that_no_epoch_has_is_kept_before_it_is_left(shop):
     assert shop.run("@held") == "{:n 77}"
 
 
-def test_what_failed_halfway_is_not_restored(shop):
+def test_the_state_after_a_failed_event_cannot_be_restored(shop):
     shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
     epoch = shop.ask("epochs")["epochs"][0]["epochId"]
     assert f"{-epoch} is the state before it" in shop.refused("restore", "non-ok-record", epochId=epoch)["hint"]
 
 
-def test_an_event_is_undone_by_the_number_that_its_answer_gives(shop):
+def test_an_event_can_be_undone_by_the_epoch_in_its_answer(shop):
     before = shop.state()
     answer = shop.ask("dispatch", event="[:add 5]", sync=True)
     assert answer["undoneBy"] == -answer["epochId"]
@@ -396,7 +396,7 @@ def test_an_event_is_undone_by_the_number_that_its_answer_gives(shop):
     assert shop.run("(:count @shop/db)") == "5"
 
 
-def test_nothing_is_changed_while_an_event_is_handled(shop):
+def test_nothing_can_be_changed_while_an_event_is_handled(shop):
     shop.run("(shop/handle [:add 1])")
     [row] = shop.ask("epochs")["epochs"]
     asked = (
@@ -407,7 +407,7 @@ def test_nothing_is_changed_while_an_event_is_handled(shop):
     assert shop.run("(:count @shop/db)") == "1"
 
 
-def test_a_value_that_does_not_fit_is_refused_and_one_that_fits_can_be_undone(shop):
+def test_an_invalid_value_is_refused_and_a_valid_one_can_be_undone(shop):
     before = shop.state()
     assert "no count" in shop.refused("reset", "schema-mismatch", value="{:x 1}")["hint"]
     shop.refused("reset", "schema-mismatch", value="{:count #object[1]}")
@@ -420,12 +420,12 @@ def test_a_value_that_does_not_fit_is_refused_and_one_that_fits_can_be_undone(sh
 
 
 @pytest.mark.parametrize("said", ["false", '"bad"', '(throw (ex-info "bad" {}))', "{:errors 1}"])
-def test_a_validator_says_no_in_its_own_way(shop, said):
+def test_a_validator_can_reject_in_several_ways(shop, said):
     shop.run(f"(seam/frame! :checked {{:get (fn [] 1) :set identity :validate (fn [_] {said})}})")
     shop.refused("reset", "schema-mismatch", frame=":checked", value="2")
 
 
-def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was(shop):
+def test_a_setter_failing_midway_leaves_the_state_unchanged(shop):
     shop.run("""
         (do (def disk (atom 1))
             (seam/frame! :disk {:get (fn [] @disk)
@@ -437,13 +437,13 @@ def test_a_setter_that_fails_halfway_leaves_the_state_as_it_was(shop):
     assert shop.run("@disk") == "1"
 
 
-def test_a_refused_change_is_one_error_event_and_no_issue_of_the_application(shop):
+def test_a_refused_change_is_one_error_event_and_not_an_issue(shop):
     shop.refused("reset", "schema-mismatch", value="{}")
     assert [line.split()[1:3] for line in shop.ask("trace")["lines"]] == [["error", "schema-mismatch"]]
     assert shop.ask("issues")["total"] == shop.ask("health")["issues"] == 0
 
 
-def test_the_count_of_loads_rises_with_loads_alone(shop):
+def test_the_load_counter_changes_only_with_loads(shop):
     assert [shop.ask("probe")["buildTick"] for _ in range(10)] == [0] * 10
     shop.run("(seam/loaded!)")
     assert shop.ask("probe") == {"ok": True, "probe": 11, "buildTick": 1, "sessionId": shop.ask("health")["sessionId"]}
@@ -451,11 +451,11 @@ def test_the_count_of_loads_rises_with_loads_alone(shop):
     assert shop.ask("probe")["probe"] == 1
 
 
-def test_the_file_can_be_sent_to_a_repl_that_loses_all_but_ascii():
+def test_the_seam_file_is_ascii_for_repls_that_lose_other_characters():
     assert (SEAM / "codriver" / "seam.cljc").read_text().isascii()
 
 
-def test_the_application_of_the_page_in_clojure_shows_itself(lisp):
+def test_the_clojure_application_on_the_page_works(lisp):
     page = (ROOT / "docs" / "reference" / "seam.md").read_text()
     [code] = re.findall(r"<!-- seam-clojure -->\n```clojure\n(.*?)```\n<!-- /seam-clojure -->", page, re.DOTALL)
     code = re.sub(r"; .*", "", code)

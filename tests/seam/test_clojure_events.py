@@ -1,6 +1,6 @@
-"""Events of an application in Clojure or nbb: from where they come, how they are pushed, and from many threads.
+"""Events of an application in Clojure or nbb: their sources, how they are pushed, and many threads.
 
-The 13 filters of a trace, each alone and in pairs, find what a plain search finds, alike in every language.
+The 13 filters of a trace, each alone and in pairs, find what a plain search finds, in every language.
 """
 
 import itertools
@@ -37,7 +37,7 @@ def pushed(lisp, stream, number):
     return found
 
 
-def test_events_are_pushed_as_they_come_each_with_its_fields_and_its_line(lisp):
+def test_events_are_pushed_immediately_with_their_fields_and_line(lisp):
     answer = lisp.ask("subscribe", {"who": "ann", "evaluation": "e1"}, topic="trace")
     assert answer["lastId"] == 0
     lisp.ask("dispatch", {"who": "bob", "evaluation": "e2"}, event="[:add 1]", sync=True)
@@ -56,7 +56,7 @@ def test_events_are_pushed_as_they_come_each_with_its_fields_and_its_line(lisp):
     assert not lisp.ask("unsubscribe", subId=answer["subId"])["existed"]
 
 
-def test_a_flood_is_cut_to_the_newest_and_what_is_lost_is_counted(lisp):
+def test_only_the_newest_events_of_a_flood_are_kept_and_losses_counted(lisp):
     stream = lisp.ask("subscribe", topic="fx")["subId"]
     lisp.run("(dotimes [n 3000] (seam/emit! :fx n))")
     until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
@@ -72,7 +72,7 @@ def test_a_flood_is_cut_to_the_newest_and_what_is_lost_is_counted(lisp):
     assert sum(len(frame["events"]) for frame in frames) == row["sent"]
 
 
-def test_events_that_are_large_take_the_room_of_many(lisp):
+def test_large_events_use_the_space_of_many(lisp):
     stream = lisp.ask("subscribe", topic="fx", maxBytes=5000)["subId"]
     lisp.run('(dotimes [n 40] (seam/emit! :fx n {:text (apply str (repeat 300 "x"))}))')
     until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
@@ -95,7 +95,7 @@ def test_a_subscription_that_is_not_renewed_ends(lisp):
     assert lisp.ask("subscriptions")["count"] == 0
 
 
-def test_there_are_ten_subscriptions_at_most_and_none_of_a_strange_topic(lisp):
+def test_at_most_ten_subscriptions_to_known_topics_are_allowed(lisp):
     lisp.refused("subscribe", "accessor-failed", topic="fx", filter={"colour": "red"})
     for _ in range(10):
         lisp.ask("subscribe", topic="error")
@@ -113,14 +113,14 @@ def test_nothing_sensitive_is_pushed(lisp):
     assert event["operation"] == "auth <redacted>"
 
 
-def test_a_predicate_that_fails_in_a_filter_lets_nothing_through_and_ends_nothing(lisp):
+def test_a_failing_predicate_filters_everything_and_ends_nothing(lisp):
     lisp.run('(seam/predicate! :bad (fn [event] (throw (ex-info "bad" {}))))')
     lisp.ask("subscribe", topic="trace", filter={"pred": "bad"})
     assert lisp.run("(seam/emit! :log 1)") == "1"
     assert lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0
 
 
-def test_the_writer_lives_as_long_as_there_are_subscriptions(jvm):
+def test_the_writer_thread_exists_as_long_as_there_are_subscriptions(jvm):
     alive = '(count (filter #(= "codriver seam" (.getName %)) (keys (Thread/getAllStackTraces))))'
     until(lambda: jvm.run(alive) == "0")
     for _ in range(3):
@@ -133,7 +133,7 @@ def test_the_writer_lives_as_long_as_there_are_subscriptions(jvm):
     assert [event["operation"] for event in pushed(jvm, stream, 1)] == [":late"]
 
 
-def test_what_is_tapped_is_an_event(lisp):
+def test_a_tapped_value_is_an_event(lisp):
     lisp.run("(do (seam/tap!) (seam/tap!))")
     lisp.run(f'(tap> {{:order 7 :of "{TOKEN}" :lines (range 60)}})')
     until(lambda: lisp.ask("trace")["total"])
@@ -141,7 +141,7 @@ def test_what_is_tapped_is_an_event(lisp):
     assert line.startswith('1 tap tap> value={:order 7, :of "<redacted>"')
 
 
-def test_what_nobody_catches_is_an_issue_with_its_place(lisp):
+def test_an_uncaught_exception_is_an_issue_with_its_location(lisp):
     lisp.run("(do (seam/watch-uncaught!) (seam/watch-uncaught!))")
     if lisp.dialect == "jvm":
         lisp.run("(doto (Thread. (fn [] (shop/handle [:lost]))) .start .join)")
@@ -153,7 +153,7 @@ def test_what_nobody_catches_is_an_issue_with_its_place(lisp):
     assert lisp.dialect != "jvm" or "shop.cljc:" in line
 
 
-def test_changes_of_many_threads_at_once_are_each_an_epoch_and_none_is_lost(jvm):
+def test_concurrent_changes_by_threads_are_separate_epochs_without_loss(jvm):
     jvm.run("""
         (let [threads (doall (for [_ (range 4)] (Thread. (fn [] (dotimes [_ 500] (swap! shop/db update :count inc))))))]
           (run! (fn [t] (.start t)) threads)
@@ -168,7 +168,7 @@ def test_changes_of_many_threads_at_once_are_each_an_epoch_and_none_is_lost(jvm)
     assert len({row["epochId"] for row in rows}) == 50
 
 
-def test_an_origin_goes_with_a_future_and_an_epoch_there_is_its_own_when_the_cascade_is_over(jvm):
+def test_an_origin_follows_a_future_whose_later_epoch_is_its_own(jvm):
     jvm.run("(def gate (promise))")
     jvm.run("""
         (binding [seam/*origin* {:who "ann"}]
@@ -181,7 +181,7 @@ def test_an_origin_goes_with_a_future_and_an_epoch_there_is_its_own_when_the_cas
     assert rows[0]["dispatchId"] == rows[1]["dispatchId"]
 
 
-def test_an_event_that_nobody_begins_is_said_to_be_overdue(lisp):
+def test_a_queued_event_that_is_never_handled_is_reported_as_overdue(lisp):
     lisp.ask("dispatch", {"who": "ann"}, event="[:add 1]")
     assert lisp.ask("issues")["count"] == 0
     lisp.run("""
@@ -196,7 +196,7 @@ def watched(lisp, **asked):
     return lisp.ask("subscribe", topic="calls", filter={"of": "shop:add", **asked})
 
 
-def test_calls_of_a_function_are_told_with_arguments_and_result_until_the_stream_ends(lisp):
+def test_calls_of_a_function_are_reported_until_the_stream_ends(lisp):
     before = lisp.run("(identical? shop/add shop/add)")
     lisp.run("(def added shop/add)")
     answer = watched(lisp)
@@ -217,7 +217,7 @@ def test_calls_of_a_function_are_told_with_arguments_and_result_until_the_stream
     assert lisp.ask("trace", filter={"opType": "call"})["total"] == 1
 
 
-def test_a_call_that_throws_is_told_and_throws_what_it_threw(lisp):
+def test_a_throwing_call_is_reported_and_still_throws(lisp):
     answer = lisp.ask("subscribe", topic="calls", filter={"of": "shop/handle", "when": '(= raised "ExceptionInfo")'})
     lisp.run("(shop/handle [:add 1])")
     thrown = lisp.run(
@@ -231,7 +231,7 @@ def test_a_call_that_throws_is_told_and_throws_what_it_threw(lisp):
 
 
 @pytest.mark.parametrize("when", ["amount > 3", "(and (> amount 3) (< amount 6))", "(= (:count result) 5)"])
-def test_a_condition_picks_the_calls_and_hits_end_the_stream(lisp, when):
+def test_a_condition_selects_calls_and_a_hit_limit_ends_the_stream(lisp, when):
     answer = watched(lisp, when=when, hits=1)
     lisp.run("(run! (fn [n] (shop/add {:count 0} n)) [1 2 5 3 5 5])")
     [event] = pushed(lisp, answer["subId"], 1)
@@ -240,7 +240,7 @@ def test_a_condition_picks_the_calls_and_hits_end_the_stream(lisp, when):
     until(lambda: lisp.ask("subscriptions")["count"] == 0)
 
 
-def test_what_cannot_be_captured_is_refused_and_stays_as_it_is(lisp):
+def test_an_impossible_capture_is_refused_and_changes_nothing(lisp):
     for of in ("shop:none", "none:add", "shop", "shop.cljc:12", "clojure.core/when", "shop/token"):
         lisp.refused("subscribe", "path-not-found", topic="calls", filter={"of": of})
     for when in ("(slurp 1)", "amount >", "(> amount other)", "1 > 2", "#=(+ 1 2)"):
@@ -249,7 +249,7 @@ def test_what_cannot_be_captured_is_refused_and_stays_as_it_is(lisp):
     assert lisp.ask("subscriptions")["count"] == 0
 
 
-def test_two_captures_of_one_function_end_in_any_order_and_what_is_lazy_stays_so(lisp):
+def test_two_captures_of_one_function_end_in_any_order_and_laziness_is_kept(lisp):
     lisp.run("(def added shop/add)")
     lisp.run("(def asked (atom 0))")
     first, second = watched(lisp)["subId"], watched(lisp)["subId"]
@@ -263,7 +263,7 @@ def test_two_captures_of_one_function_end_in_any_order_and_what_is_lazy_stays_so
     assert lisp.run("(identical? added shop/add)") == "true"
 
 
-def test_a_function_of_primitive_numbers_is_refused(jvm):
+def test_a_function_with_primitive_arguments_is_refused(jvm):
     jvm.run("(defn area ^long [^long a ^long b] (* a b))")
     name = json.loads(jvm.run("(str (symbol #'area))"))
     hint = jvm.refused("subscribe", "path-not-found", topic="calls", filter={"of": name})["hint"]
@@ -282,7 +282,7 @@ def errors(lisp):
     return [event for event in lisp.ask("trace", raw=True)["events"] if event["opType"] == "error"]
 
 
-def test_one_failure_is_one_error_with_what_each_source_tells_of_it(lisp):
+def test_one_failure_is_one_error_with_details_from_each_source(lisp):
     lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http", :status 500}}))')
     lisp.run("(seam/frame! :cart {:get (constantly 0)})")
     lisp.run(catching(lisp, f"(seam/epoch :cart :cart/buy {LOST})") + " nil")
@@ -295,7 +295,7 @@ def test_one_failure_is_one_error_with_what_each_source_tells_of_it(lisp):
     assert (second["frame"], second["tags"]["within"]) == (":shop", ":cart/buy")
 
 
-def test_an_error_that_was_raised_from_another_is_the_same_failure(lisp):
+def test_an_error_raised_from_another_is_the_same_failure(lisp):
     lisp.run(
         '(let [error (ex-info "tea" {})] (seam/note-error! error) (seam/note-error! (ex-info "no order" {} error)))'
     )
@@ -304,20 +304,20 @@ def test_an_error_that_was_raised_from_another_is_the_same_failure(lisp):
     assert event["tags"]["raised"] == "ExceptionInfo: no order"
 
 
-def test_issues_count_failures_and_no_sightings(lisp):
+def test_issues_count_failures_and_not_reports(lisp):
     for _ in range(3):
         lisp.run(f"(let [error {catching(lisp, LOST)}] (seam/note-error! error) nil)")
     [line] = lisp.ask("issues")["lines"]
     assert line.endswith(" \N{MULTIPLICATION SIGN}3")
 
 
-def test_one_error_that_is_thrown_in_two_dispatches_is_two_failures(lisp):
+def test_one_error_thrown_in_two_dispatches_is_two_failures(lisp):
     thrown = catching(lisp, "(seam/epoch :shop :order/ship (throw kept))")
     lisp.run(f'(let [kept (ex-info "the only one" {{}})] {thrown} {thrown} nil)')
     assert len(errors(lisp)) == 2
 
 
-def test_what_fails_in_an_epoch_and_ends_its_thread_is_one_error_and_so_again_in_the_next_thread(jvm):
+def test_a_failure_that_ends_its_thread_is_one_error_per_thread(jvm):
     jvm.run("(seam/watch-uncaught!)")
     jvm.run("""
         (let [kept (ex-info "the only one" {})]
@@ -329,7 +329,7 @@ def test_what_fails_in_an_epoch_and_ends_its_thread_is_one_error_and_so_again_in
     assert third["tags"]["epoch"]
 
 
-def test_a_stream_has_each_failure_once_with_what_is_told_of_it_by_then(lisp):
+def test_a_stream_has_each_failure_once_with_what_is_known_by_then(lisp):
     stream = lisp.ask("subscribe", topic="error")["subId"]
     later = lisp.ask("subscribe", topic="error", filter={"source": "http"})["subId"]
     lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http"}}))')
@@ -421,7 +421,7 @@ def ids_in(lines):
     return [int(line.split(" ", 1)[0]) for line in lines]
 
 
-def test_each_filter_alone_and_in_pairs_finds_in_python_what_a_plain_search_finds():
+def test_filters_and_pairs_of_filters_in_python_match_a_plain_search():
     emit_in_python()
     told = in_python("trace", {"raw": True, "limit": COUNT})["events"]
     for asked in values_of(told):
@@ -429,14 +429,14 @@ def test_each_filter_alone_and_in_pairs_finds_in_python_what_a_plain_search_find
         assert ids_in(answer["lines"]) == expected(told, asked), asked
 
 
-def test_each_filter_alone_and_in_pairs_finds_in_clojure_what_a_plain_search_finds(lisp):
+def test_filters_and_pairs_of_filters_in_clojure_match_a_plain_search(lisp):
     emit_in_lisp(lisp)
     told = lisp.ask("trace", raw=True, limit=COUNT)["events"]
     for asked in values_of(told):
         assert ids_in(lisp.ask("trace", filter=asked, limit=COUNT)["lines"]) == expected(told, asked), asked
 
 
-def test_what_an_event_has_is_the_same_in_every_language(lisp):
+def test_events_have_the_same_fields_in_every_language(lisp):
     emit_in_python()
     emit_in_lisp(lisp)
     rows = [in_python("trace", {"raw": True, "limit": COUNT}), lisp.ask("trace", raw=True, limit=COUNT)]

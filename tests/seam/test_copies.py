@@ -67,11 +67,11 @@ def shows_itself(folder, python, *folders):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_copy_shows_an_application_and_evaluates_in_it_in_every_python(copied, tmp_path, name):
+def test_a_copy_works_in_an_application_on_every_python(copied, tmp_path, name):
     assert shows_itself(tmp_path, interpreter(name), copied) == copied / "codriver_seam"
 
 
-def test_the_path_for_python_holds_the_package_alone_and_is_all_an_application_needs(project):
+def test_the_python_path_contains_only_the_package_which_is_sufficient(project):
     done = run(project, "seam", "path", "python")
     folder = Path(done.stdout.removesuffix("\n"))
     assert [path.name for path in folder.iterdir()] == ["codriver_seam"]
@@ -81,12 +81,12 @@ def test_the_path_for_python_holds_the_package_alone_and_is_all_an_application_n
     assert shows_itself(project, sys.executable, folder) == folder / "codriver_seam"
 
 
-def test_the_path_for_clojure_holds_the_namespace_alone(project):
+def test_the_clojure_path_contains_only_the_namespace(project):
     folder = Path(run(project, "seam", "path", "clojure").stdout.removesuffix("\n"))
     assert [path.relative_to(folder).as_posix() for path in folder.rglob("*.*")] == ["codriver/seam.cljc"]
 
 
-def test_a_copy_has_every_file_as_it_is_and_says_what_to_add(project):
+def test_a_copy_has_every_file_unchanged_and_says_what_to_add(project):
     done = run(project, "seam", "copy", ".")
     package = project / "codriver_seam"
     worker = ROOT / "server/codriver/repls/worker"
@@ -118,7 +118,7 @@ def as_older(package, name, text):
     record.write_text("\n".join([*lines, f"{hashlib.sha256(text.encode()).hexdigest()}  {name}", ""]))
 
 
-def test_a_copy_of_an_older_version_is_renewed_and_what_is_gone_is_removed(project):
+def test_an_older_copy_is_updated_and_obsolete_files_are_removed(project):
     run(project, "seam", "copy", ".")
     package = project / "codriver_seam"
     as_older(package, "sources.py", "older = 1\n")
@@ -137,7 +137,7 @@ def test_a_copy_of_an_older_version_is_renewed_and_what_is_gone_is_removed(proje
 
 
 @pytest.mark.parametrize("how", ["changed", "never copied", "a record of somebody else", "no record"])
-def test_what_codriver_did_not_write_is_never_replaced(project, how):
+def test_files_not_written_by_codriver_are_never_replaced(project, how):
     package = project / "codriver_seam"
     if how == "never copied":
         package.mkdir()
@@ -159,7 +159,7 @@ def test_what_codriver_did_not_write_is_never_replaced(project, how):
     assert not (package / "values.py").exists()
 
 
-def test_a_copy_never_leaves_the_folder_by_a_link_or_a_record(project):
+def test_a_copy_never_leaves_its_directory_through_a_link_or_a_record(project):
     elsewhere = project.parent / "elsewhere"
     elsewhere.mkdir()
     (project / "codriver_seam").symlink_to(elsewhere)
@@ -185,7 +185,7 @@ def test_the_package_is_not_copied_onto_itself(project):
 
 
 @pytest.mark.slow
-def test_an_installation_without_dependencies_is_enough_for_an_application(tmp_path):
+def test_an_installation_without_dependencies_is_sufficient_for_an_application(tmp_path):
     home = tmp_path / "bare"
     venv.create(home)
     python = home / "bin" / "python"

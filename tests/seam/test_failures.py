@@ -1,4 +1,4 @@
-"""One failure is one error event, whoever sees it: the epoch, a request, a log, the end of its thread or task."""
+"""One failure is one error event, whoever reports it: an epoch, a request, a log, or the end of its thread or task."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def errors():
     return [event for event in ask("trace", raw=True)["events"] if event["opType"] == "error"]
 
 
-def test_what_fails_in_an_epoch_and_ends_its_thread_is_one_error_with_all_that_is_known(shop, hooks):
+def test_a_failure_that_ends_its_thread_is_one_error_with_all_details(shop, hooks):
     def work():
         with seam.epoch("shop", "order/ship"):
             shop.handle(["lost"])
@@ -58,7 +58,7 @@ def test_what_fails_in_an_epoch_and_ends_its_thread_is_one_error_with_all_that_i
     assert event["source"] == "threading"
 
 
-def test_issues_count_failures_and_no_sightings(shop, hooks):
+def test_issues_count_failures_and_not_reports(shop, hooks):
     def work():
         with seam.epoch("shop", "order/ship"):
             shop.handle(["lost"])
@@ -70,7 +70,7 @@ def test_issues_count_failures_and_no_sightings(shop, hooks):
     assert len(errors()) == 3
 
 
-def test_a_failure_that_is_logged_is_one_error_with_the_words_of_the_log(shop, logger):
+def test_a_logged_failure_is_one_error_with_the_log_message(shop, logger):
     def handle():
         try:
             shop.handle(["lost"])
@@ -86,7 +86,7 @@ def test_a_failure_that_is_logged_is_one_error_with_the_words_of_the_log(shop, l
     assert f"{__file__}:" in event["tags"]["caught"]
 
 
-def test_an_exception_that_was_raised_from_another_is_the_same_failure():
+def test_an_exception_raised_from_another_is_the_same_failure():
     error = raised(KeyError("tea"))
     seam.note_error(error, sql="select 1")
     outer = RuntimeError("no order")
@@ -97,7 +97,7 @@ def test_an_exception_that_was_raised_from_another_is_the_same_failure():
     assert (event["tags"]["sql"], event["tags"]["raised"]) == ("select 1", "RuntimeError: no order")
 
 
-def test_an_exception_that_came_while_another_was_handled_is_a_failure_of_its_own():
+def test_an_exception_raised_while_handling_another_is_a_separate_failure():
     error = raised(KeyError("tea"))
     seam.note_error(error)
     other = RuntimeError("no order")
@@ -106,7 +106,7 @@ def test_an_exception_that_came_while_another_was_handled_is_a_failure_of_its_ow
     assert [event["operation"] for event in errors()] == ["KeyError", "RuntimeError"]
 
 
-def test_one_exception_that_is_raised_in_two_dispatches_is_two_failures(shop):
+def test_one_exception_raised_in_two_dispatches_is_two_failures(shop):
     kept = LookupError("the only one")
     for _ in range(2):
         with pytest.raises(LookupError), seam.epoch("shop", "order/ship"):
@@ -125,7 +125,7 @@ def test_one_exception_that_ends_two_threads_is_two_failures(hooks):
     assert len(errors()) == 2
 
 
-def test_a_failure_in_epochs_of_two_frames_is_one_error_that_names_both(shop):
+def test_a_failure_in_epochs_of_two_frames_is_one_error_naming_both(shop):
     seam.frame("cart", lambda: 0)
     with pytest.raises(LookupError), seam.epoch("cart", "cart/buy"), seam.epoch("shop", "order/place"):
         shop.handle(["lost"])
@@ -133,7 +133,7 @@ def test_a_failure_in_epochs_of_two_frames_is_one_error_that_names_both(shop):
     assert (event["frame"], event["eventId"], event["tags"]["within"]) == ("shop", "order/place", "cart/buy")
 
 
-def test_what_ends_a_task_is_one_error_also_where_the_loop_logs_it(shop):
+def test_a_failed_task_is_one_error_even_if_the_loop_logs_it(shop):
     async def fail():
         with seam.epoch("shop", "order/ship"):
             shop.handle(["lost"])
@@ -173,7 +173,7 @@ def watched_by(*, is_wsgi, fail):
 
 
 @pytest.mark.parametrize("is_wsgi", [True, False])
-def test_a_request_that_fails_in_an_epoch_is_one_error_and_its_own_event_is_none(shop, is_wsgi):
+def test_a_request_failing_in_an_epoch_is_one_error_and_its_own_event_is_not(shop, is_wsgi):
     def fail():
         with seam.epoch("shop", "order/place"):
             shop.handle(["lost"])
@@ -187,7 +187,7 @@ def test_a_request_that_fails_in_an_epoch_is_one_error_and_its_own_event_is_none
     assert (request["opType"], request["operation"], request["tags"]) == ("http", "POST", {"status": 500})
 
 
-def test_a_request_that_answers_500_without_an_exception_is_an_error_itself():
+def test_a_server_error_response_without_an_exception_is_an_error():
     def inner(environ, start_response):
         start_response("503 Later", [])
         return []
@@ -197,7 +197,7 @@ def test_a_request_that_answers_500_without_an_exception_is_an_error_itself():
     assert (event["operation"], event["tags"]) == ("GET", {"status": 503})
 
 
-def test_the_mark_of_an_exception_goes_with_no_pickle_of_it():
+def test_the_mark_on_an_exception_is_not_pickled():
     error = raised(LookupError("lost"))
     seam.note_error(error)
     assert b"codriver_seam." not in pickle.dumps(error)
@@ -207,7 +207,7 @@ def test_the_mark_of_an_exception_goes_with_no_pickle_of_it():
     assert len(errors()) == 2
 
 
-def test_a_failure_that_has_fallen_out_of_the_ring_is_told_anew():
+def test_a_failure_evicted_from_the_ring_is_reported_again():
     error = raised(LookupError("lost"))
     seam.note_error(error)
     for _ in range(2000):
@@ -216,7 +216,7 @@ def test_a_failure_that_has_fallen_out_of_the_ring_is_told_anew():
     assert len(errors()) == 1
 
 
-def test_an_exception_whose_class_refuses_attributes_is_noted_once():
+def test_an_exception_that_refuses_attributes_is_recorded_once():
     class StiffError(Exception):
         def __setattr__(self, name, value):
             raise AttributeError(name)
@@ -235,7 +235,7 @@ def test_a_group_of_one_exception_is_the_same_failure():
     assert [event["operation"] for event in errors()] == ["LookupError", "ExceptionGroup"]
 
 
-def test_a_stream_of_errors_has_each_failure_once_also_where_its_filter_fits_only_later(shop):
+def test_a_stream_of_errors_has_each_failure_once_even_if_it_matches_later(shop):
     written = []
     seam.call("subscribe", json.dumps({"topic": "error", "filter": {"source": "wsgi"}}), "null", written.append)
     seam.call("subscribe", json.dumps({"topic": "error"}), "null", written.append)
@@ -254,7 +254,7 @@ def test_a_stream_of_errors_has_each_failure_once_also_where_its_filter_fits_onl
     assert sorted(told) == ["LookupError", "LookupError", "ValueError", "ValueError"]
 
 
-def test_a_library_warns_of_itself_as_a_log_and_of_what_the_application_does_as_an_issue(logger, shop, tmp_path):
+def test_library_warnings_about_the_application_are_issues_and_others_are_logs(logger, shop, tmp_path):
     library = tmp_path / "site-packages" / "library.py"
     library.parent.mkdir()
     library.write_text("def warn(logger): logger.warning('active'); logger.error('broken')")

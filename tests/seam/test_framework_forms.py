@@ -1,4 +1,6 @@
-"""The forms that ask a framework, run on the JVM and as ClojureScript (by nbb) over a framework of our own."""
+"""The forms that query a framework, run on the JVM and as ClojureScript (by nbb) with a framework written for these
+tests.
+"""
 
 import itertools
 import json
@@ -182,7 +184,7 @@ def _passes(row, wanted):
     )
 
 
-def test_each_filter_and_each_pair_lets_through_what_a_plain_look_at_all_events_does(told):
+def test_each_filter_and_pair_of_filters_matches_a_plain_search(told):
     everything, *rest = [one["events"] for one in told.filtered]
     assert len(everything) == 120
     for wanted, rows in zip([*SINGLES, *PAIRS], rest, strict=True):
@@ -191,7 +193,7 @@ def test_each_filter_and_each_pair_lets_through_what_a_plain_look_at_all_events_
     assert (told["no-filter"]["reason"], told["predicate"]["reason"]) == ("accessor-failed", "no-such-predicate")
 
 
-def test_what_is_declared_sensitive_is_hidden_wherever_it_stands(told):
+def test_values_declared_sensitive_are_hidden_everywhere(told):
     assert "token-of" not in json.dumps([told.answers, told.filtered])
     assert told["hidden"] == {
         "ok": True, "frame": ":toy/main", "path": "[:user :token]", "value": ":codriver/redacted", "redacted": 1,
@@ -202,14 +204,14 @@ def test_what_is_declared_sensitive_is_hidden_wherever_it_stands(told):
     assert told["after reset"]["value"] == "{:n 9, :user {:token :codriver/redacted}}"
 
 
-def test_a_path_is_followed_in_any_notation_and_its_end_is_told_where_there_is_no_more(told):
+def test_a_path_works_in_any_notation_and_says_how_far_it_leads(told):
     assert (told["below"]["value"], told["text"]["value"]) == ('"Ada"', "#{:a}")
     assert told["nowhere"]["hint"] == "the path exists up to [:user], where the keys are :name, :token"
     assert {told[name]["reason"] for name in ("nowhere", "no-path")} == {"path-not-found"}
     assert told["strange"] == {"ok": False, "reason": "no-such-frame", "hint": "frames: :toy/main, :rf/causa"}
 
 
-def test_what_is_large_is_marked_with_the_path_that_fetches_it(told):
+def test_a_large_value_is_marked_with_the_path_that_fetches_it(told):
     mark = "#codriver/elided {:type string :count 3000 :path [:long]}"
     assert (told["large"]["value"], told["large"]["elided"]) == (mark, 1)
     assert mark in told["all"]["value"]
@@ -219,13 +221,13 @@ def test_what_is_large_is_marked_with_the_path_that_fetches_it(told):
     assert (told["part"]["value"], told["part"]["from"], told["part"]["total"]) == ('xxxxxx"', 2995, 3002)
 
 
-def test_an_event_that_is_handled_at_once_tells_what_it_changed_as_its_epoch_does(told):
+def test_a_synchronous_event_reports_the_changes_of_its_epoch(told):
     changes = [{"op": "changed", "path": "[:n]", "before": "0", "after": "3"}]
     assert (told["added"]["changes"], told["added"]["epochId"]) == (changes, 1)
     assert (told["diff"]["changes"], told["diff"]["epochId"]) == (changes, 1)
 
 
-def test_a_failure_that_the_framework_swallows_is_told_with_its_place_and_undone(told):
+def test_a_failure_swallowed_by_the_framework_is_reported_and_undone(told):
     assert told["failed"]["reason"] == told["spilled"]["reason"] == "handler-failed"
     assert told["failed"]["hint"] == "ExceptionInfo: no <redacted>\\nhere {:n 1} in fail at other.cljc:9."
     assert told["spilled"]["hint"].endswith(" was taken back.")
@@ -234,7 +236,7 @@ def test_a_failure_that_the_framework_swallows_is_told_with_its_place_and_undone
     assert outcomes == {"add": "ok", "fail": "failed", "spill": "failed", "rf.epoch/db-replaced": "ok", "secret": "ok"}
 
 
-def test_all_events_of_a_change_say_who_made_it(told):
+def test_all_events_of_a_change_have_its_origin(told):
     assert [line.split()[2:] for line in told["mine"]["lines"]] == [
         ["event/dispatched", "toy/main", "add", "d1000", "by=claude-1/e12"],
         ["event", "toy/main", "add", "d1000", "by=claude-1/e12"],
@@ -244,7 +246,7 @@ def test_all_events_of_a_change_say_who_made_it(told):
     assert told["epochs"]["epochs"][0]["origin"] == "claude-1/e12"
 
 
-def test_the_epochs_that_changed_a_part_are_told_with_what_they_did(told):
+def test_epochs_that_changed_a_path_are_listed_with_their_changes(told):
     rows = [
         (row["eventId"], [(one["before"], one["after"]) for one in row["changes"]])
         for row in told["changed n"]["epochs"]
@@ -254,16 +256,16 @@ def test_the_epochs_that_changed_a_part_are_told_with_what_they_did(told):
     assert told["changed nobody"]["reason"] == "path-not-found"
 
 
-def test_a_sensitive_event_is_counted_and_not_told(told):
+def test_a_sensitive_event_is_counted_and_not_listed(told):
     assert not [line for line in told["last"]["lines"] if " event secret" in line]
     assert told["last"]["redacted"] == 1
 
 
-def test_an_event_is_data_and_never_code(told):
+def test_an_event_is_parsed_as_data_and_never_evaluated(told):
     assert {told[name]["reason"] for name in ("code", "two")} == {"not-an-event-vector"}
 
 
-def test_failures_are_one_line_each(told):
+def test_each_failure_is_one_line(told):
     assert [line.split(" ", 1)[1] for line in told["issues"]["lines"]] == [
         f"error rf.error/handler-exception toy/main {event} by=claude-1/e12 "
         "ExceptionInfo: no <redacted>\\nhere {:n 1} at other.cljc:9"
@@ -271,7 +273,7 @@ def test_failures_are_one_line_each(told):
     ]
 
 
-def test_a_handler_has_its_place_in_whatever_shape_the_framework_keeps_it(told):
+def test_a_handler_has_its_location_however_the_framework_stores_it(told):
     places = {(row["kind"], row["id"]): (row.get("file"), row.get("line")) for row in told["handlers"]["handlers"]}
     assert places == {
         ("event", "add"): ("toy.cljc", 7),
@@ -282,16 +284,16 @@ def test_a_handler_has_its_place_in_whatever_shape_the_framework_keeps_it(told):
     assert [row["id"] for row in told["one handler"]["handlers"]] == ["fail"]
 
 
-def test_machines_tell_their_state_or_that_they_have_none(told):
+def test_machines_have_their_state_or_none(told):
     assert told["machines"]["machines"] == {"door": {"state": "{:state :open}"}, "gate": {"state": "not started"}}
 
 
-def test_a_change_of_the_state_names_the_epoch_that_undoes_it(told):
+def test_a_state_change_names_the_epoch_that_undoes_it(told):
     assert (told["restored"]["undoneBy"], told["reset"]["undoneBy"]) == (5, 5)
     assert told["reset"]["epochId"] == 6
 
 
-def test_the_cause_of_a_refusal_is_taken_from_the_trace(told):
+def test_the_cause_of_a_refusal_is_found_in_the_trace(told):
     assert told["not restored"] == {
         "ok": False, "reason": "unknown-epoch", "hint": "rf.epoch/restore-unknown-epoch epoch-id=77",
     }  # fmt: skip

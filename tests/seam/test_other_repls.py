@@ -1,4 +1,4 @@
-"""An application in a REPL that is not ours, which is asked for its seam by evaluation: found, inspected, changed."""
+"""An application in an external REPL, whose seam is queried by evaluation: found, inspected, changed."""
 
 import json
 from functools import partial
@@ -168,14 +168,14 @@ def shop(attached):
     return attached
 
 
-def test_without_an_application_it_is_told_how_one_shows_itself(attached):
+def test_without_an_application_the_refusal_explains_how_to_register_one(attached):
     assert not APP_TOOLS & set(attached.listed)
     refused = attached.client.call("inspect_app", what="health")
     assert refused["reason"] == "capability-missing"
     assert attached.words["seam"] in refused["hint"]
 
 
-def test_an_application_that_a_file_brings_is_there_when_the_load_is_over(attached):
+def test_an_application_loaded_from_a_file_is_available_after_the_load(attached):
     client = attached.client
     assert client.call("load_file", filePath=attached.words["seam"])["ok"]
     assert not APP_TOOLS & set(client.tools()), "it is there, and switched off"
@@ -193,7 +193,7 @@ def test_health_changes_nothing(shop):
     assert health == shop.look()
 
 
-def test_an_event_is_handled_with_its_changes_and_who_sent_it(shop):
+def test_an_event_is_handled_with_its_changes_and_caller(shop):
     answer = shop.dispatch("add", who="ann")
     assert answer["ok"], answer
     assert answer["changes"] == [shop.words["changed"]]
@@ -203,14 +203,14 @@ def test_an_event_is_handled_with_its_changes_and_who_sent_it(shop):
     assert shop.client.call("change_app", what="restore", epochId=answer["epochId"])["ok"]
 
 
-def test_a_handler_that_fails_leaves_the_state_as_it_was(shop):
+def test_a_failing_handler_leaves_the_state_unchanged(shop):
     before = shop.count()
     refused = shop.dispatch("pay")
     assert (refused["ok"], refused["reason"]) == (False, "handler-failed")
     assert shop.count() == before
 
 
-def test_what_is_sensitive_is_in_no_byte_that_is_sent(shop):
+def test_sensitive_values_are_never_sent(shop):
     told = [shop.dispatch("pay"), shop.client.call("change_app", what="reset", value=shop.words["reset"])]
     told += [shop.look(what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
     told.append(shop.look("state", path=shop.words["token"]))
@@ -219,7 +219,7 @@ def test_what_is_sensitive_is_in_no_byte_that_is_sent(shop):
     assert told[-2]["value"] == shop.words["redacted"]
 
 
-def test_what_is_sensitive_is_in_no_byte_that_evaluated_code_gives(shop):
+def test_sensitive_values_are_redacted_in_evaluation_results(shop):
     evaluate = partial(shop.client.call, "evaluate_code")
     told = evaluate(code=shop.words["user"])
     assert told["ok"], told
@@ -233,7 +233,7 @@ def test_what_is_sensitive_is_in_no_byte_that_evaluated_code_gives(shop):
     assert evaluate(code=shop.words["renew"] % f'"{TOKEN}"', detail=False)["ok"]
 
 
-def test_what_it_does_is_pushed_into_the_log_and_wakes_who_waits_with_who_did_it(shop):
+def test_its_events_are_pushed_into_the_log_and_end_waits_with_their_caller(shop):
     watch = shop.client.call("watch_app", topic="epoch")
     assert watch["ok"], watch
     with shop.live.client() as other:
@@ -260,7 +260,7 @@ THREAD = {
 }  # fmt: skip
 
 
-def test_the_events_of_evaluated_code_carry_its_origin_where_the_repl_shows_its_message_and_else_none(shop):
+def test_events_of_evaluated_code_have_its_origin_if_the_repl_supports_it(shop):
     def named(code, who):
         done = shop.client.call("evaluate_code", code=code, who=who, detail=True)
         assert done["ok"], done
@@ -274,7 +274,7 @@ def test_the_events_of_evaluated_code_carry_its_origin_where_the_repl_shows_its_
     assert name not in NAMED or not named(THREAD[name], "bea")
 
 
-def test_an_application_that_was_there_before_is_found_at_connect_and_goes_with_its_repl(shop, tmp_path):
+def test_an_existing_application_is_found_on_connect_and_removed_with_its_repl(shop, tmp_path):
     shop.client.close()
     shop.live.stop()
     with serving(tmp_path, *option_of(shop.found), "--repl", "none") as later, later.client() as new:

@@ -1,4 +1,4 @@
-"""The page on the seam: its application runs as it stands there."""
+"""The reference page on the seam: its application runs exactly as printed."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from codriver_seam.accessors import FILTERS
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
 
 
-def test_the_application_of_the_page_shows_itself():
+def test_the_application_on_the_page_works():
     [code] = re.findall(r"<!-- seam-app -->\n```python\n(.*?)```\n<!-- /seam-app -->", PAGE, re.DOTALL)
     recording.forget()
     module = ModuleType("page")

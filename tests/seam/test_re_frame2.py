@@ -1,7 +1,7 @@
-"""An application of re-frame 2 in a JVM, end to end: found, inspected and changed by the framework's own functions.
+"""An application of re-frame 2 on the JVM, end to end, through the framework's own functions.
 
-The framework is not ours to bring along. A stand-in under its names runs everywhere; where CODRIVER_RE_FRAME2 names the
-folder of a checkout of day8/re-frame2, the real one is asked as well.
+The framework is not part of this repository. A stand-in with its names runs everywhere. If CODRIVER_RE_FRAME2 names a
+checkout of day8/re-frame2, the real one is tested too.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ def toy(attached):
     return client
 
 
-def test_a_framework_that_code_loads_is_found_by_its_functions(toy):
+def test_a_framework_loaded_by_code_is_found_by_its_functions(toy):
     assert set(toy.tools()) >= APP_TOOLS
     [row] = toy.call("list_sessions")["sessions"]
     assert row["seam"]["provider"] == "re-frame2"
@@ -66,7 +66,7 @@ def test_a_framework_that_code_loads_is_found_by_its_functions(toy):
     assert {name for name, words in health["bands"].items() if words is not True} == {"stream", "machines"}
 
 
-def test_a_change_tells_what_it_changed_and_its_evaluation_finds_its_events(toy):
+def test_a_change_reports_its_effect_and_its_evaluation_finds_its_events(toy):
     answer = toy.call("change_app", what="dispatch", event="[:add 3]", sync=True, who="ann")
     assert answer["changes"] == ["changed [:n]: 0 -> 3"]
     lines = toy.call("inspect_app", what="trace", filter={"origin": answer["evaluationId"]})["lines"]
@@ -77,7 +77,7 @@ def test_a_change_tells_what_it_changed_and_its_evaluation_finds_its_events(toy)
     assert line.endswith(f" by=ann/{answer['evaluationId']} changed [:n]: 0 -> 3")
 
 
-def test_a_swallowed_failure_is_the_answer_and_the_state_is_as_before(toy):
+def test_a_swallowed_failure_is_reported_and_the_state_is_unchanged(toy):
     before = toy.call("inspect_app", what="state", path="n")["value"]
     answer = toy.call("change_app", what="dispatch", event="[:spill]", sync=True)
     assert (answer["ok"], answer["reason"]) == (False, "handler-failed")
@@ -86,18 +86,18 @@ def test_a_swallowed_failure_is_the_answer_and_the_state_is_as_before(toy):
     assert "no <redacted>" in toy.call("inspect_app", what="issues")["lines"][-1]
 
 
-def test_code_in_a_namespace_without_clojures_names_changes_nothing_of_that(toy):
+def test_queries_in_a_namespace_without_clojure_core_work_and_change_nothing(toy):
     assert toy.call("evaluate_code", code="(ns bare (:refer-clojure :only [ns]))")["ok"]
     assert toy.call("change_app", what="dispatch", event="[:add 1]", sync=True)["ok"]
     assert toy.call("evaluate_code", code="(clojure.core/in-ns 'user)")["ok"]
 
 
-def test_handlers_are_listed_with_their_places_where_they_have_any(toy):
+def test_handlers_are_listed_with_their_locations_if_known(toy):
     lines = toy.call("inspect_app", what="handlers")["lines"]
     assert lines == ["event add toy.cljc:7: Add.", "event fail other.cljc:9", "event spill", "sub n toy.cljc:8"]
 
 
-def test_what_is_declared_sensitive_is_in_no_byte_that_is_sent(toy):
+def test_values_declared_sensitive_are_never_sent(toy):
     assert toy.call("inspect_app", what="state", path="[:user :token]")["value"] == ":codriver/redacted"
     for what in ("state", "epochs", "diff", "trace", "issues"):
         assert "token-of-ada" not in json.dumps(toy.call("inspect_app", what=what))
@@ -120,7 +120,7 @@ def depot(tmp_path_factory):
         yield client
 
 
-def test_the_real_framework_is_read_changed_and_taken_back(depot):
+def test_the_real_framework_is_read_changed_and_undone(depot):
     health = depot.call("inspect_app")
     assert health["frames"] == [":rf/default"]
     assert {name for name, words in health["bands"].items() if words is not True} == {"stream", "machines"}
@@ -135,7 +135,7 @@ def test_the_real_framework_is_read_changed_and_taken_back(depot):
     assert depot.call("inspect_app", what="state", path="open")["value"] == "1"
 
 
-def test_the_real_framework_swallows_failures_and_hides_causes_and_we_do_not(depot):
+def test_failures_that_the_real_framework_swallows_are_reported_with_their_cause(depot):
     before = depot.call("inspect_app", what="state")["value"]
     for event in ("[:depot/lose]", "[:depot/spill]", "[:nobody]"):
         answer = depot.call("change_app", what="dispatch", event=event, sync=True)

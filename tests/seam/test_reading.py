@@ -1,4 +1,4 @@
-"""What an agent reads of an application: its state, what changed, what happened, what failed, who handles it."""
+"""What an agent can read of an application: state, changes, events, failures, handlers."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ import codriver_seam as seam
 from codriver_seam import values
 
 
-def test_health_names_frames_and_bands_and_changes_nothing(shop):
+def test_health_lists_frames_and_bands_and_changes_nothing(shop):
     seam.emit("error", "orders", message="none left")
     first, second = ask("health"), ask("health")
     assert first["issues"] == 1
@@ -26,13 +26,13 @@ def test_health_names_frames_and_bands_and_changes_nothing(shop):
     assert first["bands"]["machines"] == "no machine is registered"
 
 
-def test_a_frame_whose_snapshot_is_no_known_word_says_the_words(shop):
+def test_an_unknown_snapshot_kind_is_refused_with_the_valid_ones(shop):
     with pytest.raises(ValueError, match="one of 'pickle', 'deepcopy', 'none', or a function; not 'deep'"):
         seam.frame("other", lambda: 1, snapshot="deep")
     assert ask("health")["frames"] == ["shop"]
 
 
-def test_where_no_handler_is_known_the_way_to_the_routes_is_named(shop, monkeypatch):
+def test_without_handlers_a_way_to_list_routes_is_suggested(shop, monkeypatch):
     for name in seam.accessors.WATCHES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     seam.recording.seam.handlers.clear()
@@ -45,14 +45,14 @@ def test_where_no_handler_is_known_the_way_to_the_routes_is_named(shop, monkeypa
     assert ask("trace")["hint"] == "seam.watch_flask(app) notes requests"
 
 
-def test_a_frame_without_epochs_says_what_makes_one(shop):
+def test_a_frame_without_epochs_suggests_how_to_make_one(shop):
     assert "seam.epoch(frame, name)" in ask("epochs")["hint"]
     with seam.epoch("shop", "add"):
         pass
     assert "hint" not in ask("epochs")
 
 
-def test_what_is_not_switched_on_does_nothing_and_says_so():
+def test_a_disabled_seam_does_nothing_and_says_so():
     seam.recording.forget()
     assert seam.emit("log", "x") == 0
     assert seam.session_id is None
@@ -64,7 +64,7 @@ def test_what_is_not_switched_on_does_nothing_and_says_so():
     refused("health", "not-enabled")
 
 
-def test_the_environment_switches_it_on_and_nothing_but_that(monkeypatch):
+def test_only_the_environment_variable_enables_it_implicitly(monkeypatch):
     seam.recording.forget()
     monkeypatch.delenv("CODRIVER_SEAM", raising=False)
     assert not seam.install()
@@ -77,7 +77,7 @@ def test_the_environment_switches_it_on_and_nothing_but_that(monkeypatch):
     assert seam.session_id == known
 
 
-def test_a_frame_is_named_or_the_only_one_and_never_picked(shop):
+def test_a_frame_must_be_named_unless_it_is_the_only_one(shop):
     refused("state", "no-such-frame", frame="shops")
     seam.frame("other", lambda: 1)
     answer = refused("state", "ambiguous-frame")
@@ -102,7 +102,7 @@ def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
     assert ask("state", path=path)["value"] == value
 
 
-def test_a_path_that_leads_nowhere_tells_how_far_it_goes(shop):
+def test_a_path_that_does_not_exist_says_how_far_it_leads(shop):
     answer = refused("state", "path-not-found", path="user.age.days")
     assert "['user']" in answer["hint"]
     assert "'name'" in answer["hint"]
@@ -125,7 +125,7 @@ def test_a_record_is_read_by_its_fields():
     refused("state", "path-not-found", path="total")
 
 
-def test_what_is_large_is_marked_and_fetched_whole_by_the_path_of_its_mark(shop):
+def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
     shop.state = {**shop.state, "blob": "x" * 10_000_000, "rows": [[n] for n in range(500)]}
     answer = ask("state")
     assert "<elided str 10000000 ['blob']>" in answer["value"]
@@ -146,12 +146,12 @@ def test_what_is_large_is_marked_and_fetched_whole_by_the_path_of_its_mark(shop)
     assert "<elided list 1" in ask("state")["value"]
 
 
-def test_a_state_of_many_parts_has_a_bound_as_a_whole(shop):
+def test_the_text_of_a_large_state_is_bounded(shop):
     shop.state = [[["word " * 5] * 50] * 50] * 50
     assert len(ask("state")["value"]) < 60_000
 
 
-def test_what_is_sensitive_leaves_by_no_accessor(shop):
+def test_sensitive_values_leave_through_no_accessor(shop):
     before = shop.state
     with seam.epoch("shop", "rename", said=f"for {TOKEN}"):
         shop.state = {**before, "user": {**before["user"], "token": TOKEN + "-new"}}
@@ -171,7 +171,7 @@ def test_what_is_sensitive_leaves_by_no_accessor(shop):
     assert TOKEN in ask("state", includeSensitive=True)["value"]
 
 
-def test_a_star_hides_the_same_field_of_all():
+def test_a_star_hides_the_same_field_everywhere():
     users = {n: {"name": n, "token": f"token-of-{n}-1"} for n in ("ada", "bob")}
     seam.frame(
         "users",
@@ -183,7 +183,7 @@ def test_a_star_hides_the_same_field_of_all():
     assert "token-of" not in answer["value"]
 
 
-def test_an_epoch_tells_what_it_changed(shop):
+def test_an_epoch_lists_its_changes(shop):
     with seam.epoch("shop", "add"):
         shop.handle(["add", 2])
     with seam.epoch("shop", "rename"):
@@ -199,7 +199,7 @@ def test_an_epoch_tells_what_it_changed(shop):
     refused("diff", "no-such-epoch", epochId=999)
 
 
-def test_the_epochs_that_changed_a_part_are_told_with_how(shop):
+def test_epochs_that_changed_a_path_are_listed_with_their_changes(shop):
     for event in (["add", 1], ["order", "tea"], ["add", 2], ["order", "mug"], ["forget"]):
         change(shop, event)
     told = ask("epochs", path="count")["epochs"]
@@ -225,7 +225,7 @@ def change(shop, event):
 
 
 @pytest.mark.parametrize("snapshot", ["pickle", "deepcopy"])
-def test_the_epochs_that_changed_a_part_are_known_where_it_is_changed_in_place(snapshot):
+def test_epochs_that_changed_a_path_are_known_for_state_changed_in_place(snapshot):
     state = {"orders": [{"cents": 1, "token": "0123456789"}]}
     seam.frame("placed", lambda: state, snapshot=snapshot, sensitive=[("orders", "*", "token")])
     for cents in (2, 3):
@@ -236,7 +236,7 @@ def test_the_epochs_that_changed_a_part_are_known_where_it_is_changed_in_place(s
     assert ask("epochs", frame="placed", path="orders.0.token")["epochs"][1]["changes"][0]["after"] == "<redacted>"
 
 
-def test_who_changed_a_part_is_refused_where_nobody_knows():
+def test_epochs_by_path_are_refused_if_changes_are_unknown():
     state = {"n": 1}
     seam.frame("bare", lambda: state)
     with seam.epoch("bare", "add"):
@@ -244,7 +244,7 @@ def test_who_changed_a_part_is_refused_where_nobody_knows():
     refused("epochs", "band-missing", frame="bare", path="n")
 
 
-def test_a_large_part_that_is_asked_for_is_told_by_its_ends(shop):
+def test_a_large_changed_value_is_shortened_to_its_ends(shop):
     shop.state = {"orders": {n: {"n": n} for n in range(500)}, "text": "x" * 2000 + TOKEN * 10, "user": START["user"]}
     assert "<elided dict 500 ['orders']>" in ask("state")["value"]
     orders = ask("state", path="orders")
@@ -259,7 +259,7 @@ def test_a_large_part_that_is_asked_for_is_told_by_its_ends(shop):
     assert ask("state", path="orders", includeLarge=True)["value"].count("{'n': ") == 500
 
 
-def test_a_path_leads_as_deep_as_one_asks(shop):
+def test_a_path_can_be_arbitrarily_deep(shop):
     deep = leaf = {}
     for _ in range(30):
         leaf["in"] = leaf = {}
@@ -270,7 +270,7 @@ def test_a_path_leads_as_deep_as_one_asks(shop):
     assert "<elided dict 1 ['in', 'in', 'in', 'in', 'in', 'in', 'in', 'in']>" in ask("state")["value"]
 
 
-def test_a_diff_compares_types_and_takes_what_cannot_be_compared_for_changed(shop):
+def test_a_diff_compares_types_and_treats_incomparable_values_as_changed(shop):
     class Odd:
         def __eq__(self, other):
             raise TypeError("no")
@@ -285,7 +285,7 @@ def test_a_diff_compares_types_and_takes_what_cannot_be_compared_for_changed(sho
     assert "['count']" in [row["path"] for row in ask("diff", epochId=ask("epochs")["epochs"][0]["epochId"])["changes"]]
 
 
-def test_state_that_is_changed_in_place_is_never_told_as_unchanged():
+def test_state_changed_in_place_is_never_reported_as_unchanged():
     held = {"count": 0}
     seam.frame("bare", lambda: held)
     with seam.epoch("bare", "add"):
@@ -294,7 +294,7 @@ def test_state_that_is_changed_in_place_is_never_told_as_unchanged():
     assert "bare" in ask("health")["bands"]["epochs"]
 
 
-def test_an_application_can_promise_that_no_state_is_changed_in_place():
+def test_an_application_can_declare_that_state_is_never_changed_in_place():
     held = {"count": 0}
     seam.frame("sure", lambda: held, snapshot="none")
     with seam.epoch("sure", "nothing"):
@@ -303,7 +303,7 @@ def test_an_application_can_promise_that_no_state_is_changed_in_place():
 
 
 @pytest.mark.parametrize("how", ["pickle", "deepcopy", dict])
-def test_a_snapshot_keeps_state_that_is_changed_in_place(how):
+def test_a_snapshot_preserves_state_that_is_changed_in_place(how):
     held = {"count": 0}
     seam.frame("kept", lambda: held, held.update, snapshot=how)
     with seam.epoch("kept", "add"):
@@ -312,12 +312,12 @@ def test_a_snapshot_keeps_state_that_is_changed_in_place(how):
     assert (change["before"], change["after"]) == ("0", "1")
 
 
-def test_without_an_epoch_there_is_no_diff_and_no_empty_list_instead(shop):
+def test_without_an_epoch_a_diff_is_refused_rather_than_empty(shop):
     refused("diff", "band-missing")
     refused("machines", "band-missing")
 
 
-def test_a_getter_that_fails_ends_nothing(shop):
+def test_a_failing_getter_ends_nothing(shop):
     seam.frame("broken", lambda: 1 / 0)
     with seam.epoch("broken", "x"):
         pass
@@ -326,19 +326,19 @@ def test_a_getter_that_fails_ends_nothing(shop):
     assert ask("epochs", frame="broken")["count"] == 1
 
 
-def test_an_epoch_within_an_epoch_is_the_same_cascade(shop):
+def test_a_nested_epoch_belongs_to_the_same_cascade(shop):
     with seam.epoch("shop", "outer"), seam.epoch("shop", "inner"):
         shop.handle(["add", 1])
     assert [row["eventId"] for row in ask("epochs")["epochs"]] == ["outer"]
 
 
-def test_an_event_is_one_line_whatever_is_in_it(shop):
+def test_an_event_is_one_line_whatever_it_contains(shop):
     seam.emit("log", "app", message="a\nforged 9 error\x1b[2J", other={"x": 1}, list=[1, "y", object()])
     [line] = ask("trace")["lines"]
     assert line.startswith("1 log app message=a\\nforged 9 error\\x1b[2J other=<dict> list=(1, 'y', '<object>')")
 
 
-def test_equal_failures_are_one_issue_and_say_where(shop):
+def test_equal_failures_are_one_issue_with_a_location(shop):
     for _ in range(3):
         with pytest.raises(LookupError), seam.epoch("shop", "bad"):
             shop.handle(["bad"])
@@ -351,14 +351,14 @@ def test_equal_failures_are_one_issue_and_say_where(shop):
     assert "warning disk message=full" in second
 
 
-def test_reading_makes_no_events(shop):
+def test_reading_produces_no_events(shop):
     seam.frame("noisy", lambda: seam.emit("log", "read"))
     for name in ("health", "state", "epochs", "trace", "issues", "handlers"):
         ask(name, frame="noisy")
     assert ask("trace")["total"] == 0
 
 
-def test_handlers_tell_their_places():
+def test_handlers_are_listed_with_their_locations():
     @seam.handler("event", "order/add")
     def add():
         """Add an order."""
@@ -370,18 +370,18 @@ def test_handlers_tell_their_places():
     assert ask("handlers", id="none")["count"] == 0
 
 
-def test_machines_tell_their_states():
+def test_machines_are_listed_with_their_states():
     seam.machine("door", lambda: "open")
     assert ask("machines")["machines"] == {"door": {"state": "'open'"}}
 
 
-def test_an_accessor_or_filter_that_is_not_there_is_refused_with_those_that_are():
+def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones():
     assert "trace" in refused("nonsense", "no-such-accessor")["hint"]
     assert "sinceMs" in refused("trace", "accessor-failed", filter={"sinceMS": 1})["hint"]
     refused("trace", "no-such-predicate", filter={"pred": "1 == 1"})
 
 
-def test_the_ring_keeps_the_newest_and_says_where_it_ends(shop):
+def test_the_ring_keeps_the_newest_events_and_says_where_it_ends(shop):
     for number in range(2500):
         seam.emit("log", str(number))
     answer = ask("trace", limit=1)
@@ -391,14 +391,14 @@ def test_the_ring_keeps_the_newest_and_says_where_it_ends(shop):
     assert ask("trace", filter={"since": 2499})["count"] == 1
 
 
-def test_an_origin_is_found_by_its_evaluation_too():
+def test_an_origin_is_also_found_by_its_evaluation():
     token = seam.origin.set({"who": "ann", "evaluation": "e7"})
     seam.emit("log", "x")
     seam.origin.reset(token)
     assert ask("trace", filter={"origin": "e7"})["lines"] == ["1 log x by=ann/e7"]
 
 
-def test_what_is_sensitive_is_hidden_within_collections_of_basilisp():
+def test_sensitive_values_in_basilisp_collections_are_hidden():
     modules("basilisp")
     names = ("keyword", "vector", "list", "map", "set")
     keyword, vector, lists, maps, sets = (import_module(f"basilisp.lang.{name}") for name in names)
@@ -418,7 +418,7 @@ def test_what_is_sensitive_is_hidden_within_collections_of_basilisp():
     assert values.Egress().show(long) == "<elided PersistentVector 1000 []>"
 
 
-def test_a_path_of_keywords_leads_into_maps_of_basilisp_and_to_what_is_hidden_there(shop):
+def test_a_path_of_keywords_works_in_basilisp_maps_with_hidden_values(shop):
     modules("basilisp")
     keyword, vector, maps = (import_module(f"basilisp.lang.{name}") for name in ("keyword", "vector", "map"))
     users, token, qualified = keyword.keyword("users"), keyword.keyword("token"), keyword.keyword("b", "a")

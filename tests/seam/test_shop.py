@@ -1,4 +1,4 @@
-"""A Flask shop with a thread of its own, looked into over the relay: an agent finds each of its bugs in a few calls."""
+"""A Flask shop with a background thread, inspected over the relay: an agent finds each of its bugs in a few calls."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def of_page(name):
     return re.search(rf"<!-- {name} -->\n```\w+\n(.*?)```\n<!-- /{name} -->", PAGE, re.DOTALL)[1]
 
 
-def test_the_page_shows_the_part_of_the_shop_by_which_it_is_seen():
+def test_the_page_contains_the_seam_code_of_the_shop():
     assert of_page("shop-app") in "\n".join(SOURCE)
 
 
@@ -63,7 +63,7 @@ def without_numbers(line):
     return re.sub(r"(?<=[ =])d?[\d.:]+(e-\d+)?(ms)?(?=[ ,)]|$)|(?<=_internal.py:)\d+", "#", f" {line.strip()}")
 
 
-def test_the_session_of_the_page_is_what_an_agent_reads(shop):
+def test_the_session_on_the_page_is_what_an_agent_reads(shop):
     asked = [line for line in of_page("shop-session").splitlines() if line and not line.startswith('"')]
     lines, read, dispatch = [], [], None
     for line in asked:
@@ -78,7 +78,7 @@ def test_the_session_of_the_page_is_what_an_agent_reads(shop):
 
 
 @pytest.mark.parametrize("search", COMPLAINTS)
-def test_an_agent_finds_the_place_in_six_calls_at_most_and_reads_no_source(shop, search):
+def test_an_agent_finds_each_bug_in_six_calls_without_reading_source(shop, search):
     made = []
 
     def call(tool, **arguments):
@@ -97,7 +97,7 @@ def test_an_agent_finds_the_place_in_six_calls_at_most_and_reads_no_source(shop,
     assert set(made) <= {"inspect_app", "change_app"}
 
 
-def test_a_request_that_fails_wakes_another_client_with_its_place_in_the_shop(shop):
+def test_a_failing_request_ends_the_wait_of_another_client_with_its_location(shop):
     watched = shop.client.call("watch_app", topic="error")
     with shop.live.client(name="other") as other:
         waiting = other.begin_call("wait_for", query=watched["query"], since=watched["since"], timeoutMs=60_000)

@@ -1,4 +1,4 @@
-"""What an application's libraries tell: logging, threads, asyncio, requests, statements, calls."""
+"""What libraries of an application report: logging, threads, asyncio, requests, statements, calls."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def hooks():
     threading.excepthook, sys.excepthook = former
 
 
-def test_what_is_logged_is_an_event_with_its_place_once(logger):
+def test_a_log_record_is_one_event_with_its_location(logger):
     logger.warning("low on %s", "tea")
     logger.info("fine")
     try:
@@ -52,13 +52,13 @@ def test_what_is_logged_is_an_event_with_its_place_once(logger):
     assert "logger=shop.orders said=order failed" in second
 
 
-def test_a_record_that_cannot_be_shown_ends_nothing(logger, monkeypatch):
+def test_a_log_record_that_cannot_be_formatted_ends_nothing(logger, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
     logger.warning("%d", "no number")
     assert ask("trace")["total"] == 0
 
 
-def test_what_a_library_logs_has_the_place_in_the_application_that_led_there(logger, tmp_path):
+def test_a_log_record_of_a_library_has_the_location_in_the_application(logger, tmp_path):
     library = tmp_path / "site-packages" / "library.py"
     library.parent.mkdir()
     library.write_text("def warn(logger): logger.warning('old')")
@@ -67,13 +67,13 @@ def test_what_a_library_logs_has_the_place_in_the_application_that_led_there(log
     assert f"at={__file__}:" in ask("trace")["lines"][0]
 
 
-def test_what_is_logged_while_an_agent_reads_is_no_event(logger):
+def test_log_records_made_for_a_reading_agent_are_not_events(logger):
     seam.frame("chatty", lambda: logger.warning("read"))
     ask("state")
     assert ask("trace")["total"] == 0
 
 
-def test_what_ends_a_thread_is_an_event_and_still_told_to_others(hooks):
+def test_an_exception_that_ends_a_thread_is_an_event_and_reaches_other_hooks(hooks):
     seam.watch_threads()
     seam.watch_threads()
     thread = threading.Thread(target=lambda: 1 / 0, name="worker-1")
@@ -88,7 +88,7 @@ def test_what_ends_a_thread_is_an_event_and_still_told_to_others(hooks):
     assert len(hooks) == 2
 
 
-def test_what_ends_a_task_that_nobody_awaits_is_an_event():
+def test_an_unhandled_task_exception_is_an_event():
     async def fail():
         raise LookupError("no order")
 
@@ -118,7 +118,7 @@ def application(environ, start_response):
     return [b"made"]
 
 
-def test_a_request_is_an_event_and_what_happens_in_it_has_its_dispatch_id():
+def test_a_request_is_an_event_with_a_dispatch_id_shared_by_its_effects():
     watched = seam.watch_wsgi(application)
     assert seam.watch_wsgi(watched) is watched
     body = watched({"REQUEST_METHOD": "POST", "PATH_INFO": "/orders"}, lambda status, headers: None)
@@ -129,7 +129,7 @@ def test_a_request_is_an_event_and_what_happens_in_it_has_its_dispatch_id():
     assert request["tags"] == {"status": 201}
 
 
-def test_a_request_that_fails_is_an_error_with_its_place():
+def test_a_failing_request_is_an_error_with_its_location():
     with pytest.raises(ValueError, match="for"):
         seam.watch_wsgi(application)({"REQUEST_METHOD": "GET", "PATH_INFO": "/bad"}, None)
     [raised] = ask("issues")["lines"]
@@ -139,7 +139,7 @@ def test_a_request_that_fails_is_an_error_with_its_place():
     assert "http GET - /bad" in ask("trace")["lines"][-1]
 
 
-def test_a_request_of_an_asgi_application_is_an_event():
+def test_an_asgi_request_is_an_event():
     async def inner(scope, receive, send):
         await send({"type": "http.response.start", "status": 404})
         await send({"type": "http.response.body"})
@@ -224,7 +224,7 @@ def told_by(code, folder):
     return trace["events"], [(row["kind"], row["id"], row["line"]) for row in handlers["handlers"]]
 
 
-def test_a_request_of_flask_is_an_event_of_its_route_and_so_is_the_exception_behind_its_answer(tmp_path):
+def test_a_flask_request_and_its_exception_are_events_with_their_route(tmp_path):
     (fine, raised, request), routes = told_by(FLASK, tmp_path)
     assert (fine["opType"], fine["operation"], fine["eventId"]) == ("http", "GET", "/1")
     assert (raised["opType"], raised["operation"], raised["eventId"]) == ("error", "ZeroDivisionError", "/0")
@@ -236,13 +236,13 @@ def test_a_request_of_flask_is_an_event_of_its_route_and_so_is_the_exception_beh
     assert not [name for _, name, _ in routes if name.startswith(("HEAD", "OPTIONS"))]
 
 
-def test_a_request_of_starlette_is_an_event_of_its_route(tmp_path):
+def test_a_starlette_request_is_an_event_with_its_route(tmp_path):
     (request,), routes = told_by(STARLETTE, tmp_path)
     assert (request["operation"], request["eventId"], request["tags"]) == ("GET", "/add/7", {"status": 200})
     assert routes == [("route", request["handlerId"], 8)] == [("route", "GET /add/{amount}", 8)]
 
 
-def test_a_statement_is_an_event_with_its_place_and_without_its_parameters(tmp_path):
+def test_a_statement_is_an_event_with_its_location_and_without_parameters(tmp_path):
     (statement, failed), _ = told_by(STATEMENTS % TOKEN, tmp_path)
     assert (statement["opType"], statement["operation"]) == ("sql", "select")
     assert TOKEN not in str(statement)
@@ -277,7 +277,7 @@ def fail():
 
 
 @pytest.mark.parametrize(("version", "how"), [("3.8", "wrapped"), ("3.11", "wrapped"), ("3.12", "monitored")])
-def test_calls_of_named_functions_are_events_and_no_others(version, how, tmp_path):
+def test_only_calls_of_named_functions_are_events(version, how, tmp_path):
     (tmp_path / "shop_calls.py").write_text(CALLED)
     env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{SERVER}"}
     done = subprocess.run(
@@ -292,7 +292,7 @@ def test_calls_of_named_functions_are_events_and_no_others(version, how, tmp_pat
     assert told == [["call", "total", "result=str"]] * 3 + [["call", "fail", "result=raised"]]
 
 
-def test_importing_it_and_being_off_installs_nothing():
+def test_importing_a_disabled_seam_installs_nothing():
     code = (
         "import sys, threading, logging\n"
         "before = threading.excepthook, sys.excepthook, list(logging.getLogger().handlers), threading.active_count()\n"

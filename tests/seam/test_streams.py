@@ -84,7 +84,7 @@ def _no_writer_is_left():
     await_no_writer()
 
 
-def test_an_event_is_pushed_with_its_fields_and_its_line_of_the_trace(shop):
+def test_an_event_is_pushed_with_its_fields_and_its_trace_line(shop):
     reader = Reader(topic="trace")
     ask("dispatch", {"who": "ann", "evaluation": "e7"}, event="['add', 1]", sync=True)
     frame = reader.frame()
@@ -106,7 +106,7 @@ def test_a_topic_has_the_events_of_its_kind(topic, names):
     assert [event["operation"] for event in reader.events(len(names))] == names
 
 
-def test_a_filter_is_asked_in_the_application_and_one_that_fails_does_not_reach_it():
+def test_a_filter_is_evaluated_in_the_application_and_its_errors_stay_in_the_seam():
     def fails(event):
         raise ValueError(event)
 
@@ -121,7 +121,7 @@ def test_a_filter_is_asked_in_the_application_and_one_that_fails_does_not_reach_
     assert "failed" not in reader.row()
 
 
-def test_what_cannot_be_subscribed_to_is_refused_and_leaves_nothing():
+def test_an_invalid_subscription_is_refused_and_leaves_nothing():
     assert "trace, epoch, fx, error" in refused("subscribe", "unknown-topic", topic="calls-of-all")["hint"]
     refused("subscribe", "accessor-failed", filter={"nonsense": 1})
     refused("subscribe", "no-such-predicate", filter={"pred": "none"})
@@ -131,7 +131,7 @@ def test_what_cannot_be_subscribed_to_is_refused_and_leaves_nothing():
     assert len(writers()) == 1, "one thread writes for all"
 
 
-def test_what_is_sent_and_dropped_and_kept_adds_up_however_fast_events_come():
+def test_sent_dropped_and_queued_events_add_up_at_any_rate():
     reader = Reader(topic="fx", maxEvents=150)
     reader.gate.clear()
     threads = [threading.Thread(target=lambda: [seam.emit("fx", "busy") for _ in range(5000)]) for _ in range(4)]
@@ -152,7 +152,7 @@ def test_what_is_sent_and_dropped_and_kept_adds_up_however_fast_events_come():
     assert max(len(frame["events"]) for frame in frames) <= 100
 
 
-def test_of_a_flood_the_newest_come_and_others_wait_no_longer_for_it():
+def test_the_newest_events_of_a_flood_arrive_without_delaying_others():
     flooded, quiet = Reader(topic="fx"), Reader(topic="error")
     stop = threading.Event()
 
@@ -173,7 +173,7 @@ def test_of_a_flood_the_newest_come_and_others_wait_no_longer_for_it():
         pass
 
 
-def test_what_waits_is_bounded_in_bytes_too():
+def test_queued_events_are_bounded_in_bytes_too():
     reader = Reader(maxBytes=50_000)
     reader.gate.clear()
     seam.emit("fx", "first")
@@ -189,7 +189,7 @@ def test_what_waits_is_bounded_in_bytes_too():
     assert row["sent"] + row["dropped"] == 401
 
 
-def test_a_secret_is_in_no_byte_that_is_pushed(shop):
+def test_a_secret_is_never_pushed(shop):
     reader = Reader()
     seam.emit("log", f"a {TOKEN}", event_id=TOKEN, source=TOKEN, words=[TOKEN], cut="x" * 290 + TOKEN)
     ask("dispatch", event="['half']", sync=True)
@@ -199,7 +199,7 @@ def test_a_secret_is_in_no_byte_that_is_pushed(shop):
     assert TOKEN[:8] not in text
 
 
-def test_a_subscription_that_is_not_renewed_ends_and_others_go_on():
+def test_a_subscription_that_is_not_renewed_ends_and_others_continue():
     short, renewed = Reader(leaseS=0.1), Reader(leaseS=60)
     while any(row["id"] == short.id for row in ask("subscriptions", renew=[renewed.id])["subs"]):
         pass
@@ -208,14 +208,14 @@ def test_a_subscription_that_is_not_renewed_ends_and_others_go_on():
     assert renewed.events(1)
 
 
-def test_the_writer_and_all_that_listens_go_with_the_last_subscription():
+def test_the_writer_and_all_listeners_end_with_the_last_subscription():
     Reader(leaseS=0.1)
     await_no_writer()
     assert not recording.seam.offers
     assert ask("subscriptions")["subs"] == []
 
 
-def test_a_lease_begins_anew_for_those_alone_that_are_renewed(monkeypatch):
+def test_only_renewed_leases_are_extended(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("codriver_seam.streams.time", Clock(now))
     first, second = Reader(leaseS=60), Reader(leaseS=60)
@@ -228,7 +228,7 @@ def test_a_lease_begins_anew_for_those_alone_that_are_renewed(monkeypatch):
     assert second.id != first.id
 
 
-def test_a_subscription_whose_reader_is_gone_ends():
+def test_a_subscription_without_a_reader_ends():
     def gone(_text):
         raise OSError("gone")
 
@@ -239,7 +239,7 @@ def test_a_subscription_whose_reader_is_gone_ends():
     assert not recording.seam.offers
 
 
-def test_unsubscribing_tells_whether_there_was_one():
+def test_unsubscribing_reports_whether_the_subscription_existed():
     reader = Reader()
     assert ask("unsubscribe", subId=reader.id)["existed"] is True
     assert ask("unsubscribe", subId=reader.id)["existed"] is False
@@ -258,7 +258,7 @@ def test_reset_for_test_ends_subscriptions_and_keeps_the_session_id():
     assert ask("probe")["probe"] == 1
 
 
-def test_reading_health_does_not_renew_nor_change_subscriptions():
+def test_reading_health_neither_renews_nor_changes_subscriptions():
     reader = Reader()
     before = reader.row()
     assert ask("health")["bands"]["stream"] is True
@@ -266,7 +266,7 @@ def test_reading_health_does_not_renew_nor_change_subscriptions():
     assert reader.row() == before
 
 
-def test_without_a_reader_of_its_own_a_frame_is_a_line_of_the_output_of_now():
+def test_without_a_reader_a_frame_is_a_line_of_the_current_output():
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         answer = ask("subscribe", topic="fx")
@@ -282,7 +282,7 @@ def test_without_a_reader_of_its_own_a_frame_is_a_line_of_the_output_of_now():
     assert later.getvalue() == ""
 
 
-def test_a_queued_event_that_nothing_handles_is_told_once_with_its_origin(shop, monkeypatch):
+def test_a_queued_event_that_is_never_handled_is_reported_once_with_its_origin(shop, monkeypatch):
     monkeypatch.setattr("codriver_seam.accessors.OVERDUE_S", 0.0)
     reader = Reader(topic="error")
     answer = ask("dispatch", {"who": "ann", "evaluation": "e1"}, event="['add', 1]")
@@ -292,7 +292,7 @@ def test_a_queued_event_that_nothing_handles_is_told_once_with_its_origin(shop, 
     assert len(ask("issues")["lines"]) == len(ask("issues")["lines"]) == 1
 
 
-def test_a_queued_event_that_is_handled_is_not_told_as_lost(shop, monkeypatch):
+def test_a_queued_event_that_was_handled_is_not_reported_as_overdue(shop, monkeypatch):
     recording.seam.frames["shop"].enqueue = lambda event: shop.queue.append(seam.bind(run, event))
 
     def run(event):
@@ -306,7 +306,7 @@ def test_a_queued_event_that_is_handled_is_not_told_as_lost(shop, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_pushes_nothing_and_queues_nothing():
+def test_a_forked_child_pushes_and_queues_nothing():
     reader = Reader()
     pid = posix_only.fork()
     if pid == 0:

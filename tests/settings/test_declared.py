@@ -1,4 +1,4 @@
-"""Settings that features declare are loaded, described and accepted as those of the base."""
+"""Settings that features declare are loaded, described and accepted like those of the base."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_without_its_feature_a_setting_does_not_exist(workspace):
         ('docsAddress = ""', "a non-empty string"),
     ],
 )
-def test_a_wrong_value_names_what_is_allowed(workspace, line, allowed):
+def test_an_invalid_value_names_the_allowed_ones(workspace, line, allowed):
     write(workspace, line)
     with pytest.raises(SettingsError, match=allowed):
         load(workspace)
@@ -64,7 +64,7 @@ def test_a_wrong_value_names_what_is_allowed(workspace, line, allowed):
     ("setting", "line", "value"),
     [(ADDRESS, 'docsAddress = "http://192.0.2.1"', "http://192.0.2.1"), (SHARES, "sharesDocs = true", True)],
 )
-def test_a_granting_value_counts_once_its_user_accepts_it(workspace, setting, line, value):
+def test_a_setting_that_grants_access_takes_effect_only_once_accepted(workspace, setting, line, value):
     write(workspace, line)
     found = load(workspace)
     assert found.settings.value_of(setting) == setting.default
@@ -73,12 +73,12 @@ def test_a_granting_value_counts_once_its_user_accepts_it(workspace, setting, li
     assert load(workspace).settings.value_of(setting) == value
 
 
-def test_a_value_that_grants_nothing_counts_at_once(workspace):
+def test_a_harmless_setting_takes_effect_at_once(workspace):
     write(workspace, "docsDays = 3\nsharesDocs = false\n")
     assert load(workspace).withheld == ()
 
 
-def test_a_running_server_keeps_a_setting_that_needs_a_restart(workspace):
+def test_a_setting_that_needs_a_restart_does_not_change_in_a_running_server(workspace):
     user_settings_file().parent.mkdir(parents=True)
     user = user_settings_file()
     user.write_text("docsDays = 3\n")

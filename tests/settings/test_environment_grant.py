@@ -1,4 +1,4 @@
-"""The environment grant ends when somebody else decides what is in the environment, and at nothing else."""
+"""The environment grant ends when somebody else controls what is in the environment, and at nothing else."""
 
 import contextlib
 import os
@@ -89,7 +89,7 @@ def own_python(workspace):
 
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES)
-def test_it_lapses_when_the_environment_becomes_somebody_elses(workspace, tmp_path, change, reason):
+def test_the_grant_lapses_when_the_environment_comes_from_somebody_else(workspace, tmp_path, change, reason):
     accept(workspace)
     assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
     change(workspace, tmp_path)
@@ -105,7 +105,7 @@ def test_it_lapses_when_the_environment_becomes_somebody_elses(workspace, tmp_pa
 
 
 @pytest.mark.parametrize(("change", "reason"), CHANGES)
-def test_what_its_user_accepts_as_it_is_stays_accepted(workspace, tmp_path, change, reason):
+def test_accepting_the_environment_as_it_is_lasts(workspace, tmp_path, change, reason):
     change(workspace, tmp_path)
     accept(workspace)
     assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
@@ -134,20 +134,20 @@ def link_within(workspace):
     ],
     ids=["rebuilt", "moved within", "harmless setting", "granting setting", "project setting", "package", "git add"],
 )
-def test_it_does_not_lapse_otherwise(workspace, change):
+def test_ordinary_changes_do_not_end_the_grant(workspace, change):
     accept(workspace)
     change(workspace)
     assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
 
 
-def test_an_environment_that_is_made_after_the_acceptance_is_covered(workspace):
+def test_an_environment_created_after_the_acceptance_is_covered(workspace):
     shutil.rmtree(workspace / ".venv")
     accept(workspace)
     make_environment(workspace)
     assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
 
 
-def test_one_that_arrives_with_the_checkout_after_the_acceptance_is_not(workspace, tmp_path):
+def test_an_environment_that_git_tracks_after_the_acceptance_is_not_covered(workspace, tmp_path):
     shutil.rmtree(workspace / ".venv")
     accept(workspace)
     make_environment(workspace)
@@ -155,7 +155,7 @@ def test_one_that_arrives_with_the_checkout_after_the_acceptance_is_not(workspac
     assert own_python(workspace)[0] == sys.executable
 
 
-def test_another_directory_than_the_accepted_one_is_not_covered(workspace):
+def test_an_environment_in_another_directory_is_not_covered(workspace):
     accept(workspace)
     shutil.rmtree(workspace / ".venv")
     other = make_environment(workspace, "venv")
@@ -165,7 +165,7 @@ def test_another_directory_than_the_accepted_one_is_not_covered(workspace):
     assert "none of the accepted environments" in run("config", "check", cwd=workspace).stdout
 
 
-def test_the_environment_of_the_setting_python_is_the_one_that_is_accepted(workspace):
+def test_the_environment_of_the_python_setting_is_the_one_accepted(workspace):
     other = make_environment(workspace, "tools/env")
     (workspace / "codriver.toml").write_text('python = "tools/env/bin/python"\n')
     accept(workspace)
@@ -187,7 +187,7 @@ def relayed(workspace, env):
         forked.run(("stop",), env=env, cwd=workspace, timeout=WAIT_S)
 
 
-def test_the_first_answer_names_what_changed_since_the_acceptance(workspace, tmp_path):
+def test_the_first_answer_says_why_the_acceptance_lapsed(workspace, tmp_path):
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     assert forked.run(("trust",), env=env, cwd=workspace).returncode == 0
     (workspace / "codriver.toml").write_text('toolset = "full"\n')

@@ -1,4 +1,6 @@
-"""Permission for the project's own interpreter covers that one, in its own environment, and is written nowhere."""
+"""Permission to run the project's own interpreter covers that interpreter in its own environment, and is never
+saved.
+"""
 
 import pytest
 from accepted import accept
@@ -17,7 +19,7 @@ def grants(tmp_path, monkeypatch):
     return InterpreterGrants(workspace, lambda: str(python)), workspace, str(python)
 
 
-def test_it_allows_the_interpreter_that_was_asked_for_and_no_other(grants, tmp_path):
+def test_permission_covers_only_the_interpreter_that_was_asked_for(grants, tmp_path):
     given, workspace, python = grants
     assert given.pending_interpreter() == python
     assert not given.allows(python)
@@ -27,7 +29,7 @@ def test_it_allows_the_interpreter_that_was_asked_for_and_no_other(grants, tmp_p
     assert not list(tmp_path.glob("state/**/*"))
 
 
-def test_settings_that_change_do_not_touch_it(grants):
+def test_changed_settings_do_not_end_the_permission(grants):
     given, workspace, python = grants
     given.pending_interpreter()
     given.give(python)
@@ -36,7 +38,7 @@ def test_settings_that_change_do_not_touch_it(grants):
 
 
 @pytest.mark.parametrize("is_given", [True, False], ids=["after the answer", "before the answer"])
-def test_an_environment_that_becomes_somebody_elses_ends_it(grants, tmp_path, is_given):
+def test_a_replaced_environment_ends_the_permission(grants, tmp_path, is_given):
     given, workspace, python = grants
     given.pending_interpreter()
     if is_given:
@@ -47,7 +49,7 @@ def test_an_environment_that_becomes_somebody_elses_ends_it(grants, tmp_path, is
     assert not given.allows(python)
 
 
-def test_nothing_is_asked_where_the_workspace_is_accepted(grants):
+def test_an_accepted_workspace_needs_no_question(grants):
     given, workspace, _ = grants
     accept(workspace)
     assert given.pending_interpreter() is None

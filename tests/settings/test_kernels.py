@@ -38,7 +38,7 @@ def test_a_table_names_a_kernel_with_its_token_and_variables(own):
     assert (kernel.key, kernel.token, kernel.env) == ("gpu", TokenSource(file="~/.hub-token"), {"KERNEL_MEMORY": "8G"})
 
 
-def test_a_kernel_of_the_command_line_comes_besides_and_has_the_token_of_its_server(own):
+def test_a_command_line_kernel_is_added_and_uses_its_servers_token(own):
     own_kernels = '[[kernels]]\nurl = "http://box:8888/?kernel=ir"\ntokenEnv = "BOX"\nplainHttp = true\n'
     first, second, third = kernels(own, own_kernels, given=["http://box:8888/api/kernels/a-1", "x=https://c/?kernel="])
     assert first.token == second.token == TokenSource(variable="BOX")
@@ -47,17 +47,17 @@ def test_a_kernel_of_the_command_line_comes_besides_and_has_the_token_of_its_ser
     assert (third.key, third.token, third.is_plain_allowed) == ("x", TokenSource(), False)
 
 
-def test_a_server_without_a_named_token_is_shown_that_of_our_own_variable(own):
+def test_a_server_without_a_named_token_gets_the_default_token_variable(own):
     (kernel,) = kernels(own, given=["https://c/?kernel="], environ={"CODRIVER_KERNEL_TOKEN": SECRET})
     assert kernel.token == TokenSource(variable="CODRIVER_KERNEL_TOKEN")
 
 
-def test_our_own_variable_is_no_unknown_setting(own):
+def test_the_kernel_token_variable_is_not_an_unknown_setting(own):
     assert not load(own.parents[2] / "ws", environ={"CODRIVER_KERNEL_TOKEN": SECRET}).warnings
 
 
 @pytest.mark.parametrize("is_accepted", [False, True])
-def test_a_kernel_never_counts_in_a_workspaces_file(own, is_accepted):
+def test_kernels_in_a_workspace_file_are_ignored(own, is_accepted):
     workspace = own.parents[2] / "ws"
     (workspace / "codriver.toml").write_text('kernels = ["https://thief/?kernel=python3"]\n')
     if is_accepted:
@@ -84,19 +84,19 @@ def test_a_kernel_never_counts_in_a_workspaces_file(own, is_accepted):
         (f'kernels = "{SECRET}"', "kernels"),
     ],
 )
-def test_a_kernel_that_is_wrong_is_refused_without_showing_what_may_be_a_token(own, text, why):
+def test_an_invalid_kernel_is_refused_without_showing_a_token(own, text, why):
     with pytest.raises(SettingsError, match=why) as raised:
         kernels(own, text)
     assert SECRET not in f"{raised.value} {raised.value.errors} {raised.value.__cause__}"
 
 
-def test_the_list_of_settings_shows_kernels_as_they_are_named(own):
+def test_the_list_of_settings_shows_kernels_without_secrets(own):
     own.write_text('[[kernels]]\nurl = "https://h/"\nkernel = "ir"\nkey = "r"\ntokenEnv = "HUB"\n')
     rows = {name: value for name, value, _ in as_rows(load(own.parents[2] / "ws", environ={"HUB": SECRET}))}
     assert json.loads(rows["kernels"]) == ["r=https://h/?kernel=ir"]
 
 
-def test_http_to_another_machine_is_refused_unless_the_user_says_that_the_way_is_safe(own):
+def test_plain_http_to_another_machine_needs_the_users_explicit_setting(own):
     with pytest.raises(UnencryptedError, match="plainHttp = true"):
         check_encrypted(kernels(own, given=["http://box/?kernel="]))
     check_encrypted(kernels(own, given=["http://127.0.0.1:8888/?kernel=", "https://box/?kernel=", "/tmp/k.json"]))

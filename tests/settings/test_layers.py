@@ -1,4 +1,4 @@
-"""Settings: layers, origins, and what is said of a wrong one."""
+"""Settings: layers, origins, and the messages about invalid ones."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_without_any_layer_the_defaults_hold(workspace):
     assert {origin.layer for origin in loaded.origins.values()} == {"default"}
 
 
-def test_each_layer_wins_over_those_before(workspace, user_file):
+def test_each_layer_overrides_those_before_it(workspace, user_file):
     steps = [("default", 1664)]
 
     def check():
@@ -61,12 +61,12 @@ def test_each_layer_wins_over_those_before(workspace, user_file):
     check()
 
 
-def test_an_option_that_was_not_given_hides_nothing(workspace):
+def test_an_omitted_option_overrides_nothing(workspace):
     loaded = load(workspace, environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_depth": None})
     assert loaded.settings.max_depth == 9
 
 
-def test_layers_add_up(workspace, user_file):
+def test_settings_from_several_layers_are_combined(workspace, user_file):
     user_file.write_text('watch = true\nrepl = ["python"]\n')
     (workspace / "codriver.toml").write_text('nrepl = ["clj=localhost:7888", "1234", "[::1]:5555"]\n')
     settings = load(workspace, environ={"CODRIVER_HOST": "::1"}).settings
@@ -88,21 +88,21 @@ def test_a_list_is_read_from_the_environment(workspace, user_file, text, value):
     assert load(workspace, environ={"CODRIVER_REPL": text}).settings.repl == value
 
 
-def test_an_ipv6_address_in_the_environment_is_not_taken_for_json(workspace):
+def test_an_ipv6_address_in_the_environment_is_not_parsed_as_json(workspace):
     assert load(workspace, environ={"CODRIVER_NREPL": "[::1]:7888"}).settings.nrepl == ("[::1]:7888",)
 
 
-def test_a_variable_set_to_nothing_counts_as_not_set(workspace):
+def test_an_empty_variable_counts_as_unset(workspace):
     assert load(workspace, environ={"CODRIVER_MAX_DEPTH": ""}).settings.max_depth == 7
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("off", False), ("0", False)])
-def test_a_switch_is_read_from_the_environment(workspace, text, value):
+def test_a_boolean_is_read_from_the_environment(workspace, text, value):
     assert load(workspace, environ={"CODRIVER_WATCH": text}).settings.watch is value
 
 
 @pytest.mark.parametrize("name", sorted(NOT_SETTINGS))
-def test_variables_of_other_parts_are_no_settings(workspace, name):
+def test_other_variables_of_ours_are_not_settings(workspace, name):
     assert load(workspace, environ={name: "x", "PATH": "y"}).warnings == ()
 
 
@@ -129,7 +129,7 @@ def test_variables_of_other_parts_are_no_settings(workspace, name):
         ('nrepl = ["clj=0"]', '["clj=0"]', ADDRESSES),
     ],
 )
-def test_a_wrong_value_names_file_key_value_and_what_is_allowed(workspace, line, value, allowed):
+def test_an_invalid_value_names_file_key_value_and_alternatives(workspace, line, value, allowed):
     (workspace / "codriver.toml").write_text(line + "\n")
     with pytest.raises(SettingsError) as caught:
         load(workspace, environ={})
@@ -138,17 +138,17 @@ def test_a_wrong_value_names_file_key_value_and_what_is_allowed(workspace, line,
     assert isinstance(caught.value, StartError)
 
 
-def test_a_wrong_variable_is_named(workspace):
+def test_an_invalid_variable_is_named(workspace):
     with pytest.raises(SettingsError, match=r"CODRIVER_MAX_DEPTH: maxDepth = \"deep\" is invalid; use"):
         load(workspace, environ={"CODRIVER_MAX_DEPTH": "deep"})
 
 
-def test_a_wrong_option_is_named(workspace):
+def test_an_invalid_option_is_named(workspace):
     with pytest.raises(SettingsError, match="command line: mcpSocketServerPort = 99999 is invalid"):
         load(workspace, environ={}, overrides={"mcp_socket_server_port": 99999})
 
 
-def test_an_unknown_key_is_a_warning_with_the_nearest_name(workspace, user_file):
+def test_an_unknown_key_is_a_warning_that_suggests_the_nearest_name(workspace, user_file):
     user_file.write_text("mcpSocketServerPrt = 1\nmax-depth = 3\nzzzzz = 1\n")
     (workspace / "pyproject.toml").write_text("[tool.codriver]\nautoStartMcpServer = true\n")
     loaded = load(workspace, environ={"CODRIVER_MAXDEPTH": "1"})
@@ -163,36 +163,36 @@ def test_an_unknown_key_is_a_warning_with_the_nearest_name(workspace, user_file)
 
 
 @pytest.mark.parametrize("content", [b"maxDepth = \n", b"\xff\xfe", b"[a\n"])
-def test_a_file_that_cannot_be_read_is_named_with_the_place(workspace, content):
+def test_an_unreadable_settings_file_is_named(workspace, content):
     (workspace / "codriver.toml").write_bytes(content)
     with pytest.raises(SettingsError, match="cannot be read") as caught:
         load(workspace, environ={})
     assert caught.value.source == str(workspace / "codriver.toml")
 
 
-def test_a_byte_order_mark_is_no_fault(workspace):
+def test_a_byte_order_mark_in_a_settings_file_is_accepted(workspace):
     (workspace / "codriver.toml").write_bytes(b"\xef\xbb\xbfmaxDepth = 3\n")
     assert load(workspace, environ={}).settings.max_depth == 3
 
 
 @pytest.mark.parametrize("text", ["tool = 1\n", "[tool]\ncodriver = 3\n"])
-def test_a_table_that_is_none_is_an_error(workspace, text):
+def test_a_non_table_in_pyproject_is_an_error(workspace, text):
     (workspace / "pyproject.toml").write_text(text)
     with pytest.raises(SettingsError, match=r"write \[tool.codriver\]"):
         load(workspace, environ={})
 
 
-def test_a_project_without_our_table_is_fine(workspace):
+def test_a_pyproject_without_our_table_is_fine(workspace):
     (workspace / "pyproject.toml").write_text('[tool.black]\nline-length = 1\n[project]\nname = "x"\n')
     assert load(workspace, environ={}).warnings == ()
 
 
-def test_settings_cannot_be_changed():
+def test_settings_are_immutable():
     with pytest.raises(ValidationError):
         Settings().max_depth = 3  # type: ignore[misc]  # it cannot, and is to say so
 
 
-def test_the_names_carried_over_are_spelled_as_they_were():
+def test_setting_names_inherited_from_calva_are_unchanged():
     names = {spelled(name) for name in Settings.model_fields}
     assert names >= {
         "enableMcpReplEvaluation", "mcpSocketServerPort", "autoStartMCPServer", "provideBdSkill", "provideEditSkill",
@@ -200,7 +200,7 @@ def test_the_names_carried_over_are_spelled_as_they_were():
     }  # fmt: skip
 
 
-def test_every_setting_has_a_sentence_a_default_and_words_for_what_is_allowed():
+def test_every_setting_has_a_description_a_default_and_its_allowed_values():
     table = settings_table(settings_model())
     for name, info in settings_model().model_fields.items():
         assert info.description
@@ -212,7 +212,7 @@ def test_every_setting_has_a_sentence_a_default_and_words_for_what_is_allowed():
     assert len({line.count(" | ") for line in table.splitlines()}) == 1
 
 
-def test_every_value_is_shown_with_where_it_comes_from(workspace, user_file):
+def test_every_value_is_listed_with_its_origin(workspace, user_file):
     user_file.write_text("maxDepth = 3\n")
     rows = {name: (value, whence) for name, value, whence in as_rows(load(workspace, environ={"CODRIVER_REPL": "hy"}))}
     assert rows["maxDepth"] == ("3", f"user ({user_file})")
@@ -221,14 +221,14 @@ def test_every_value_is_shown_with_where_it_comes_from(workspace, user_file):
     assert len(rows) == len(settings_model().model_fields)
 
 
-def test_values_shown_can_be_put_in_a_file(workspace):
+def test_listed_values_can_be_pasted_into_a_settings_file(workspace):
     (workspace / "codriver.toml").write_text(r'host = "\u007f\u0001\"é\\"' + "\nnrepl = ['clj=localhost:7888']\n")
     found = load(workspace, environ={})
     (workspace / "codriver.toml").write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)))
     assert load(workspace, environ={}).settings == found.settings
 
 
-def test_every_setting_is_read_by_some_part():
+def test_every_setting_is_used_somewhere():
     server = Path(model.__file__).parents[1]
     code = "".join(file.read_text() for file in server.rglob("*.py") if file != Path(model.__file__))
     read = [name for name in Settings.model_fields if f"settings.{name}" in code or f'from_settings("{name}")' in code]

@@ -1,4 +1,4 @@
-"""A machine's policy turns off the page, evaluation or edits, and nothing that a user says overrides it."""
+"""A machine policy turns off the page, evaluation or edits, and nothing that a user sets overrides it."""
 
 import json
 import subprocess
@@ -57,24 +57,24 @@ def test_a_policy_turns_off_what_it_names(policy, text, off):
 @pytest.mark.parametrize(
     "text", ["evaluation", "evaluations = false\n", "page = 0\n", "page = 'false'\n", "[page]\n", "\xff"]
 )
-def test_a_policy_that_cannot_be_understood_turns_off_everything(policy, text):
+def test_an_invalid_policy_turns_off_everything(policy, text):
     policy.write_bytes(text.encode("latin-1"))
     assert read(policy).off == KEYS
     assert read(policy).error
 
 
-def test_a_policy_that_is_no_file_turns_off_everything(policy):
+def test_a_policy_that_is_a_directory_turns_off_everything(policy):
     policy.mkdir()
     assert read(policy).off == KEYS
 
 
-def test_the_policy_is_where_users_cannot_write():
+def test_the_policy_file_is_in_a_system_folder():
     if sys.platform == "linux":
         assert str(machine_policy.policy_file()) == "/etc/codriver/policy.toml"
     assert machine_policy.policy_file().is_absolute()
 
 
-def test_no_other_layer_overrides_it(policy, tmp_path):
+def test_no_other_layer_overrides_the_policy(policy, tmp_path):
     policy.write_text("page = false\nevaluation = false\nedits = false\n")
     user = tmp_path / "config" / "codriver"
     user.mkdir(parents=True)
@@ -88,7 +88,7 @@ def test_no_other_layer_overrides_it(policy, tmp_path):
     assert ("enableEdits", "false", f"machine ({policy})") in as_rows(loaded)
 
 
-def test_it_counts_at_once_for_a_server_that_runs(policy, tmp_path):
+def test_a_policy_takes_effect_at_once_in_a_running_server(policy, tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
@@ -107,7 +107,7 @@ def codriver(tmp_path, policy, *words):
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["turned off", "not turned off"])
-def test_tools_page_commands_and_doctor_follow_it_and_name_the_file(tmp_path, is_there):
+def test_tools_page_commands_and_doctor_follow_the_policy_and_name_its_file(tmp_path, is_there):
     policy = tmp_path / "policy.toml"
     if is_there:
         policy.write_text("page = false\nevaluation = false\nedits = false\n")
@@ -136,7 +136,7 @@ def test_tools_page_commands_and_doctor_follow_it_and_name_the_file(tmp_path, is
     assert (live.workspace / "app.py").read_text() == ("x = 1\n" if is_there else "x = 2\n")
 
 
-def test_a_policy_that_cannot_be_understood_is_wrong_in_doctor(tmp_path):
+def test_doctor_reports_an_invalid_policy(tmp_path):
     (tmp_path / "workspace").mkdir()
     policy = tmp_path / "policy.toml"
     policy.write_text("evaluations = false\n")

@@ -26,12 +26,12 @@ def reloader(workspace):
     return reloader
 
 
-def test_files_that_are_as_they_were_are_no_news(workspace, reloader):
+def test_unchanged_files_are_not_reloaded(workspace, reloader):
     (workspace / "codriver.toml").write_text("maxDepth = 3\n")
     assert reloader().check() is None
 
 
-def test_a_setting_that_can_change_holds_at_once_and_is_told_with_its_origin(workspace, reloader):
+def test_a_reloadable_setting_takes_effect_at_once_and_its_origin_is_reported(workspace, reloader):
     subject = reloader()
     (workspace / "codriver.toml").write_text("maxDepth = 3\n")
     update = subject.check()
@@ -45,7 +45,7 @@ def test_a_setting_that_can_change_holds_at_once_and_is_told_with_its_origin(wor
     assert update.changes == ("setting maxDepth = 7 from default takes effect now",)
 
 
-def test_a_setting_that_needs_a_restart_stays_and_says_so_once(workspace, reloader):
+def test_a_setting_that_needs_a_restart_is_reported_once(workspace, reloader):
     subject = reloader()
     (workspace / "codriver.toml").write_text("mcpSocketServerPort = 7\nmaxDepth = 3\n")
     update = subject.check()
@@ -57,7 +57,7 @@ def test_a_setting_that_needs_a_restart_stays_and_says_so_once(workspace, reload
     assert subject.check().changes == ()
 
 
-def test_repls_that_are_added_come_at_once_and_those_taken_out_stay(workspace, reloader):
+def test_added_repls_take_effect_at_once_and_removed_ones_at_a_restart(workspace, reloader):
     (workspace / "codriver.toml").write_text('repl = ["python"]\nnrepl = ["1234"]\n')
     subject = reloader()
     (workspace / "codriver.toml").write_text('repl = ["python", "lisp"]\nnrepl = []\n')
@@ -73,7 +73,7 @@ def test_repls_that_are_added_come_at_once_and_those_taken_out_stay(workspace, r
     ]  # fmt: skip
 
 
-def test_a_wrong_file_changes_nothing_until_it_is_mended(workspace, reloader):
+def test_an_invalid_file_changes_nothing_until_it_is_fixed(workspace, reloader):
     (workspace / "codriver.toml").write_text("maxDepth = 3\n")
     subject = reloader()
     (workspace / "codriver.toml").write_text("maxDepth = 'deep'\n")
@@ -85,7 +85,7 @@ def test_a_wrong_file_changes_nothing_until_it_is_mended(workspace, reloader):
     assert subject.check().settings.max_depth == 5
 
 
-def test_an_unknown_setting_is_told_once(workspace, reloader):
+def test_an_unknown_setting_is_reported_once(workspace, reloader):
     subject = reloader()
     (workspace / "codriver.toml").write_text("maxDept = 3\n")
     assert "did you mean maxDepth" in subject.check().warnings[0]
@@ -93,18 +93,18 @@ def test_an_unknown_setting_is_told_once(workspace, reloader):
     assert subject.check().warnings == ()
 
 
-def test_stronger_layers_still_win_after_a_change(workspace, reloader):
+def test_stronger_layers_still_win_after_a_reload(workspace, reloader):
     subject = reloader(environ={"CODRIVER_MAX_DEPTH": "9"}, overrides={"max_length": 8})
     (workspace / "codriver.toml").write_text("maxDepth = 3\nmaxLength = 3\n")
     update = subject.check()
     assert (update.settings.max_depth, update.settings.max_length, update.changes) == (9, 8, ())
 
 
-def test_the_settings_that_need_a_restart_are_settings():
+def test_the_settings_that_need_a_restart_exist():
     assert set(Settings.model_fields) >= NEED_RESTART >= GROWING
 
 
-def test_an_acceptance_of_the_workspace_or_of_its_main_checkout_is_news(workspace, reloader, tmp_path):
+def test_accepting_the_workspace_or_its_main_checkout_is_noticed(workspace, reloader, tmp_path):
     git("init", str(workspace))
     git("-C", str(workspace), "commit", "--allow-empty", "-m", "first")
     linked = tmp_path / "linked"

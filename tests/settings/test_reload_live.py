@@ -1,4 +1,4 @@
-"""Settings and skills that change under a running server, as its clients see them."""
+"""Settings and skills that change under a running server, as its clients notice."""
 
 import pytest
 from live_server import own_settings, serving, until
@@ -44,13 +44,13 @@ def test_evaluation_can_be_switched_off_and_on_while_the_server_runs(live, clien
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
 
 
-def test_a_limit_that_changed_holds_for_the_next_evaluation(live, client):
+def test_a_changed_limit_applies_to_the_next_evaluation(live, client):
     configure(live, "maxLength = 3\n")
     until(lambda: any("maxLength = 3" in text for text in log(client)), "the new limit")
     assert "..." in client.call("evaluate_code", code="list(range(10))")["result"]
 
 
-def test_the_setting_bounds_the_images_whatever_a_caller_asks_for(live, client):
+def test_the_image_limit_caps_what_a_caller_asks_for(live, client):
     def images():
         code = "'data:image/png;base64,' + 'A' * 40"
         answer = client.answer(client.begin_call("evaluate_code", code=code, maxImages=5))
@@ -62,12 +62,12 @@ def test_the_setting_bounds_the_images_whatever_a_caller_asks_for(live, client):
     assert images() == []
 
 
-def test_a_setting_that_needs_a_restart_says_so_in_the_log(live, client):
+def test_a_setting_that_needs_a_restart_is_reported_in_the_log(live, client):
     configure(live, 'portFiles = ["x"]\n')
     until(lambda: any('portFiles = ["x"]' in text and "restart" in text for text in log(client)), "the line")
 
 
-def test_a_repl_that_is_added_is_started_and_the_others_stay(tmp_path):
+def test_an_added_repl_is_started_and_the_others_keep_running(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text('repl = ["python"]\n')
     with serving(tmp_path) as live, live.client() as client:
@@ -78,7 +78,7 @@ def test_a_repl_that_is_added_is_started_and_the_others_stay(tmp_path):
         assert client.call("evaluate_code", code="kept", replSessionKey="py")["result"] == "1"
 
 
-def test_a_wrong_file_is_told_in_the_log_and_changes_nothing(live, client):
+def test_an_invalid_file_is_reported_in_the_log_and_changes_nothing(live, client):
     configure(live, "maxDepth = 0\n")
     until(lambda: any("were not reloaded" in text and "maxDepth = 0" in text for text in log(client)), "the line")
     [error] = client.call("server_health")["errors"]
@@ -89,7 +89,7 @@ def test_a_wrong_file_is_told_in_the_log_and_changes_nothing(live, client):
     assert client.call("server_health")["errors"] == [error]
 
 
-def test_a_repl_that_can_never_start_stays_among_the_errors(tmp_path):
+def test_a_repl_that_cannot_start_stays_among_the_errors(tmp_path):
     with serving(tmp_path, "--repl", "no-such-program --at-all") as live, live.client() as client:
         [error] = until(lambda: client.call("server_health")["errors"], "the error")
         assert error["code"] == "repl-given-up:repl"
@@ -97,7 +97,7 @@ def test_a_repl_that_can_never_start_stays_among_the_errors(tmp_path):
         assert error["count"] == 1
 
 
-def test_a_skill_of_the_workspace_appears_when_it_is_allowed_and_when_it_changes(live, client):
+def test_a_workspace_skill_appears_when_allowed_and_follows_its_file(live, client):
     def addresses():
         return [resource["uri"] for resource in client.request("resources/list")["result"]["resources"]]
 

@@ -1,4 +1,4 @@
-"""What a workspace's settings may grant: nothing, until its user has accepted exactly these."""
+"""What a workspace's settings may grant: nothing, until the user has accepted exactly these settings."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def run(*words, cwd, **more):
 
 @pytest.mark.parametrize("file", ["codriver.toml", "pyproject.toml"])
 @pytest.mark.parametrize(("name", "value"), GRANTING)
-def test_what_grants_something_counts_only_once_it_is_accepted(workspace, name, value, file):
+def test_a_granting_setting_takes_effect_only_once_accepted(workspace, name, value, file):
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver" / "codriver.toml"
     user.parent.mkdir(parents=True)
     user.write_text("enableMcpReplEvaluation = false\nrequireToken = true\n")
@@ -105,7 +105,7 @@ def test_what_grants_something_counts_only_once_it_is_accepted(workspace, name, 
 
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
-def test_what_grants_nothing_counts_at_once(workspace, name, value):
+def test_a_harmless_workspace_setting_takes_effect_at_once(workspace, name, value):
     say(workspace, name, value)
     loaded = load(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
@@ -113,7 +113,7 @@ def test_what_grants_nothing_counts_at_once(workspace, name, value):
 
 
 @pytest.mark.parametrize(("name", "value"), GRANTING)
-def test_the_users_own_words_count_at_once(workspace, name, value):
+def test_the_users_own_settings_take_effect_at_once(workspace, name, value):
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
     user.mkdir(parents=True)
     say(user, name, value)
@@ -124,14 +124,14 @@ def test_the_users_own_words_count_at_once(workspace, name, value):
     assert getattr(load(workspace, environ={}, overrides={name: value}).settings, name) == wanted
 
 
-def test_of_a_list_only_the_items_that_grant_something_are_held_back(workspace):
+def test_only_the_granting_items_of_a_list_are_withheld(workspace):
     say(workspace, "repl", ["python", "sh -c x", "bb"])
     loaded = load(workspace, environ={})
     assert loaded.settings.repl == ("python", "bb")
     assert loaded.withheld[0].value == ("sh -c x",)
 
 
-def test_what_the_user_grants_already_is_not_asked_for_again(workspace):
+def test_a_value_already_granted_by_the_user_needs_no_acceptance(workspace):
     say(workspace, "watch", value=True)
     environ = {"CODRIVER_WATCH": "true"}
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
@@ -140,7 +140,7 @@ def test_what_the_user_grants_already_is_not_asked_for_again(workspace):
     assert load(workspace, environ=environ).withheld == ()
 
 
-def test_the_words_that_a_workspace_may_use_are_those_that_recipes_know():
+def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
     said = [_answer_to(word) for word in by_word()]
     assert "no command" in _answer_to("no-such-word")
     assert not [text for text in said if "no command" in text]
@@ -155,7 +155,7 @@ def _answer_to(word):
 
 
 @pytest.mark.parametrize("file", ["codriver.toml", "pyproject.toml"])
-def test_a_changed_value_waits_for_its_user_and_shows_the_accepted_one(workspace, file):
+def test_a_changed_value_needs_acceptance_and_the_message_shows_the_accepted_one(workspace, file):
     say(workspace, "host", "192.0.2.1", file)
     accept(workspace)
     assert load(workspace, environ={}).settings.host == "192.0.2.1"
@@ -169,7 +169,7 @@ def test_a_changed_value_waits_for_its_user_and_shows_the_accepted_one(workspace
     assert load(workspace, environ={}).withheld == ()
 
 
-def test_an_added_value_waits_and_the_accepted_ones_keep_counting(workspace):
+def test_an_added_value_needs_acceptance_while_accepted_ones_stay_in_effect(workspace):
     say(workspace, "repl", ["sh -c x"])
     accept(workspace)
     (workspace / "codriver.toml").write_text('repl = ["sh -c x", "sh -c y"]\nwatch = true\n')
@@ -181,7 +181,7 @@ def test_an_added_value_waits_and_the_accepted_ones_keep_counting(workspace):
 
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
-def test_settings_that_grant_nothing_never_touch_an_acceptance(workspace, name, value):
+def test_harmless_settings_never_affect_an_acceptance(workspace, name, value):
     say(workspace, "watch", value=True, file="pyproject.toml")
     accept(workspace)
     say(workspace, name, value)
@@ -191,7 +191,7 @@ def test_settings_that_grant_nothing_never_touch_an_acceptance(workspace, name, 
     assert trust.environment_acceptance(workspace).is_given
 
 
-def test_the_kept_values_are_no_more_than_what_grants_something(workspace):
+def test_only_granting_values_are_saved(workspace):
     (workspace / "codriver.toml").write_text('toolset = "full"\nrepl = ["python", "sh -c x"]\nwatch = true\n')
     accept(workspace)
     assert dict(trust.read_record(workspace).settings) == {"repl": ("sh -c x",), "watch": (True,)}
@@ -209,7 +209,7 @@ def test_an_unreadable_settings_file_suspends_both_grants(workspace):
     assert str(workspace / "codriver.toml") in acceptance.lapsed
 
 
-def test_nobody_has_accepted_a_workspace_by_saying_nothing(workspace):
+def test_a_workspace_is_accepted_only_until_it_is_forgotten(workspace):
     assert not trust.is_accepted(workspace)
     accept(workspace)
     assert trust.is_accepted(workspace)
@@ -218,7 +218,7 @@ def test_nobody_has_accepted_a_workspace_by_saying_nothing(workspace):
     assert not trust.is_accepted(workspace)
 
 
-def test_an_acceptance_holds_for_one_workspace(workspace, tmp_path):
+def test_an_acceptance_covers_one_workspace(workspace, tmp_path):
     say(workspace, "watch", value=True)
     accept(workspace)
     other = tmp_path / "other"
@@ -231,7 +231,7 @@ def test_an_acceptance_holds_for_one_workspace(workspace, tmp_path):
     assert not load(other, environ={}).settings.watch
 
 
-def test_what_is_kept_is_private_and_outside_the_workspace(workspace, tmp_path):
+def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, tmp_path):
     accept(workspace)
     record = next((tmp_path / "state").rglob(trust.RECORD))
     assert stat.S_IMODE(record.stat().st_mode) == 0o600
@@ -280,7 +280,7 @@ def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_p
     ],
     ids=["key", "table", "array", "inline", "quotes", "comment", "nesting", "escapes", "literal", "number", "size"],
 )
-def test_a_file_made_to_keep_the_parser_busy_is_refused_in_words(workspace, text):
+def test_a_file_made_to_slow_the_parser_is_refused_quickly(workspace, text):
     (workspace / "codriver.toml").write_text(text)
     before = os.times().user
     with pytest.raises(SettingsError, match="cannot be read"):
@@ -288,7 +288,7 @@ def test_a_file_made_to_keep_the_parser_busy_is_refused_in_words(workspace, text
     assert os.times().user - before < 5  # of the processor, whatever else the machine does
 
 
-def test_dots_in_texts_and_comments_and_numbers_are_no_parts_of_keys():
+def test_dots_in_strings_comments_and_numbers_are_not_key_parts():
     dots = "." * 500
     numbers = ", ".join(["1.5"] * 500)
     text = f'# {dots}\na = "{dots}"\nb = \'{dots}\'\nc = """{dots}"""\nd = [{numbers}]\ne.f.g = 1\n'
@@ -297,7 +297,7 @@ def test_dots_in_texts_and_comments_and_numbers_are_no_parts_of_keys():
 
 @pytest.mark.parametrize("name", ["codriver.toml", "pyproject.toml"])
 @pytest.mark.parametrize("shape", ["pipe", "zero", "ptmx", "outside", "folder"])
-def test_a_settings_file_that_is_no_regular_file_of_the_workspace_is_refused(workspace, tmp_path, name, shape):
+def test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused(workspace, tmp_path, name, shape):
     file = workspace / name
     (tmp_path / "outside.toml").write_text("watch = true\n")
     match shape:
@@ -312,21 +312,21 @@ def test_a_settings_file_that_is_no_regular_file_of_the_workspace_is_refused(wor
     assert str(file) in str(caught.value)
 
 
-def test_a_link_to_settings_within_the_workspace_is_followed(workspace):
+def test_a_settings_link_within_the_workspace_is_followed(workspace):
     (workspace / "etc").mkdir()
     (workspace / "etc" / "real.toml").write_text("maxDepth = 9\n")
     (workspace / "codriver.toml").symlink_to("etc/real.toml")
     assert load(workspace, environ={}).settings.max_depth == 9
 
 
-def test_the_users_own_link_to_settings_is_followed(workspace, tmp_path):
+def test_a_link_in_the_users_own_settings_is_followed(workspace, tmp_path):
     (tmp_path / "dotfiles.toml").write_text("maxDepth = 9\n")
     (tmp_path / "config" / "codriver").mkdir(parents=True)
     (tmp_path / "config" / "codriver" / "codriver.toml").symlink_to(tmp_path / "dotfiles.toml")
     assert load(workspace, environ={}).settings.max_depth == 9
 
 
-def test_a_running_server_holds_to_the_same_rule_at_every_look(workspace):
+def test_a_running_server_applies_acceptance_at_every_reload(workspace):
     reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
     say(workspace, "watch", value=True)
     news = reloader.check()
@@ -342,7 +342,7 @@ def test_a_running_server_holds_to_the_same_rule_at_every_look(workspace):
     assert reloader.check().settings.watch is Settings().watch
 
 
-def test_the_command_accepts_names_lists_and_takes_back(workspace):
+def test_the_trust_command_accepts_lists_and_removes(workspace):
     say(workspace, "repl", ["sh -c x"])
     checked = run("config", "check", cwd=workspace)
     assert checked.returncode == 1
@@ -363,7 +363,7 @@ def test_the_command_accepts_names_lists_and_takes_back(workspace):
     assert run("trust", "--list", cwd=workspace).returncode == 0
 
 
-def test_show_and_doctor_name_what_does_not_count_with_the_command(workspace):
+def test_config_show_and_doctor_name_ignored_values_and_the_command(workspace):
     say(workspace, "host", "0.0.0.0")
     for command in (["config", "show"], ["doctor"]):
         done = run(*command, cwd=workspace)
@@ -372,13 +372,13 @@ def test_show_and_doctor_name_what_does_not_count_with_the_command(workspace):
         assert "codriver trust" in said
 
 
-def test_init_accepts_what_it_leaves(workspace):
+def test_init_accepts_the_workspace_it_sets_up(workspace):
     (workspace / "deps.edn").write_text("{}")
     assert run("init", "--client", "claude-code", cwd=workspace).returncode == 0
     assert trust.is_accepted(workspace)
 
 
-def test_init_accepts_the_command_line_that_it_writes_itself(workspace):
+def test_init_accepts_the_repl_it_writes_itself(workspace):
     (workspace / "package.json").write_text('{"dependencies": {"nbb": "1"}}')
     (workspace / "node_modules" / ".bin").mkdir(parents=True)
     (workspace / "node_modules" / ".bin" / "nbb").write_text("")
@@ -386,7 +386,7 @@ def test_init_accepts_the_command_line_that_it_writes_itself(workspace):
     assert load(workspace, environ={}).settings.repl == ("nbb",)
 
 
-def test_init_accepts_nothing_that_was_there_before_and_grants_something(workspace):
+def test_init_does_not_accept_granting_settings_that_were_already_there(workspace):
     say(workspace, "repl", ["sh -c x"])
     done = run("init", "--client", "claude-code", cwd=workspace)
     assert not trust.is_accepted(workspace)
@@ -394,13 +394,13 @@ def test_init_accepts_nothing_that_was_there_before_and_grants_something(workspa
     assert "codriver trust" in done.stderr
 
 
-def test_a_dry_run_and_a_removal_accept_nothing(workspace):
+def test_init_with_dry_run_or_remove_accepts_nothing(workspace):
     for option in ("--dry-run", "--remove"):
         run("init", "--client", "claude-code", option, cwd=workspace)
         assert not trust.is_accepted(workspace)
 
 
-def test_no_command_runs_what_a_checkout_asks_for(workspace, tmp_path):
+def test_no_command_runs_what_an_unaccepted_checkout_asks_for(workspace, tmp_path):
     trace = tmp_path / "trace"
     (workspace / "codriver.toml").write_text(f"autoStartMCPServer = true\nrepl = [\"sh -c 'touch {trace}'\"]\n")
     done = run("tools", cwd=workspace)
@@ -408,7 +408,7 @@ def test_no_command_runs_what_a_checkout_asks_for(workspace, tmp_path):
     assert not trace.exists()
 
 
-def test_the_first_answer_of_each_client_names_what_does_not_count_and_no_other(tmp_path):
+def test_only_a_clients_first_answer_names_the_ignored_settings(tmp_path):
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "codriver.toml").write_text('host = "0.0.0.0"\n')
     with serving(tmp_path, "--repl", "none") as live:

@@ -1,4 +1,4 @@
-"""Front matter is read by a YAML parser, as clients read it, and refused where two readers could differ."""
+"""Front matter is parsed as YAML, as clients parse it, and refused where two parsers could disagree."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def of(yaml):
         ("nothing:", {"nothing": None}),
     ],
 )
-def test_everything_the_author_wrote_is_passed_on(yaml, fields):
+def test_every_field_of_the_author_is_passed_on(yaml, fields):
     assert of(yaml) == {**NAMED, **fields}
 
 
@@ -39,7 +39,7 @@ def test_everything_the_author_wrote_is_passed_on(yaml, fields):
         ("1.10", 1.1), ("=", "="),
     ],
 )  # fmt: skip
-def test_plain_values_are_those_of_the_core_schema(plain, value):
+def test_plain_scalars_follow_the_yaml_core_schema(plain, value):
     assert of(f"note: {plain}")["note"] == value
     assert type(of(f"note: {plain}")["note"]) is type(value)
 
@@ -53,12 +53,12 @@ def test_plain_values_are_those_of_the_core_schema(plain, value):
         "note: " + "[" * 500, "note: " + "9" * 5000, "note: " + "x" * MAX_BYTES,
     ],
 )  # fmt: skip
-def test_what_does_not_parse_or_parses_in_two_ways_is_refused(yaml):
+def test_invalid_or_ambiguous_front_matter_is_refused(yaml):
     with pytest.raises(FrontMatterError):
         of(yaml)
 
 
-def test_the_message_says_what_is_wrong_and_where():
+def test_the_error_names_the_problem_and_the_line():
     with pytest.raises(FrontMatterError, match=r"the key 'note' repeats in line 5"):
         of("note: 1\nnote: 2")
 
@@ -66,7 +66,7 @@ def test_the_message_says_what_is_wrong_and_where():
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("mark", ["", "\ufeff"])
 @pytest.mark.parametrize("rest", ["", "\ntext", "\n---\nname: c\n---\n"])
-def test_line_ends_and_a_byte_order_mark_change_nothing(end, mark, rest):
+def test_line_endings_and_a_byte_order_mark_make_no_difference(end, mark, rest):
     text = f"{mark}---\nname: a-b\ndescription: x\n---{rest}"
     assert read_front_matter(text.replace("\n", end).encode()) == NAMED
 
@@ -79,18 +79,18 @@ def test_line_ends_and_a_byte_order_mark_change_nothing(end, mark, rest):
         "---\nname: 1\ndescription: x\n---\n", "---\nname: a-b\ndescription: [x]\n---\n",
     ],
 )  # fmt: skip
-def test_a_guide_without_name_and_description_is_no_skill(guide):
+def test_a_guide_without_name_and_description_is_refused(guide):
     with pytest.raises(FrontMatterError):
         read_front_matter(guide.encode())
 
 
 @pytest.mark.parametrize("name", ["A", "-a", "a-", "a--b", "a_b", "a.b", "a b", "ä", "x" * 65, '"a\\n"'])
-def test_a_name_keeps_to_the_rules_of_agent_skills(name):
+def test_a_name_that_breaks_the_agent_skills_rules_is_refused(name):
     with pytest.raises(FrontMatterError, match="needs a name"):
         read_front_matter(f"---\nname: {name}\ndescription: x\n---\n".encode())
 
 
-def test_the_skills_that_come_with_codriver_are_valid():
+def test_the_shipped_skills_are_valid():
     guides = sorted(shipped_directory("skills").glob("*/SKILL.md"))
     assert len(guides) == 3
     for guide in guides:

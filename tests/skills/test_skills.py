@@ -1,4 +1,4 @@
-"""Skills: where they are found, what is served, and what is kept in."""
+"""Skills: where they are found, what is served, and what is refused."""
 
 import os
 import re
@@ -69,7 +69,7 @@ def names(library):
     return [skill.id for skill in library.skills()]
 
 
-def test_the_shipped_skills_are_offered_in_their_order(library):
+def test_the_shipped_skills_are_listed_in_order(library):
     assert names(library()) == [LIVE_REPL, EDITING]
     assert [skill.uri for skill in library().shown()] == [
         "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md",
@@ -77,7 +77,7 @@ def test_the_shipped_skills_are_offered_in_their_order(library):
     assert [skill.id for skill in library().shown([LIVE_REPL])] == [EDITING]
 
 
-def test_a_skill_is_read_by_the_address_of_its_guide(library):
+def test_a_skill_is_read_by_the_uri_of_its_guide(library):
     assert library().read("skill://live-repl/SKILL.md") == ("SKILL.md", guide(LIVE_REPL).encode())
 
 
@@ -89,7 +89,7 @@ def test_the_files_beside_a_guide_can_be_read(library, shipped):
 
 
 @pytest.mark.parametrize("path", ["a b/ä%20+?#.md", "SKILL.md", "x"])
-def test_an_address_leads_back_to_its_file(library, shipped, path):
+def test_a_uri_built_for_a_file_leads_back_to_it(library, shipped, path):
     write(shipped / LIVE_REPL / path, "content")
     subject = library()
     (skill,) = [skill for skill in subject.skills() if skill.id == LIVE_REPL]
@@ -97,7 +97,7 @@ def test_an_address_leads_back_to_its_file(library, shipped, path):
     assert subject.read(skill.address(path)) == (path, b"content")
 
 
-def test_a_skill_names_all_its_files_and_folders(library, shipped):
+def test_a_skill_lists_all_its_files_and_folders(library, shipped):
     folder = shipped / LIVE_REPL
     write(folder / "references" / "deep" / "a.md", "abc")
     (folder / "empty").mkdir()
@@ -111,7 +111,7 @@ def test_a_skill_names_all_its_files_and_folders(library, shipped):
     assert tree.folders == {"empty", "references", "references/deep"}
 
 
-def test_a_skill_with_more_than_every_client_reads_is_left_out(library, workspace):
+def test_a_skill_over_the_size_limits_is_left_out(library, workspace):
     skills = workspace / ".codriver" / "skills"
     for name, files, size in (("many", 512, 1), ("large", 1, 16 << 20), ("just", 511, 1)):
         write(skills / name / "SKILL.md", guide(name))
@@ -143,7 +143,7 @@ def test_a_path_is_decoded_once(library):
         library().read("skill://live-repl/%252e%252e/x")
 
 
-def test_a_link_that_leads_out_is_refused_and_one_that_stays_in_is_followed(library, shipped, tmp_path):
+def test_a_link_out_of_a_skill_is_refused_and_one_within_it_is_followed(library, shipped, tmp_path):
     write(tmp_path / "secret.md", "secret")
     folder = shipped / LIVE_REPL
     (folder / "out.md").symlink_to(tmp_path / "secret.md")
@@ -158,7 +158,7 @@ def test_a_link_that_leads_out_is_refused_and_one_that_stays_in_is_followed(libr
         library().read("skill://live-repl/loop")
 
 
-def test_a_linked_skill_folder_that_leads_out_is_no_skill(library, workspace, tmp_path):
+def test_a_skill_folder_linked_to_the_outside_is_ignored(library, workspace, tmp_path):
     write(tmp_path / "elsewhere" / "SKILL.md", guide("linked"))
     (workspace / ".codriver" / "skills").mkdir(parents=True)
     (workspace / ".codriver" / "skills" / "linked").symlink_to(tmp_path / "elsewhere")
@@ -172,14 +172,14 @@ def test_a_linked_skill_folder_that_leads_out_is_no_skill(library, workspace, tm
         "skill://live-repl/more", "", "skill://live-repl?x", "skill://live%2Frepl", "skill://live-repl",
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_told_with_what_is(library, shipped, uri):
+def test_an_unknown_skill_is_refused_with_the_known_names(library, shipped, uri):
     (shipped / LIVE_REPL / "more").mkdir()
     with refused_as("no-such-skill") as caught:
         library().read(uri)
     assert "live-repl, editing-lisp-files" in caught.value.hint
 
 
-def test_a_file_that_is_no_text_is_read_and_one_that_is_too_long_is_not(library, shipped):
+def test_a_binary_file_is_read_and_an_oversized_one_is_refused(library, shipped):
     (shipped / LIVE_REPL / "a.bin").write_bytes(b"\xff\xfe")
     with (shipped / LIVE_REPL / "b.md").open("wb") as file:
         file.truncate((16 << 20) + 1)
@@ -197,18 +197,18 @@ def test_a_disabled_skill_is_absent_everywhere(library):
     assert "live-repl," not in caught.value.hint
 
 
-def test_the_switches_of_the_settings_name_the_skills():
+def test_the_skill_settings_disable_the_matching_skills():
     assert switched_off(live_repl=True, editing=True, names=["x"]) == {"x"}
     assert switched_off(live_repl=False, editing=False, names=[]) == {LIVE_REPL, EDITING}
 
 
-def test_a_workspace_skill_hides_a_shipped_one_of_its_name(library, workspace):
+def test_an_allowed_workspace_skill_overrides_a_shipped_one(library, workspace):
     write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="ours"))
     assert b"ours" in library().read("skill://live-repl/SKILL.md")[1]
     assert names(library()) == [LIVE_REPL, EDITING]
 
 
-def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shipped):
+def test_workspace_skills_are_off_until_allowed(workspace, shipped):
     write(workspace / ".codriver" / "skills" / "ours" / "SKILL.md", guide("ours"))
     subject = SkillLibrary(workspace, shipped=shipped)
     assert names(subject) == [LIVE_REPL, EDITING]
@@ -219,12 +219,12 @@ def test_the_skills_of_a_workspace_are_off_until_they_are_allowed(workspace, shi
     assert names(subject) == [LIVE_REPL, EDITING, "ours"]
 
 
-def test_a_workspace_cannot_replace_a_skill_before_it_is_allowed(workspace, shipped):
+def test_a_workspace_skill_cannot_replace_a_shipped_one_before_it_is_allowed(workspace, shipped):
     write(workspace / ".codriver" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="theirs"))
     assert b"theirs" not in SkillLibrary(workspace, shipped=shipped).read("skill://live-repl/SKILL.md")[1]
 
 
-def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, workspace):
+def test_dependency_skills_are_off_until_their_source_is_allowed(library, workspace):
     site = workspace / ".venv" / "lib" / "python3.11" / "site-packages"
     write(site / "toolbox" / "skills" / "saw" / "SKILL.md", guide("saw"))
     write(site / "toolbox" / ".codriver" / "skills" / "plane" / "SKILL.md", guide("plane"))
@@ -249,7 +249,7 @@ def test_dependencies_are_found_and_off_until_their_source_is_allowed(library, w
     assert library(sources=["hammer"]).read("skill://lib.hammer/nail/SKILL.md") == ("SKILL.md", guide("nail").encode())
 
 
-def test_a_dependency_cannot_take_the_place_of_a_skill_of_ours(library, workspace):
+def test_a_dependency_cannot_override_a_shipped_skill(library, workspace):
     site = workspace / "venv" / "lib" / "python3.11" / "site-packages"
     write(site / "evil" / "skills" / LIVE_REPL / "SKILL.md", guide(LIVE_REPL, body="evil"))
     write(workspace / ".codriver" / "skills" / "evil" / LIVE_REPL / "SKILL.md", "a page")
@@ -260,7 +260,7 @@ def test_a_dependency_cannot_take_the_place_of_a_skill_of_ours(library, workspac
     assert b"evil" in subject.read("skill://lib.evil/live-repl/SKILL.md")[1]
 
 
-def test_a_jar_that_is_replaced_is_looked_into_again(library, workspace):
+def test_a_replaced_jar_is_scanned_again(library, workspace):
     file = jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide("a")})
     subject = library(sources=["tool"])
     assert names(subject) == [LIVE_REPL, EDITING, "lib.tool/a"]
@@ -271,7 +271,7 @@ def test_a_jar_that_is_replaced_is_looked_into_again(library, workspace):
     assert names(subject) == [LIVE_REPL, EDITING, "lib.tool/another"]
 
 
-def test_a_dependency_that_is_allowed_later_is_found_then(library, workspace):
+def test_a_dependency_allowed_later_is_found_then(library, workspace):
     jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide("a")})
     subject = library(sources=[])
     assert subject.select(Selection(frozenset({"tool"})))
@@ -295,7 +295,7 @@ def test_the_jars_of_the_newest_classpath_are_searched(library, workspace, tmp_p
         subject.read("skill://lib.new/b/../a/SKILL.md")
 
 
-def test_a_jar_that_is_none_or_damaged_does_no_harm(library, workspace):
+def test_a_damaged_jar_is_harmless(library, workspace):
     write(workspace / "lib" / "broken-1.jar", "no zip")
     damaged = jar(workspace / "lib" / "damaged-1.jar", {"skills/a/SKILL.md": guide("a")})
     content = damaged.read_bytes()
@@ -318,7 +318,7 @@ def test_a_jar_is_named_without_its_version(tmp_path, file, name):
     assert jar_name(tmp_path / file) == name
 
 
-def test_a_skill_that_cannot_be_used_is_told_and_not_offered(library, workspace):
+def test_an_unusable_skill_is_reported_and_not_offered(library, workspace):
     skills = workspace / ".codriver" / "skills"
     write(skills / "nothing" / "SKILL.md", "no front matter")
     write(skills / "Bad Name" / "SKILL.md", guide("Bad Name"))
@@ -335,7 +335,7 @@ def test_a_skill_that_cannot_be_used_is_told_and_not_offered(library, workspace)
     assert len(subject.find_all().problems) == 5
 
 
-def test_changes_are_noticed_once(library, workspace, shipped):
+def test_each_change_is_noticed_once(library, workspace, shipped):
     subject = library()
     assert not subject.changed()
     file = write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide("new"))
@@ -352,13 +352,13 @@ def test_changes_are_noticed_once(library, workspace, shipped):
     assert not subject.changed()
 
 
-def test_a_change_of_what_is_not_offered_is_no_change(library, workspace):
+def test_changing_a_skill_that_is_not_offered_is_not_a_change(library, workspace):
     subject = library(sources=[])
     write(workspace / ".codriver" / "skills" / "new" / "SKILL.md", guide("new"))
     assert not subject.changed()
 
 
-def test_another_selection_changes_what_is_on_offer(library):
+def test_another_selection_changes_the_offered_skills(library):
     subject = library()
     assert subject.select(Selection(disabled=frozenset({EDITING})))
     assert not subject.select(Selection(disabled=frozenset({EDITING, "none"})))
@@ -374,7 +374,7 @@ def many(count):
 @pytest.mark.parametrize("skills", [0, 1, 2, 8, 100])
 @pytest.mark.parametrize("evaluates", [True, False])
 @pytest.mark.parametrize("away", [0, 1, 2, 50])
-def test_instructions_are_never_too_long(repls, skills, evaluates, away):
+def test_instructions_stay_within_their_limit(repls, skills, evaluates, away):
     connected = [Connected(f"key-{n}" * 20, "clojure") for n in range(repls)]
     connected += [Connected(f"away-{n}" * 20, "unknown", "stopped", "because " * 50) for n in range(away)]
     text = instructions(many(skills), connected, evaluates=evaluates)
@@ -383,7 +383,7 @@ def test_instructions_are_never_too_long(repls, skills, evaluates, away):
     assert ("more in resources/list" in text) == (text.count("/SKILL.md") < skills)
 
 
-def test_instructions_say_what_is_connected_and_how_to_work():
+def test_instructions_name_the_connected_repls_and_how_to_work():
     library = SkillLibrary(shipped_directory("skills"))
     text = instructions(library.skills(), [Connected("clj", "clojure"), Connected("py", "python", "busy")])
     for words in (
@@ -397,7 +397,7 @@ def test_instructions_say_what_is_connected_and_how_to_work():
     assert "put it there" not in instructions([], [Connected("py", "python")], to_have_one="put it there")
 
 
-def test_instructions_call_no_repl_live_that_is_stopped_and_say_why_it_is():
+def test_instructions_say_why_a_repl_is_stopped():
     gone = Connected("repl", "unknown", "stopped", "there is no such command")
     text = instructions([], [gone], offered={"repl_output_log", "edit_files", "list_sessions"})
     assert "no REPL is connected yet" in text
@@ -409,37 +409,37 @@ def test_instructions_call_no_repl_live_that_is_stopped_and_say_why_it_is():
     assert "Pass replSessionKey" not in beside
 
 
-def test_instructions_say_what_a_repl_is_part_of():
+def test_instructions_say_which_application_a_repl_belongs_to():
     app = Connected("shop", "python", kind="running application shop.py")
     assert "shop (running application shop.py, python, connected)" in instructions([], [app])
 
 
 @pytest.mark.parametrize("command", ["`cd app; run all`", '"cd app; run all"'])
-def test_a_semicolon_within_a_command_ends_no_clause_of_a_reason(command):
+def test_a_semicolon_inside_a_command_does_not_end_a_clause(command):
     why = f"{'it is not set up here, ' * 4}so run {command} first; then again"
     text = instructions([], [Connected("clj", "clojure", "stopped", why)])
     assert f"run {command} first" in text
 
 
-def test_instructions_cut_no_clause_of_a_reason_in_the_middle():
+def test_instructions_never_cut_a_reason_in_the_middle_of_a_clause():
     asked = f"nobody has accepted this checkout: ask your human to run: codriver trust (in /{'folder/' * 12})"
     text = instructions([], [Connected("clj", "clojure", "stopped", f"{asked}; this REPL runs files of the project")])
     assert f"clj is stopped: {asked}." in text
     assert "…" not in text
 
 
-def test_instructions_name_no_tool_that_is_not_on_offer():
+def test_instructions_name_only_offered_tools():
     text = instructions([], [Connected("nbb", "nbb")], offered={"evaluate_code", "load_file", "edit_files"})
     assert "repl_output_log" not in text
     assert "evaluate_code" in text
 
 
-def test_instructions_without_evaluation_do_not_ask_for_it():
+def test_instructions_without_evaluation_do_not_mention_it():
     assert "evaluate_code" not in instructions([], [], evaluates=False)
 
 
 @pytest.mark.parametrize("name", [LIVE_REPL, EDITING])
-def test_a_shipped_skill_is_short_and_says_what_it_is_for(name):
+def test_a_shipped_skill_is_short_and_has_a_description(name):
     needs.every_feature()
     text = (shipped_directory("skills") / name / "SKILL.md").read_text(encoding="utf-8")
     values = read_front_matter(text.encode())
@@ -450,7 +450,7 @@ def test_a_shipped_skill_is_short_and_says_what_it_is_for(name):
 
 
 @pytest.mark.parametrize("name", skill_examples.skill_names())
-def test_every_example_of_a_skill_is_a_tool_call_or_a_file_for_one(name):
+def test_every_example_of_a_skill_is_a_known_kind(name):
     found = skill_examples.examples(name)
     calls = [example for example in found if isinstance(example, skill_examples.ToolCall)]
     assert len(calls) >= 5
@@ -465,7 +465,7 @@ def test_every_tool_is_taught_by_a_skill():
     assert {tool for tool in BY_NAME if f"`{tool}`" not in text and f'"{tool}"' not in text} == set()
 
 
-def test_a_placeholder_is_filled_from_the_last_answer_that_has_it():
+def test_a_placeholder_is_filled_from_the_latest_answer_that_has_it():
     call = skill_examples.ToolCall(1, "get_evaluation", {"evaluationId": "<evaluationId>", "inputs": ["<x>", 1]})
     answers = [{"evaluationId": "1", "x": 5}, {"evaluationId": "2"}, {"ok": True}]
     assert call.filled(answers) == {"evaluationId": "2", "inputs": [5, 1]}

@@ -1,4 +1,4 @@
-"""What an agent reads before it does anything: it costs every session of every client, so it has a limit."""
+"""What an agent reads before it does anything: every session of every client pays for it, so it is limited."""
 
 import itertools
 import re
@@ -35,12 +35,12 @@ def tokens(texts):
     return sum(len(text) for text in texts) / CHARS_A_TOKEN
 
 
-def test_all_tools_together_are_described_within_their_limit():
+def test_all_tool_descriptions_stay_within_their_token_limit():
     used = {tool.name: round(tokens(words_of(tool))) for tool in MANIFEST}
     assert sum(used.values()) <= TOOL_TOKENS, used
 
 
-def test_no_tool_takes_more_than_its_share():
+def test_no_tool_uses_more_than_its_share_of_the_limit():
     assert {tool.name for tool in MANIFEST if tokens(words_of(tool)) > TOOL_TOKENS / 6} == set()
 
 
@@ -64,7 +64,7 @@ def test_instructions_fit_in_every_combination(skills, repls, evaluates):
     assert len(text.encode()) < 2048
 
 
-def test_what_is_switched_off_is_not_in_the_instructions():
+def test_a_disabled_skill_is_not_in_the_instructions():
     library = SkillLibrary(shipped_directory("skills"), Selection(disabled=frozenset({"live-repl"})))
     assert "live-repl" not in instructions(library.skills(), [])
 

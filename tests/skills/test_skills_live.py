@@ -1,4 +1,4 @@
-"""Every example of the skills, run as an agent would: over a real server, in the embedded Python and Lisp."""
+"""Every example of the skills, run as an agent would run it: on a real server, in the embedded Python and Lisp."""
 
 import os
 import subprocess
@@ -68,19 +68,19 @@ def test_every_example_of_a_skill_works_as_written(live, skill):
                 answers.append(run_call(client, example, answers, SESSIONS.get(skill, LISP)))
 
 
-def test_an_example_of_a_tool_that_does_not_exist_fails(live):
+def test_an_example_with_an_unknown_tool_fails(live):
     call = skill_examples.ToolCall(1, "no_such_tool", {})
     with live.client() as client, pytest.raises(AssertionError, match="there is no such tool"):
         run_call(client, call, [])
 
 
-def test_an_example_whose_answer_differs_fails(live):
+def test_an_example_with_a_different_answer_fails(live):
     call = skill_examples.ToolCall(1, "evaluate_code", {"code": "(+ 1 2)"}, {"result": "4"})
     with live.client() as client, pytest.raises(AssertionError, match="line 1: evaluate_code"):
         run_call(client, call, [])
 
 
-def test_a_command_that_prints_something_else_fails(live):
+def test_a_command_with_different_output_fails(live):
     with pytest.raises(AssertionError, match="line 7"):
         run_command(live, skill_examples.Command(7, 'codriver eval -s "$KEY" "(+ 1 2)"', "4"))
 
@@ -92,7 +92,7 @@ def test_a_command_that_prints_something_else_fails(live):
         "%2Fetc%2Fpasswd", "..%5c..%5csecret.txt", "SKILL.md%00.txt", "%252e%252e/secret.txt",
     ],
 )  # fmt: skip
-def test_what_lies_outside_a_skill_is_not_read_over_the_wire(live, path):
+def test_files_outside_a_skill_cannot_be_read_over_the_protocol(live, path):
     (live.workspace / "secret.txt").write_text("root: a secret")
     with live.client() as client:
         answer = client.request("resources/read", {"uri": f"skill://live-repl/{path}"})
@@ -101,7 +101,7 @@ def test_what_lies_outside_a_skill_is_not_read_over_the_wire(live, path):
         assert client.request("resources/read", {"uri": GUIDE})["result"]["contents"]
 
 
-def test_the_guides_are_listed_and_read_over_the_wire(live):
+def test_the_guides_are_listed_and_read_over_the_protocol(live):
     with live.client() as client:
         client.call("restart_repl", replSessionKey="py")
         client.call("evaluate_code", replSessionKey="py", code="1")
@@ -114,7 +114,7 @@ def test_the_guides_are_listed_and_read_over_the_wire(live):
             assert content["text"]
 
 
-def test_the_guide_to_applications_is_offered_where_one_shows_itself(live):
+def test_the_application_guide_is_offered_once_an_application_connects(live):
     code = "import codriver_seam; codriver_seam.install(True)"
     with live.client() as client:
         client.call("restart_repl", replSessionKey="py")

@@ -14,11 +14,11 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("given", ["src/shapes.py", "src/none.py", "none/shapes.py", "src"])
-def test_a_name_that_the_folder_has_or_nothing_has_stays(folder, given):
+def test_an_exact_or_missing_name_stays_as_it_is(folder, given):
     assert as_spelled(folder / given, finds_others=True) == folder / given
 
 
-def test_a_name_that_leads_to_a_listed_file_becomes_that_ones(folder, monkeypatch):
+def test_a_name_of_other_case_becomes_the_listed_spelling(folder, monkeypatch):
     """As where the file system takes both for the same: here a second name, which the folder's list leaves out."""
     (folder / "src" / "SHAPES.PY").hardlink_to(folder / "src" / "shapes.py")
     listed = os.listdir
@@ -26,6 +26,6 @@ def test_a_name_that_leads_to_a_listed_file_becomes_that_ones(folder, monkeypatc
     assert as_spelled(folder / "src" / "SHAPES.PY", finds_others=True) == folder / "src" / "shapes.py"
 
 
-def test_where_each_spelling_is_a_file_of_its_own_the_disk_is_not_asked(monkeypatch):
+def test_the_disk_is_not_asked_on_a_case_sensitive_system(monkeypatch):
     monkeypatch.setattr(os, "listdir", None)
     assert as_spelled(Path("/a/B"), finds_others=False) == Path("/a/B")

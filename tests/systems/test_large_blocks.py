@@ -1,4 +1,6 @@
-"""Memory that long texts took is the system's again when they are gone, also where something stays behind each."""
+"""Memory of large strings goes back to the operating system when they are freed, even if small objects allocated
+between them survive.
+"""
 
 import subprocess
 import sys
@@ -29,7 +31,7 @@ print(memory_mib() - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which only Linux has")
-def test_long_texts_that_come_and_go_leave_no_holes():
+def test_freed_large_strings_leave_no_holes_in_the_heap():
     """Without it, the 30 MiB have glibc put the texts among what stays: 80 MiB are held for good."""
     place = str(Path(codriver.__file__).parents[1])
     done = subprocess.run([sys.executable, "-I", "-c", TEXTS, place], capture_output=True, text=True, check=True)

@@ -1,4 +1,6 @@
-"""What macOS tells of a socket is read where its header has it; macOS itself is asked where it runs."""
+"""What macOS reports about a socket is read where its header file says; macOS itself is asked where the tests run on
+it.
+"""
 
 import ctypes
 import os
@@ -56,17 +58,17 @@ def told(kind, state, port):
     return bytes(made)
 
 
-def test_what_is_told_has_the_length_of_the_headers_structure():
+def test_the_structure_has_the_size_from_the_header():
     assert ctypes.sizeof(Told) == INFO_BYTES
 
 
 @pytest.mark.parametrize("port", [1, 1664, 65535])
-def test_the_port_of_a_socket_that_listens_is_read(port):
+def test_the_port_of_a_listening_socket_is_read(port):
     assert listening_port(told(2, 1, port)) == port
 
 
 @pytest.mark.parametrize(("kind", "state"), [(2, 4), (1, 1), (3, 0)])
-def test_a_socket_that_does_not_listen_has_no_such_port(kind, state):
+def test_a_socket_that_does_not_listen_has_no_listening_port(kind, state):
     assert listening_port(told(kind, state, 1664)) is None
 
 
@@ -78,7 +80,7 @@ def test_sockets_are_found_among_all_descriptors():
     assert sockets_in(b"") == []
 
 
-def test_macos_tells_who_listens_and_no_other_system_is_asked():
+def test_only_macos_is_asked_who_listens():
     is_macos = sys.platform == "darwin"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

@@ -1,4 +1,6 @@
-"""What somebody else holds open for a moment, as virus scanners do on Windows with each new file, is waited for."""
+"""A file that another program holds open for a moment, as virus scanners on Windows do with new files, is waited
+for.
+"""
 
 import contextlib
 import importlib
@@ -66,7 +68,7 @@ ACTS = {
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_a_file_that_somebody_else_holds_is_waited_for(tmp_path, name):
+def test_a_file_held_by_another_program_is_waited_for(tmp_path, name):
     folder = tmp_path / "folder"
     folder.mkdir()
     file = folder / "file"
@@ -79,7 +81,7 @@ def test_a_file_that_somebody_else_holds_is_waited_for(tmp_path, name):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows is about the other test")
 @pytest.mark.parametrize("name", ACTS)
-def test_each_act_is_done_where_nobody_holds_the_file(tmp_path, name):
+def test_each_operation_works_when_nobody_holds_the_file(tmp_path, name):
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "file").write_bytes(b"old")
@@ -87,7 +89,7 @@ def test_each_act_is_done_where_nobody_holds_the_file(tmp_path, name):
 
 
 @pytest.mark.skipif(sys.platform != "win32", reason="files are shared with everybody but on Windows")
-def test_what_stays_refused_is_told_after_a_while(tmp_path):
+def test_a_lasting_refusal_is_raised_after_a_while(tmp_path):
     (tmp_path / "file").touch()
     release = posix_only.hold_alone(tmp_path / "file")
     windows = importlib.import_module("codriver_relay.windows")

@@ -16,14 +16,14 @@ def homebrew(tmp_path, monkeypatch):
     return str(folder)
 
 
-def test_the_path_of_a_program_with_a_window_on_macos_gets_the_folders_of_a_shell(homebrew):
+def test_a_macos_app_gets_the_path_folders_of_a_shell(homebrew):
     assert directories_to_add(SHORT, system="darwin") == [homebrew]
 
 
 @pytest.mark.parametrize(
     ("path", "system"), [(f"/own{os.pathsep}{SHORT}", "darwin"), (SHORT, "linux"), (SHORT, "win32")]
 )
-def test_a_path_that_somebody_made_stays(homebrew, path, system):
+def test_a_customised_path_stays_unchanged(homebrew, path, system):
     assert directories_to_add(path, system=system) == []
 
 
@@ -31,12 +31,12 @@ def test_a_path_that_somebody_made_stays(homebrew, path, system):
     ("program", "system", "passes"),
     [("clojure.CMD", "win32", False), ("x.bat", "win32", False), ("deps.exe", "win32", True), ("x.cmd", "linux", True)],
 )
-def test_a_batch_file_of_windows_gets_no_quotes(program, system, passes):
+def test_a_windows_batch_file_cannot_take_quotes(program, system, passes):
     assert passes_quotes_on(program, system=system) is passes
 
 
 @pytest.mark.parametrize(
     ("system", "line"), [("win32", '"C:\\a b\\codriver.exe" trust'), ("linux", "'C:\\a b\\codriver.exe' trust")]
 )
-def test_a_command_line_is_typed_as_its_shell_takes_it(system, line):
+def test_a_command_line_is_quoted_for_its_shell(system, line):
     assert typed(["C:\\a b\\codriver.exe", "trust"], system=system) == line

@@ -1,4 +1,4 @@
-"""How Windows writes paths and commands, and where its programs lie: asked of Windows itself."""
+"""How Windows writes paths and commands, and where its programs are; Windows itself is asked."""
 
 import os
 import sys
@@ -16,16 +16,16 @@ pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="is about paths 
     ("uri", "path"),
     [("file:///c%3A/a%20b/x", "c:\\a b\\x"), ("file:///C:/x", "C:\\x"), ("file://localhost/C:/x", "C:\\x")],
 )
-def test_a_root_is_the_path_that_its_uri_means(uri, path):
+def test_a_root_uri_becomes_its_path(uri, path):
     assert roots.path_of(uri) == path
 
 
 @pytest.mark.parametrize("name", ["TEMP", "SystemRoot", "USERPROFILE"])
-def test_folders_of_the_system_and_of_temporary_files_are_no_workspaces(name):
+def test_system_and_temporary_folders_are_not_workspaces(name):
     assert target.is_border(os.environ[name])
 
 
-def test_a_drive_is_no_workspace_and_a_folder_of_the_users_may_be_one(tmp_path):
+def test_a_drive_is_not_a_workspace_but_a_users_folder_may_be(tmp_path):
     assert target.is_border(tmp_path.anchor)
     assert not target.is_border(str(tmp_path))
 
@@ -39,13 +39,13 @@ def test_a_drive_is_no_workspace_and_a_folder_of_the_users_may_be_one(tmp_path):
         ("  ", []),
     ],
 )
-def test_a_command_is_read_as_programs_here_read_theirs(line, words):
+def test_a_command_is_split_as_windows_programs_split_it(line, words):
     assert programs.split_command(line) == words
     assert programs.split_command(programs.typed(words)) == words
 
 
 @pytest.mark.parametrize("folder", [".", "Scripts"])
-def test_a_program_beside_the_interpreter_is_found_with_its_ending(tmp_path, folder):
+def test_a_program_beside_the_interpreter_is_found_with_its_suffix(tmp_path, folder):
     (tmp_path / folder).mkdir(exist_ok=True)
     (tmp_path / folder / "basilisp.exe").write_bytes(b"MZ")
     found = programs.program_in(tmp_path, "basilisp")
@@ -54,15 +54,15 @@ def test_a_program_beside_the_interpreter_is_found_with_its_ending(tmp_path, fol
 
 
 @pytest.mark.parametrize(("content", "is_one"), [(b"MZ", True), (b"", False)], ids=["a program", "the Store's"])
-def test_a_python_of_no_length_is_none(tmp_path, content, is_one):
+def test_an_empty_python_exe_does_not_count(tmp_path, content, is_one):
     (tmp_path / "python.exe").write_bytes(content)
     assert (programs.python_in_path(str(tmp_path)) is not None) == is_one
 
 
-def test_a_path_of_either_slash_is_one():
+def test_both_kinds_of_slash_make_a_path():
     assert [programs.is_path(name) for name in ("C:/x/python", "C:\\x\\python", "python")] == [True, True, False]
 
 
-def test_advice_names_commands_of_this_system():
+def test_advice_uses_windows_commands():
     said = [programs.to_end(7), programs.to_open(Path("C:/x"))]
     assert said == ["taskkill /F /PID 7", 'icacls "C:\\x" /grant "%USERNAME%:(OI)(CI)F"']

@@ -1,6 +1,6 @@
 """A server, its REPL, the relay and commands, run by a Python for Windows: Wine's on Linux, or that of the machine.
 
-All that concerns a process is asked of that Python, whose process ids are other ones than those of Linux.
+Everything about processes is asked of that Python, whose process ids differ from those of Linux.
 """
 
 import json
@@ -166,7 +166,7 @@ def test_code_is_evaluated(client):
     assert client.evaluate("1 + 2")["result"] == "3"
 
 
-def test_who_shows_no_token_is_told_nothing_and_nobody_else_reads_it(server, windows):
+def test_a_connection_without_the_token_gets_no_answer_and_others_cannot_read_the_token(server, windows):
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     with socket.create_connection(("127.0.0.1", windows.port()), WAIT_S) as stranger:
         question = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
@@ -178,11 +178,11 @@ def test_who_shows_no_token_is_told_nothing_and_nobody_else_reads_it(server, win
     assert not set(re.findall(r";;;(\S+?)\)", listed)) & {"WD", "BU", "AU"}, listed
 
 
-def test_the_interpreter_is_the_one_in_the_scripts_of_the_environment(client):
+def test_the_interpreter_is_the_one_in_the_environments_scripts_folder(client):
     assert ".venv" in client.evaluate("import sys; sys.prefix")["result"]
 
 
-def test_printed_text_comes_back_in_every_script(client):
+def test_printed_non_ascii_text_is_returned_intact(client):
     assert client.evaluate("print('ä 中')")["stdout"] == "ä 中\n"
 
 
@@ -195,12 +195,12 @@ def test_printed_text_comes_back_in_every_script(client):
     ],
     ids=["the buffer", "the descriptor", "a child"],
 )
-def test_output_below_python_belongs_to_its_evaluation(client, code):
+def test_output_written_below_python_belongs_to_its_evaluation(client, code):
     assert client.evaluate(code).get("stdout", "").splitlines() == ["below"]
 
 
 @pytest.mark.parametrize("name", [name for name in HANGS if name != "a lock"])
-def test_an_evaluation_is_interrupted_in_the_process_that_it_runs_in(client, name):
+def test_an_interrupted_evaluation_leaves_its_process_running(client, name):
     before = client.evaluate("import os; os.getpid()")["result"]
     begun = client.evaluate(HANGS[name], timeoutMs=1500, onTimeout="continue")
     answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"])
@@ -209,7 +209,7 @@ def test_an_evaluation_is_interrupted_in_the_process_that_it_runs_in(client, nam
     assert client.evaluate("import os; os.getpid()")["result"] == before
 
 
-def test_a_wait_for_a_lock_is_left_alone_or_the_answer_says_what_ends_it(client):
+def test_a_lock_wait_is_interrupted_or_the_answer_says_what_ends_it(client):
     begun = client.evaluate(HANGS["a lock"], timeoutMs=1500, onTimeout="continue")
     answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"])
     assert answer["status"] in ENDED or "allowRestart" in json.dumps(answer), answer
@@ -217,19 +217,19 @@ def test_a_wait_for_a_lock_is_left_alone_or_the_answer_says_what_ends_it(client)
     assert client.evaluate("1 + 2")["result"] == "3"
 
 
-def test_all_that_a_repl_started_ends_with_it(client, windows):
+def test_a_restart_ends_everything_that_the_repl_started(client, windows):
     tree = client.evaluate(STARTED)["stdout"].split()
     assert client.call("restart_repl", timeoutMs=60_000)["ok"]
     assert not windows.left_running(*tree)
 
 
-def test_a_batch_of_two_files_is_edited(client, windows):
+def test_a_batch_edits_two_files(client, windows):
     answer = client.call("edit_files", edits=EDITS)
     assert answer["ok"], answer
     assert [(windows.folder / f"{name}.py").read_text().count("return 2") for name in "ab"] == [1, 1]
 
 
-def test_a_file_by_another_spelling_is_the_same_module(client, windows):
+def test_a_file_loaded_by_another_spelling_is_the_same_module(client, windows):
     (windows.folder / "shapes.py").write_text("SIDES = 3\n")
     assert client.call("load_file", filePath="shapes.py")["ok"]
     assert client.call("load_file", filePath="SHAPES.PY")["ok"]
@@ -258,7 +258,7 @@ def test_a_hook_reaches_the_server(server, windows):
     assert "additionalContext" in done.stdout, done.stdout
 
 
-def test_every_client_has_an_entry_at_its_place_whose_command_answers_and_hooks_that_its_shell_takes(server, windows):
+def test_every_clients_configuration_has_working_commands_and_hooks(server, windows):
     home = f"{windows.own_path}\\of a user"
     done = windows.run("-X", "utf8", str(ENTRIES), windows.own_path, home)
     found = json.loads(done.stdout.splitlines()[-1])
@@ -277,17 +277,17 @@ def test_every_client_has_an_entry_at_its_place_whose_command_answers_and_hooks_
     assert [line for line, status, _, wrong in found["hooks"] if status or wrong] == [], found["hooks"]
 
 
-def test_a_command_prints_every_script_into_a_pipe(server, windows):
+def test_a_command_prints_non_ascii_text_into_a_pipe(server, windows):
     assert windows.run("-m", "codriver", "eval", "print('ä 中')").stdout.splitlines()[0] == "ä 中"
 
 
-def test_the_doctor_finds_nothing_wrong_on_a_sound_machine(server, windows):
+def test_doctor_finds_nothing_wrong_on_a_healthy_machine(server, windows):
     said = windows.run("-m", "codriver", "doctor").stdout
     assert "WRONG" not in said, said
     assert "All is well" in said or "Nothing is wrong" in said, said
 
 
-def test_the_page_shows_what_was_evaluated_to_whoever_has_its_token_alone(server, client, windows):
+def test_the_page_shows_evaluations_only_with_its_token(server, client, windows):
     said = windows.run("-X", "utf8", "-m", "codriver", "watch", "--web").stdout
     found = page_client.ADDRESS.search(said)
     assert found, said
@@ -300,7 +300,7 @@ def test_the_page_shows_what_was_evaluated_to_whoever_has_its_token_alone(server
         page.call("examples")
 
 
-def test_stop_winds_the_server_down_and_its_edits_outlive_the_next(server, windows):
+def test_stop_ends_the_server_and_its_edits_survive(server, windows):
     with Client(windows.state) as client:
         tree = client.evaluate(STARTED)["stdout"].split()
     pid = windows.server_pid()
@@ -317,7 +317,7 @@ def test_stop_winds_the_server_down_and_its_edits_outlive_the_next(server, windo
 
 
 @pytest.mark.parametrize("code", HANGS.values(), ids=HANGS)
-def test_a_server_that_is_killed_takes_its_tree_along_whatever_hangs_in_it(windows, code):
+def test_a_killed_server_takes_its_processes_along(windows, code):
     server = windows.serve()
     pid = windows.server_pid()
     with Client(windows.state) as client:
@@ -330,7 +330,7 @@ def test_a_server_that_is_killed_takes_its_tree_along_whatever_hangs_in_it(windo
     server.stdout.close()
 
 
-def test_edits_that_were_acknowledged_outlive_servers_that_are_stopped_or_killed(windows, tmp_path):
+def test_acknowledged_edits_survive_a_stopped_or_killed_server(windows, tmp_path):
     own_path = Windows(tmp_path).own_path
     done = windows.run("-X", "utf8", str(EDITS_KEPT), own_path, str(ROUNDS))
     found = json.loads(done.stdout.splitlines()[-1])
@@ -338,7 +338,7 @@ def test_edits_that_were_acknowledged_outlive_servers_that_are_stopped_or_killed
     assert (found["differences"], found["records left"], found["strange files"]) == ([], [], []), found
 
 
-def test_the_relay_starts_a_server_where_none_runs(windows):
+def test_the_relay_starts_a_missing_server(windows):
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}) + "\n"
     relay = windows.start("-m", "codriver_relay", "--workspace", windows.own_path, "--start", stdin=subprocess.PIPE)
@@ -382,7 +382,7 @@ def beside(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_repl_of_another_program_is_used(beside, name):
+def test_a_repl_of_another_program_can_be_used(beside, name):
     three, failing, endless = OTHERS[name]
     assert beside.evaluate(three, replSessionKey=name)["result"] == "3"
     failed = beside.evaluate(failing, replSessionKey=name)
