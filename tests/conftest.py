@@ -1,6 +1,7 @@
 """What every test shares."""
 
 import contextlib
+import functools
 import gc
 import os
 import re
@@ -25,6 +26,9 @@ from live_server import FULL, own_settings, serving  # it starts servers in the 
 
 # A JVM of the tests is over before a second compiler pays, which takes two thirds of the processor of its start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+# Each pytest that a test starts would load Basilisp for its plugin, which takes three seconds of processor.
+os.environ["PYTEST_ADDOPTS"] = "-p no:basilisp_test_runner"
 
 # What is imported and collected lives as long as the tests, and is not looked through.
 gc.disable()
@@ -173,8 +177,14 @@ def pytest_collection_modifyitems(config, items):
 
 
 def path_of(item):
-    """The path of a test's file within the tests."""
-    return item.path.relative_to(HERE).as_posix()
+    """Return the path of a test's file within the tests."""
+    return path_within(item.path)
+
+
+@functools.cache
+def path_within(path):
+    """Return a path within the tests. Each file has many of them."""
+    return path.relative_to(HERE).as_posix()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,7 +13,7 @@ from codriver.testing.plain_process import start_plain
 
 LIMIT_S = 120
 """A run that takes longer hangs."""
-UNSEEN = {"PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_VERSION"}
+UNSEEN = {"PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT", "PYTEST_VERSION"}
 """Variables of the run that these tests are part of."""
 
 

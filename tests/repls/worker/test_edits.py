@@ -22,7 +22,7 @@ from web_application import PYTHON
 if sys.platform == "win32":
     pytest.skip("each edit runs in a fork", allow_module_level=True)
 
-EVERY = rounds(6, 12)
+EVERY = rounds(6, 24)
 TABLES = {
     "values": edits_of_values.ALL[::EVERY],
     "classes": edits_of_classes.ALL[::EVERY],
