@@ -1,1 +1,1 @@
-"""The life of one server, and the parts that it is built of."""
+"""The lifecycle of one server, and the wiring of its parts."""

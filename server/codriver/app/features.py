@@ -1,6 +1,7 @@
-"""The list of features, and their declarations merged into what the base needs.
+"""The list of features, and functions that combine their declarations for the base.
 
-A feature whose import fails stops the program with its traceback: a feature that vanishes silently is worse than none.
+If the import of a feature fails, the program stops with the traceback, because a feature that silently disappears would
+be worse.
 """
 
 from __future__ import annotations
@@ -21,53 +22,55 @@ if TYPE_CHECKING:
     from codriver.tools.calls.tool import Manifest
 
 NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page", "run")
-"""The packages in `codriver.features`, in the order in which clients see their tools. A name that is taken out of this
-list takes the feature away."""
+"""The packages in `codriver.features`, in the order in which clients see their tools.
+
+Removing a name removes the feature.
+"""
 EXTENDED: Final = frozenset({"watch"})
-"""The commands of the base whose options features extend, so that no other command reads the declarations."""
+"""The base commands that features may extend by options. Other commands need not read the declarations."""
 
 
 @cache
 def features() -> tuple[Feature, ...]:
-    """Return the declarations of all features whose required features are listed too."""
+    """Return the declarations of the listed features whose required features are listed too."""
     found: tuple[Feature, ...] = tuple(import_module(f"codriver.features.{name}").FEATURE for name in NAMES)
     return tuple(one for one in found if set(one.requires) <= set(NAMES))
 
 
 @cache
 def server_hooks() -> tuple[ServerHooks, ...]:
-    """Import and return what each feature adds to a server, in the order of the list."""
+    """Import and return the server hooks of each feature, in the order of the list."""
     return tuple(one.server() for one in features())
 
 
 def resources() -> tuple[ResourceFamily, ...]:
-    """Return the resources that features serve."""
+    """Return the resources that features provide."""
     return tuple(one for hooks in server_hooks() for one in hooks.resources)
 
 
 def prompts() -> tuple[Prompt, ...]:
-    """Return the prompts that features add."""
+    """Return the prompts that features provide."""
     return tuple(one for hooks in server_hooks() for one in hooks.prompts)
 
 
 def parts() -> tuple[Part[Any], ...]:
-    """Return the declarations of all state that features keep for the life of a server."""
+    """Return the declarations of the state that features keep for the lifetime of a server."""
     return tuple(part for hooks in server_hooks() for part in hooks.parts)
 
 
 def requests() -> tuple[Request, ...]:
-    """Return the requests that commands make at the server's port."""
+    """Return the requests that commands can make at the server's port instead of speaking MCP."""
     return tuple(request for hooks in server_hooks() for request in hooks.requests)
 
 
 def durations() -> Mapping[str, float]:
-    """Return the waits of all features by name, in seconds."""
+    """Return the durations that features declare, in seconds by name."""
     return {name: seconds for one in features() for name, seconds in one.durations}
 
 
 @cache
 def option_modules(command: str) -> tuple[str, ...]:
-    """Return the modules whose options extend a command of the base."""
+    """Return the modules that add options to a base command."""
     if command not in EXTENDED:
         return ()
     return tuple(options.module for one in features() for options in one.options if options.command == command)
@@ -75,8 +78,8 @@ def option_modules(command: str) -> tuple[str, ...]:
 
 @cache
 def manifest() -> Manifest:
-    """Return all tools: the base's, with the arguments that features add, and those of the features."""
-    from codriver.tools.manifest import manifest_with  # noqa: PLC0415  # commands read only the declarations
+    """Return all tools: those of the base, with the arguments that features add, and those of features."""
+    from codriver.tools.manifest import manifest_with  # noqa: PLC0415  # commands only need the declarations
 
     every = server_hooks()
     return manifest_with(
@@ -88,7 +91,7 @@ def manifest() -> Manifest:
 
 @cache
 def call_hooks() -> CallHooks:
-    """Return what all features add to calls of the base's tools."""
+    """Return the combined hooks of all features for calls of tools."""
     from codriver.tools.calls.hooks import merged  # noqa: PLC0415  # as above
 
     return merged(tuple(hooks.calls for hooks in server_hooks()))
@@ -96,7 +99,7 @@ def call_hooks() -> CallHooks:
 
 @cache
 def adapter_hooks() -> AdapterHooks:
-    """Return what all features add to the adapters of REPLs."""
+    """Return the combined hooks of all features for REPL adapters."""
     from codriver.repls.contract.extras import AdapterHooks  # noqa: PLC0415  # as above
 
     every = [hooks.adapters for hooks in server_hooks()]
@@ -108,8 +111,8 @@ def adapter_hooks() -> AdapterHooks:
 
 
 def attach(services: Services, tasks: TaskGroup) -> None:
-    """Make the parts of all features, and connect them with the log and the REPLs of a server."""
-    from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands read the declarations
+    """Create the state of all features, and connect it to the log and the REPLs of a server."""
+    from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands only need the declarations
 
     for part in parts():
         services.parts[part.kind] = part.make(services, tasks)

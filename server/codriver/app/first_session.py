@@ -1,9 +1,9 @@
-"""The first session of a client in a workspace: its greeting and tools, kept before any server ran there.
+"""A client's first session in a workspace: its instructions and tools, stored before a server has run there.
 
-Kept tools are there from the first request of a client that does not wait for the server it starts. A server keeps them
-for the next time; `codriver init` keeps them for the first time, from the state in which a server would start: its
-settings, the languages of the workspace's files, and the REPL that they call for. Languages and REPL are looked for
-again while the workspace is served.
+A relay that starts a server answers its client's first requests from stored lists, so that a client that does not wait
+has its tools anyway. A server stores them for the next time. For the first time, `codriver init` derives them from the
+state that a server would start with: its settings, the languages of the workspace's files, and the REPL that fits them.
+While the workspace is served, languages and REPL are determined repeatedly.
 """
 
 from __future__ import annotations
@@ -49,13 +49,11 @@ if TYPE_CHECKING:
 
 
 def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
-    """Keep for relays the first answers to clients, by the clients' names and the versions of MCP that they ask for.
+    """Store the first answers to clients for relays. `clients` has each client's name and version of MCP.
 
-    A client with more kept by a server is passed over. Blocks.
+    Clients for which a server has already stored an entry are skipped. Blocks on the disk.
 
-    Raises:
-        SettingsError: the settings of the workspace cannot be read.
-        OSError: the workspace cannot be read.
+    Raises: SettingsError: the settings of the workspace are invalid. OSError: the workspace cannot be read.
     """
     settings = load(workspace, environ=os.environ).settings
     state = expected_state(workspace, settings)
@@ -70,10 +68,9 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
 
 
 def expected_state(workspace: Path, settings: Settings) -> State:
-    """The state of a server that a client starts in the workspace, with its REPLs on their way. Starts nothing.
+    """Return the state of a server that has just been started in the workspace, without starting anything.
 
-    Raises:
-        OSError: the workspace cannot be read.
+    Raises: OSError: the workspace cannot be read.
     """
     core = Core(
         state=State(), settings=settings, now=int, handlers=HANDLERS,
@@ -97,7 +94,7 @@ def expected_state(workspace: Path, settings: Settings) -> State:
 
 
 def _not_done(effect: object) -> None:
-    """Do nothing: no server runs, and none is started."""
+    """Ignore an effect, because no server is running."""
 
 
 def instructions_for(
@@ -109,12 +106,12 @@ def instructions_for(
     *,
     are_starting: bool = False,
 ) -> str:
-    """Return the instructions that a client of this name gets in its handshake.
+    """Return the instructions that a client with this name receives in its handshake.
 
-    `are_starting`: those for the next time, when the REPLs that are connected now are on their way.
+    With `are_starting`, return those for the next start of the server, when its REPLs will not be connected yet.
     """
     known = state.repls.values()
-    # A REPL that was given up will not start the next time either, if nothing has changed.
+    # A REPL that was given up will probably not start the next time either.
     phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
     repls = [
         Connected(
@@ -133,7 +130,7 @@ def instructions_for(
 
 
 def _kind(repl: Repl) -> str:
-    """Return what a REPL is part of: a running application or a notebook; empty for a plain REPL."""
+    """Describe the application or the notebook that a REPL belongs to, or return an empty string for a plain REPL."""
     if repl.profile is not None and repl.profile.application:
         return f"running application {repl.profile.application}"
     if repl.notebook:
@@ -142,7 +139,7 @@ def _kind(repl: Repl) -> str:
 
 
 def _trust_adds(state: State) -> str:
-    """Return what the user's acceptance of the workspace would add; empty if it adds nothing."""
+    """Describe what accepting the workspace would add, or return an empty string if it adds nothing."""
     if state.is_accepted or state.lifecycle.is_searching:
         return ""
     if state.repl_of_files and state.repl_of_files != PYTHON:
@@ -151,18 +148,19 @@ def _trust_adds(state: State) -> str:
 
 
 LOOK_S: Final = 8.0
-"""How often a workspace is looked at, at most."""
+"""Minimum interval between two scans of a workspace."""
 REST_TIMES: Final = 100
-"""A search is followed by a rest of so many times its length."""
+"""The pause after a scan, as a multiple of its duration."""
 MAX_SEARCHED: Final = 50_000
+"""Maximum number of directory entries in a scan."""
 SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {LISP: LISP_SUFFIXES, NOTEBOOK: (".ipynb",), PYTHON: (".py",)}
 )
-"""By kind of tools: the suffixes of the files, the first of which brings these tools."""
+"""The file suffixes that make the tools for a language available, by the language."""
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
-    """Report the languages that files call for, when first known and when they change; a language that came stays."""
+    """Report the languages of the workspace's files at the start and when they change. Languages are only added."""
     seen: LanguagesSeen | None = None
 
     def look() -> LanguagesSeen:
@@ -178,7 +176,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
 
 def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
-    """Return the tools and languages that the files call for now. `known`: the languages that came before. Blocks."""
+    """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
     wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
     found = markers_in(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
     repl = repl_of_project(workspace)
@@ -188,6 +186,6 @@ def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> 
 
 
 def _starts_programs(repl: str) -> bool:
-    """Return whether the REPL is started by a program that only an accepted workspace may choose."""
+    """Return whether the REPL is started by a program that the workspace must be accepted for."""
     kind = kind_of(repl) if repl else None
     return bool(repl) and (kind is None or kind.launcher != "worker")

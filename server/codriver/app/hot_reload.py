@@ -1,7 +1,6 @@
-"""Hot reload: of saved source files into the session that serves them, and of the settings of a running server.
+"""Hot reloading of saved source files into a REPL, and of settings into the running server.
 
-Files are loaded with the setting `watch` alone. Settings are read anew as their files change; tools, skills and REPLs
-follow.
+Files are only loaded if the setting `watch` is on. When the settings files change, tools, skills and REPLs are updated.
 """
 
 from __future__ import annotations
@@ -52,28 +51,32 @@ if TYPE_CHECKING:
 
 
 LOOK_S = 0.25
+"""Minimum interval between two scans for saved files."""
 COST = 10
-"""A round of looking is followed by a rest of so many times its length: a tenth of one core at most."""
+"""The pause after a scan, as a multiple of its duration, so that scanning takes at most a tenth of a core."""
 MAX_AT_ONCE = 50
-"""More files at once are a checkout or a generator, and no saves by hand: loading them would redefine the world."""
+"""Maximum number of files loaded at once.
+
+More are a checkout or generated, and loading them would redefine everything.
+"""
 MAX_FILES: Final = 20_000
-"""Files looked at in one round: a folder with more is no project, and a round would take seconds."""
+"""Maximum number of directory entries in a scan. Larger directories are not projects, and would take seconds."""
 WHO = "codriver-watch"
 
 
 class Watcher:
-    """Loads saved files, one after the other, for the life of a server. Idle while the setting is off."""
+    """Loads saved files one after the other, for the lifetime of a server. Idle while the setting is off."""
 
     def __init__(self, services: Services, load_file: Tool) -> None:
         self._services = services
         self._load_file = load_file
         self._loaded: Mapping[Path, Stamp] | None = None
-        """The files that need no loading; None while the setting is off."""
+        """The stamps of files that need not be loaded, or None while the setting is off."""
         self._last: Mapping[Path, Stamp] = {}
         self._unserved: set[str] = set()
 
     async def run(self) -> None:
-        """Look, load, rest, until cancelled."""
+        """Scan for saved files and load them, until cancelled."""
         poller = Poller(partial(stamps, self._services.workspace), interval_s=LOOK_S, rest_times=COST)
         while True:
             if self._services.live.settings.watch:
@@ -92,13 +95,16 @@ class Watcher:
             await self._load(file)
 
     def _saved(self, now: Mapping[Path, Stamp]) -> tuple[Path, ...]:
-        """The files that were saved since they were last loaded, and are completely written, the oldest save first."""
+        """Return the files that were saved since they were last loaded, oldest first.
+
+        Files that may still be incomplete are left out.
+        """
         if self._loaded is None:
-            # Files that were there before the watching began are not saved now.
+            # Existing files do not count as saved.
             self._loaded, self._last = now, now
             return ()
         saved = [file for file, stamp in now.items() if self._loaded.get(file) != stamp]
-        # A file that differs at each look is still being written.
+        # A file that has changed since the last scan may still be incomplete.
         written = (file for file in saved if self._last.get(file) == now[file])
         whole = tuple(sorted(written, key=lambda file: (now[file], file)))
         known = {file: stamp for file, stamp in self._loaded.items() if file in now}
@@ -123,7 +129,7 @@ class Watcher:
             self._say(f"{shown} was saved, and loading it into {repl.key} failed: {problem}", error=True)
 
     def _say_unserved(self, suffix: str, text: str) -> None:
-        """Say it once for a kind of file, until a file of that kind is loaded: editors save often."""
+        """Log once per file suffix that files are not loaded, until one is, because editors save often."""
         if suffix not in self._unserved:
             self._unserved.add(suffix)
             self._say(text, error=False)
@@ -133,7 +139,7 @@ class Watcher:
 
 
 def _problem(given: Answer) -> str | None:
-    """Return the reason in a line why a file was not loaded; None for one that was."""
+    """Return in one line why a file was not loaded, or None if it was."""
     fields = given.fields
     if fields.get("status") in LIVE:
         return f"its evaluation {fields.get('evaluationId')} is {fields['status']} after the time a call waits"
@@ -141,26 +147,23 @@ def _problem(given: Answer) -> str | None:
         return None
     error = fields.get("error") or {}
     words = str(error.get("message") or fields.get("message") or fields.get("hint") or fields.get("reason"))
-    # The message about missing brackets has the line already.
+    # The message about unbalanced brackets includes the line.
     place = f", line {error['line']}" if error.get("line") and fields.get("reason") != "unbalanced" else ""
     return f"{words.strip()}{place}"
 
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:
-    """No one requested progress."""
+    """Ignore progress."""
 
 
 def stamps(workspace: Path) -> dict[Path, Stamp]:
-    """Return every source file of the workspace and its stamp.
-
-    Hidden directories and those of dependencies are passed over.
-    """
+    """Return the stamp of every source file in the workspace, skipping hidden directories and dependencies."""
     found: dict[Path, Stamp] = {}
     suffixes = frozenset(dialects_by_suffix())
     for _folder, _depth, files in walk(workspace, max_entries=MAX_FILES):
         for file in files:
-            if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # thousands of names
-                with contextlib.suppress(OSError):  # the file existed a moment ago
+            if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # faster for thousands of names
+                with contextlib.suppress(OSError):  # it has just been removed
                     if file.is_file():
                         found[Path(file.path)] = stamp_of(file.stat())
     return found
@@ -171,28 +174,28 @@ SETTINGS_LOOK_S = 2 * PORT_FILES_S
 
 
 def gates() -> frozenset[str]:
-    """Return the settings that decide which tools are on offer."""
+    """Return the settings that determine which tools are available."""
     return frozenset({tool.setting for tool in manifest().tools if tool.setting is not None}) | {"toolset"}
 
 
 class LiveSettings:
-    """Holds the settings for the life of a server, and applies them as their files change."""
+    """The current settings for the lifetime of a server, which are reloaded when their files change."""
 
     def __init__(self, reloader: Reloader) -> None:
         self._reloader = reloader
         self.settings = reloader.settings
-        """The settings now."""
+        """The current settings."""
         self.changed = anyio.Event()
-        """Set at the next change of the settings; a new event then replaces this one."""
+        """Set at the next change of the settings, and then replaced by a new event."""
         self.withheld = tuple(map(withheld_message, reloader.withheld))
-        """The settings in the workspace's files that do not count, a sentence each."""
+        """A sentence for each setting in the workspace's files that is ignored until accepted."""
         self.discovery: Discovery | None = None
-        """The discovery that is asked for added REPLs; None until the server looks for the first."""
+        """The discovery, which is informed of added REPLs. None before the search for REPLs starts."""
         self.server_kernels: ServerKernels | None = None
-        """The adapter that is told of added kernels; None until the server looks for the first REPL."""
+        """The adapter that is informed of added kernels. None before the search for REPLs starts."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
-        """Look at the files until cancelled; log the outcome of each change."""
+        """Check the files until cancelled, apply changes and log them."""
         poller = Poller(self._reloader.check, interval_s=SETTINGS_LOOK_S, rests_first=True)
         while True:
             news = await poller.next(lambda found: found is not None)
@@ -231,7 +234,7 @@ def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:
 
 
 def selection(settings: Settings) -> Selection:
-    """Return the skills that the settings allow."""
+    """Return the skills that the settings enable."""
     disabled = switched_off(
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )

@@ -1,8 +1,8 @@
-"""The lists of tools kept for relays: a relay that starts a server answers its client from them at once.
+"""Stored lists of tools, which a relay that starts a server uses to answer its client immediately.
 
-One file a workspace, in the user's state folder, with the newest clients. The file names the circumstances that must
-not have changed: the Python, the files that settings and the version come from, and our variables. Its reader is
-`codriver_relay.kept_lists`, which imports nothing from here.
+There is one file per workspace in the user's state directory, with the newest clients. It also records the
+circumstances under which it is valid: the Python interpreter, the files that determine settings and version, and
+Codriver's environment variables. Relays read it in `codriver_relay.kept_lists`, which cannot import this module.
 """
 
 from __future__ import annotations
@@ -31,29 +31,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_CLIENTS: Final = 8
+"""Maximum number of clients per workspace."""
 MAX_WORKSPACES: Final = 64
+"""Maximum number of workspaces whose lists are stored."""
 MAX_BYTES: Final = 512 * 1024
-"""The size of one file. The list for one client takes 15 KB."""
+"""Maximum size of a file. The list for one client takes 15 KB."""
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=MAX_BYTES)
 NOT_COMPARED: Final = "_TOKEN"
-"""The ends of the names of variables that are secrets: no list depends on them, and they are written nowhere."""
+"""Suffix of variables that contain secrets. Lists do not depend on them, and they must not be stored."""
 
 
 class KeptLists:
-    """Keeps the first answers to clients, for the life of one server. No client waits for it, and no step of it raises.
+    """Stores the first answers to clients, for the lifetime of a server, in the background and ignoring errors.
 
-    A client is its name, the protocol version it asked for, in its handshake or in each request, and whether it gets
-    skills.
+    A client is identified by its name, the protocol version that it requests, whether it performs a handshake, and
+    whether it accepts skills.
     """
 
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._writes = BackgroundWrites()
         self._kept: dict[tuple[object, ...], Answer] = {}
-        """The answers that this server wrote, by client."""
+        """The answers that this server has stored, by client."""
 
     def keep(self, client_name: str, protocol: str, takes_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
-        """Keep the list that this client got, with the greeting that holds while its server starts."""
+        """Store the list of tools that a client received, with the greeting to use while a server is starting."""
         if not client_name or client_name.startswith(COMMAND_NAME_PREFIX):
             return
         who = {"name": client_name, "protocol": protocol, **({} if takes_skills else {"withoutSkills": True})}
@@ -63,14 +65,15 @@ class KeptLists:
             self._writes.start(partial(write, self._workspace, kept))
 
     async def end(self) -> None:
-        """Wait until all is written."""
+        """Wait until everything is written."""
         await self._writes.end()
 
 
 def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
-    """Add a client to the file of a workspace, in place of the file's older entry for that client. Blocks.
+    """Add a client's entry to the file of a workspace, replacing its previous one. Blocks on the disk.
 
-    `only_new`: an older entry stays. A failure to write passes silently: the file only saves time.
+    With `only_new`, an existing entry is left unchanged. Errors are logged and ignored, because the file only saves
+    time.
     """
     try:
         path = _file(workspace)
@@ -89,7 +92,7 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
 
 
 def forget(workspace: Path) -> None:
-    """Remove the file of a workspace; a file that cannot be removed stays, without a word."""
+    """Remove the file of a workspace. Errors are logged and ignored."""
     try:
         with suppress(FileNotFoundError):
             files.remove(_file(workspace))
@@ -98,7 +101,7 @@ def forget(workspace: Path) -> None:
 
 
 def circumstances(workspace: Path) -> dict[str, object]:
-    """Return the circumstances under which a workspace's kept list counts: each has to be the same."""
+    """Return everything that must be unchanged for the stored lists to be valid."""
     own = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
     stamped = (*layers.files(workspace), *own)
     named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
@@ -112,7 +115,7 @@ def circumstances(workspace: Path) -> dict[str, object]:
 
 
 def stamp_of(file: Path) -> list[int] | None:
-    """Return the stamp of a file, as JSON has it; None for a missing file."""
+    """Return the stamp of a file as JSON, or None if it does not exist."""
     try:
         return list(files.stamp_of(file.stat()))
     except OSError:
@@ -125,7 +128,7 @@ def _file(workspace: Path) -> Path:
 
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
-    """Return the clients that a file holds, the newest first; none of a file from other circumstances."""
+    """Return the entries in a file, newest first, or none if it was written under other circumstances."""
     kept = files.read_json(path, RULES)
     if not isinstance(kept, dict) or any(name not in kept or kept[name] != value for name, value in about.items()):
         return []
@@ -134,14 +137,14 @@ def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
 
 
 def _who(client: Answer) -> tuple[object, ...]:
-    """Identify the client of an entry: name, version that it asks for, whether it makes a handshake and gets skills."""
+    """Return the identity of an entry's client."""
     greeting = client.get("greeting")
     is_handshake = isinstance(greeting, dict) and "protocolVersion" in greeting
     return client.get("name"), client.get("protocol"), is_handshake, client.get("withoutSkills", False)
 
 
 def _forget_oldest(folder: Path) -> None:
-    """Remove the files that were not written for the longest time, if there are too many."""
+    """Remove the files that were written least recently if there are too many."""
     kept = sorted(folder.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
     for file in kept[MAX_WORKSPACES:]:
         with suppress(FileNotFoundError):

@@ -1,7 +1,7 @@
-"""The lifecycle of one server: starts what `codriver.app.wiring` built, serves, and shuts down in the reverse order.
+"""The lifecycle of one server: it starts what `codriver.app.wiring` built, serves clients, and shuts down.
 
-The order: settings, claim on the workspace, the parts, listener, relay and port file, discovery of REPLs. Meanwhile the
-terminal of `serve` has a line for each REPL and client that came or went.
+The order is: settings, claim on the workspace, parts, listener, relay and port file, discovery of REPLs. The shutdown
+reverses it. While serving, a terminal gets a line for each REPL or client that connects or disconnects.
 """
 
 from __future__ import annotations
@@ -75,28 +75,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_LOOKS = 100
-"""The number of looks whether a server is idle, within the time after which an idle server ends."""
+"""Number of checks for activity within the time after which an idle server stops."""
 LONGEST_IDLE_REST_S = 10
+"""Maximum interval between two checks for activity."""
 ARRIVALS_S = 1.0
-"""Between two looks for clients that came, to be told to a person at the server's terminal."""
+"""Interval between two checks for connected REPLs and clients to report on the terminal."""
 THREAD_TURN_S = 0.0005
-"""How long a thread that computes may keep the interpreter from the event loop: by itself Python leaves it 5 ms, fifty
-times as long as a ping takes."""
+"""Maximum time for which a thread keeps the interpreter while the event loop waits.
+
+Python's default is 5 ms, fifty times the duration of a ping.
+"""
 STDERR = 2
 MOST_COMPLAINTS = 1000
-"""Complaints that wait to be written to stderr; more are dropped, and counted."""
+"""Maximum number of messages that wait to be written to stderr. Further ones are dropped and counted."""
 FAREWELL_S = 1.0
-"""How long an end waits for the last words to be read."""
+"""Maximum time to wait for the last messages to be written."""
 Says = Literal["quiet", "usual", "verbose"]
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """The options of one server. `overrides`: settings given on the command line, by their names.
+    """The options of one server. `overrides` are settings given on the command line, by name.
 
-    `ends_when_idle`: nobody will think of stopping the server, so it stops by itself when nobody needs it.
-    `on_reached`: called once the server can be reached. `is_on_demand`: a relay or a command starts the server, not the
-    user; programs in the workspace are then started only if the user has accepted the workspace.
+    `ends_when_idle` makes the server stop when it has had no clients for a while. `on_reached` is called when it
+    accepts connections. `is_on_demand` means that a relay or a command starts the server instead of the user, so
+    programs in the workspace are only started if the user has accepted it.
     """
 
     workspace: Path
@@ -105,13 +108,13 @@ class ServeOptions:
     on_reached: Callable[[], None] | None = None
     is_on_demand: bool = False
     tells_arrivals: bool = False
-    """Whether a person at a terminal is told which REPLs and clients come and go."""
+    """Whether to print a line for each REPL or client that connects or disconnects."""
     says: Says = "usual"
-    """The messages on the terminal: faults alone, also that the server can be reached, or also each of its acts."""
+    """What to print: only errors, also the address, or also everything that the server does."""
 
 
 class UvloopMissingError(StartError):
-    """The settings ask for an event loop that is not installed."""
+    """Raised when the settings require uvloop but it is not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -121,10 +124,9 @@ class UvloopMissingError(StartError):
 
 
 def run(options: ServeOptions) -> int:
-    """Run one server until it is stopped; the exit status.
+    """Run one server until it is stopped, and return the exit status.
 
-    Raises:
-        StartError: the server could not start, for the reason in the error.
+    Raises: StartError: the server could not start.
     """
     with on_stderr(logging.INFO if options.says == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
@@ -139,7 +141,10 @@ def run(options: ServeOptions) -> int:
 
 
 def _takes_uvloop(settings: Settings) -> bool:
-    """Return whether the server runs on uvloop: if installed, unless the settings say otherwise."""
+    """Return whether to use uvloop, which is the default if it is installed.
+
+    Raises: UvloopMissingError: the settings require it but it is not installed.
+    """
     is_installed = find_spec("uvloop") is not None
     if settings.event_loop == "uvloop" and not is_installed:
         raise UvloopMissingError
@@ -165,14 +170,14 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
             server = Server(workspace, LiveSettings(reloader), claim, tasks, options, durations)
             await server.run()
             tasks.cancel_scope.cancel()
-    # Raised out here, as a task group would wrap the error in a group.
+    # Raised outside, because a task group would wrap the error in an exception group.
     if server.failure is not None:
         raise server.failure
     return 0
 
 
 class Server:
-    """One running server: the parts, and the effects that concern the whole."""
+    """A running server: its parts, and the effects that concern it as a whole."""
 
     def __init__(
         self,
@@ -184,7 +189,7 @@ class Server:
         durations: Durations,
     ) -> None:
         self.failure: StartError | None = None
-        """The reason why the server could not start."""
+        """Why the server could not start, if it failed."""
         self._workspace = workspace
         self._live = live
         self._claim = claim
@@ -211,7 +216,7 @@ class Server:
         self._core = self._parts.core
 
     async def run(self) -> None:
-        """Start, serve, and return when all is closed."""
+        """Start, serve clients, and return when everything is closed."""
         parts = self._parts
         self._plan_shutdown()
         self._tasks.start_soon(self._heed_signals)
@@ -233,7 +238,7 @@ class Server:
             await self._ended.wait()
 
     async def _watch_skills(self) -> None:
-        """Announce changed skills."""
+        """Notify clients when skills have changed."""
         poller = Poller(self._parts.skills.changed, interval_s=self._skills_s, rests_first=True)
         while True:
             await poller.next(bool)
@@ -268,7 +273,7 @@ class Server:
         return {request.name: partial(request.answer, server) for request in features.requests()}
 
     async def _read_history(self) -> None:
-        """Read what earlier runs evaluated; whoever needs it waits for that."""
+        """Load the history of earlier runs in a thread. Readers wait for it."""
         read = self._parts.history.read
         report = await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         self._core.report(*on_history(report))
@@ -300,13 +305,13 @@ class Server:
         self._tasks.start_soon(self._read_history)
         if self._options.ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
-        # All objects made until here stay for good: each garbage collection would take 100 ms to look through them.
+        # Objects created so far are permanent, and every garbage collection would take 100 ms to scan them.
         gc.freeze()
-        # Nearly all objects that an evaluation leaves behind stay: collecting garbage less often is 4 % quicker.
+        # Evaluations create little garbage, so collecting it less often makes them 4 % faster.
         gc.set_threshold(20_000)
         said = greeting(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
         if self._options.says != "quiet":
-            print(one_line(said), flush=True)  # noqa: T201  # the one line serve prints
+            print(one_line(said), flush=True)  # noqa: T201  # output of `serve`
         if self._options.on_reached:
             self._options.on_reached()
         if self._options.tells_arrivals:
@@ -316,14 +321,14 @@ class Server:
 
     @staticmethod
     def _install_relay() -> None:
-        """Have the relay at its stable place; if the place cannot be written, clients need a relay on the PATH."""
+        """Install the relay. If that fails, clients need a relay on the PATH."""
         try:
             logger.info("the relay is at %s", relay_install.install_relay(relay_install.shipped_relay(), relay_file()))
         except relay_install.RelayNotInstalledError as error:
             logger.warning("%s; clients whose entries name codriver-relay of the PATH need none there", error)
 
     def _seek_repls(self) -> None:
-        """Search for REPLs from now on: those that the settings name, and those found in the workspace."""
+        """Start to search for the configured REPLs and for others in the workspace."""
         settings = self._live.settings
         discovery = Discovery(
             core=self._core,
@@ -361,7 +366,7 @@ class Server:
         idle_since = anyio.current_time()
         while True:
             allowed_s = self._live.settings.idle_exit_seconds
-            # Coarse enough that an idle server need not wake for it, and early enough for a short time.
+            # Rare enough not to wake an idle server often, and frequent enough for a short limit.
             await anyio.sleep(min(max(1, allowed_s / IDLE_LOOKS), LONGEST_IDLE_REST_S))
             busy = self._parts.clients or self._core.state.live
             if busy or not allowed_s:
@@ -371,16 +376,16 @@ class Server:
                 return
 
     async def _wind_down(self) -> None:
-        """Undo the start, step by step in the reverse order; a step that fails is logged and fails no other."""
+        """Shut down."""
         try:
             await self.shutdown.run()
         finally:
             self._ended.set()
 
     def _plan_shutdown(self) -> None:
-        """Add the steps of the shutdown in the order of the start: the last added runs first."""
+        """Add the steps of the shutdown in the order of the start. The last one runs first."""
         parts, add = self._parts, self.shutdown.add
-        # A limiter of its own, as all other threads may be taken.
+        # A limiter of its own, because all other threads may be busy.
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         add("report the end", lambda: self._core.report(Stopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)
@@ -416,7 +421,7 @@ class Server:
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)
 
     async def _part_with_clients(self) -> None:
-        """Close all connections: later messages would be lost, and wait in a relay for the next server."""
+        """Close all connections, so that relays hold further messages for the next server."""
         for client in self._parts.clients:
             client.part()
         await _wait_until(lambda: not self._parts.clients, self._stop_s)
@@ -440,7 +445,7 @@ class Server:
                         )
 
     def _give_up_evaluations(self) -> None:
-        """End evaluations that nothing could interrupt, so that their callers are answered while still connected."""
+        """Mark evaluations that could not be interrupted as lost, so that their callers still receive an answer."""
         why = "the server stops"
         text = f"{why}, and the code could not be interrupted: it may have run on until its REPL ended"
         failure = Failure("server-stopped", text)
@@ -450,14 +455,14 @@ class Server:
 
 
 async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
-    """Look every moment whether a condition holds, for as long as a stopping server waits."""
+    """Wait until a condition is true, for at most `most_s`."""
     deadline = anyio.current_time() + most_s
     while not is_so() and anyio.current_time() < deadline:
         await anyio.sleep(0.01)
 
 
 def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
-    """The one line that `serve` prints: address, port file, REPLs, and the token's place, if one is demanded."""
+    """Return the line that `serve` prints: address, port file, REPLs, and the path of the token if one is required."""
     life = state.lifecycle
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
     note = f" ({life.port_note})" if life.port_note else ""
@@ -466,18 +471,18 @@ def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
 
 
 OWN = "codriver-"
-"""The prefix of our own commands' names: these clients come and go in a moment."""
+"""The prefix of the names of Codriver's own commands, which only connect briefly."""
 
 
 @dataclass(slots=True)
 class Arrivals:
-    """The connected REPLs and clients, as last told."""
+    """The connected REPLs and clients that were last reported."""
 
     _repls: dict[str, str] = field(default_factory=dict)
     _clients: dict[str, str] = field(default_factory=dict)
 
     def lines(self, repls: Iterable[Repl], clients: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-        """Yield a line for each REPL or client that came or went."""
+        """Yield a line for each REPL or client that has connected or disconnected."""
         now = {repl.key: f"{repl.origin.text}, {repl.dialect}" for repl in repls if repl.phase == "connected"}
         for key in now.keys() - self._repls.keys():
             yield f"REPL {key} is connected ({now[key]})"
@@ -497,10 +502,10 @@ def _counted(count: int) -> str:
 
 
 class NonBlockingHandler(logging.Handler):
-    """Handler of log records that writes them to stderr in a thread, which lives until the process ends.
+    """A log handler that writes to stderr in a thread, which runs until the process ends.
 
-    The program that starts a server may give it a pipe for stderr and never read it. A write to a full pipe blocks, and
-    with it all other work of the server. So a thread of its own writes, and records that cannot be written are dropped.
+    The program that starts a server may connect stderr to a pipe and never read it. Writing to a full pipe blocks, and
+    would block the whole server. So a separate thread writes, and records that cannot be written are dropped.
     """
 
     def __init__(self) -> None:
@@ -510,7 +515,7 @@ class NonBlockingHandler(logging.Handler):
         self._dropped = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand a record to the thread; when too many wait it is dropped, and counted."""
+        """Pass a record to the thread. If too many are waiting, drop and count it."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._write, name="stderr", daemon=True)
             self._thread.start()
@@ -520,7 +525,7 @@ class NonBlockingHandler(logging.Handler):
             self._dropped += 1
 
     def drain(self) -> None:
-        """Wait until all is written, but not for long."""
+        """Wait until everything is written, for at most `FAREWELL_S`."""
         deadline = time.monotonic() + FAREWELL_S
         while self._waiting.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -532,8 +537,8 @@ class NonBlockingHandler(logging.Handler):
             if dropped:
                 text += f"\ncodriver: {dropped} more complaints were dropped, as nobody read these"
             left = memoryview(f"{visible(text)}\n".encode())
-            with suppress(OSError):  # nobody can read it any more
-                # Not by `sys.stderr`: a write that blocks would hold its lock, which the interpreter wants at its end.
+            with suppress(OSError):  # nobody reads it any more
+                # Bypass `sys.stderr`, whose lock a blocked write would hold and the interpreter needs when it exits.
                 while left:
                     left = left[os.write(STDERR, left) :]
             self._waiting.task_done()
@@ -541,7 +546,7 @@ class NonBlockingHandler(logging.Handler):
 
 @contextmanager
 def on_stderr(level: int) -> Iterator[None]:
-    """Write complaints from a `level` on to stderr for the length of the context."""
+    """Write log messages from `level` on to stderr for the duration of the context."""
     handler = NonBlockingHandler()
     logging.basicConfig(level=level, format="codriver: %(message)s", handlers=[handler])
     try:

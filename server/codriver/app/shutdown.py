@@ -1,4 +1,4 @@
-"""Shutdown: the steps that undo a server's start, in the reverse order, each guarded so that none fails the rest."""
+"""The shutdown: steps that undo a server's start in reverse order. Errors in one do not prevent the others."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STEP_S: Final = 30.0
-"""The longest time of one step: far more than each step allows itself, and an end for one that hangs."""
+"""Maximum duration of a step. Steps have shorter limits of their own, so this only affects one that hangs."""
 
 
 class Shutdown:
-    """The steps of one server's shutdown, added as the server starts. Lives as long as the server."""
+    """The steps of one server's shutdown, which are added as the server starts."""
 
     def __init__(self) -> None:
         self.steps: list[tuple[str, Callable[[], object]]] = []
-        """The steps by name, in the order of the start; steps that have begun are gone. A step may give an awaitable.
-        """
+        """The remaining steps with their names, in the order of the start. A step may return an awaitable."""
         self._running = anyio.Lock()
 
     def add(self, name: str, step: Callable[[], object]) -> None:
-        """Add the step that undoes a start; it runs before the steps that were added earlier."""
+        """Add a step, which will run before all steps added earlier."""
         self.steps.append((name, step))
 
     async def run(self) -> None:
-        """Run all steps, the last added first. A second call is harmless: it waits for the first."""
+        """Run all steps, last added first. Further calls wait for the first one."""
         async with self._running:
             while self.steps:
                 await guarded(*self.steps.pop())
 
 
 async def guarded(name: str, step: Callable[[], object]) -> None:
-    """Run one step; its failure, or a duration above `STEP_S`, is logged by its name and goes no further."""
+    """Run one step. Log it if it fails or takes longer than `STEP_S`."""
     try:
         with anyio.fail_after(STEP_S):
             given = step()

@@ -1,6 +1,6 @@
-"""The wiring of a server: every part is built here, after the parts that it needs.
+"""The wiring of a server, which creates every part after the parts that it needs.
 
-Nothing runs yet when all are built: `codriver.app.serve` starts them, and ends them in the reverse order.
+Nothing runs until `codriver.app.serve` starts the parts. It stops them in reverse order.
 """
 
 from __future__ import annotations
@@ -74,18 +74,21 @@ if TYPE_CHECKING:
 
 
 MAX_STREAM_BYTES = 32 * 2**20
+"""Maximum size of one evaluation's output in memory while it cannot be written to the disk."""
 MAX_TRANSCRIPT_BYTES = 64 * 2**20
+"""Maximum total size of transcripts in memory."""
 
 
 def now_ms() -> int:
-    """Epoch milliseconds, as the state and the log tell the time."""
+    """Return the current time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
-    """A function by which a store tells that its files cannot be written, or by None that they can be again.
+    """Return a function that reports disk errors to the core, and with None that they are resolved.
 
-    The function may be called in any thread; the core remembers an error of this `code`. To be made on the event loop.
+    The function may be called in any thread. The core remembers the error under `code`. Must be called on the event
+    loop.
     """
     loop = asyncio.get_running_loop()
 
@@ -93,7 +96,7 @@ def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
         actions = (
             (WithdrawError(code),) if words is None else (LatchError(code, words), AddServerLine(words, error=True))
         )
-        with suppress(RuntimeError):  # a thread for the disk may outlive the loop
+        with suppress(RuntimeError):  # a thread may outlive the event loop
             loop.call_soon_threadsafe(core.report, *actions)
 
     return tell
@@ -101,11 +104,11 @@ def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of one server, with the life of the server."""
+    """The parts of one server, which exist as long as it does."""
 
     history: History
     reports: tuple[Action, ...]
-    """The reports on a history that could not be read whole, for the first dispatch."""
+    """Actions that report errors in the history's file, to dispatch first."""
     transcripts: Transcripts
     logbook: Logbook
     recorder: RunRecorder
@@ -122,8 +125,7 @@ class Parts:
     kept: KeptLists
     seen: SeenClients
     cut_off: tuple[AddServerLine, ...]
-    """The reports on batches of edits that a killed server left half done and that were taken back, for the first
-    dispatch."""
+    """Actions that report batches of edits that were undone because a server was killed, to dispatch first."""
 
 
 def build(
@@ -136,11 +138,10 @@ def build(
     durations: Durations,
     is_asked: bool,
 ) -> Parts:
-    """Build all parts of the server of `workspace`. `performers`: those of the effects on the whole server (`app`).
+    """Create all parts of the server of `workspace`. `performers` are those for effects on the server as a whole.
 
-    `session_id`: the server's. `is_asked`: the user started the server, and thereby asks for its REPLs.
-
-    Blocks while it starts the history, and takes back edits that were cut off.
+    `session_id` is the server's id. `is_asked` is whether the user started the server and thereby requested its REPLs.
+    Blocks while it opens the history and undoes incomplete batches of edits.
     """
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
@@ -192,17 +193,17 @@ async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
 
 
 def _own_python(workspace: Path, live: LiveSettings) -> str | None:
-    """Return the interpreter that our own worker would run in, if the workspace were accepted."""
+    """Return the interpreter that the embedded REPL would use if the workspace were accepted, or None."""
     try:
         return recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
     except RecipeError:
         return None
 
 
-def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # for `partial`
+def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # bound by `partial`
     """Return the recipe for a REPL.
 
-    A user who starts a server asks for the named REPLs, or for our own if none is named.
+    A user who starts a server requests the configured REPLs, or the embedded one if none is configured.
     """
     settings = live.settings
     asks = is_asked and (words in settings.repl or is_embedded(words))
@@ -216,7 +217,7 @@ def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, i
 
 
 def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
-    """Return the performers that the parts of the server bring."""
+    """Return the performers of effects that the parts provide."""
     return {
         **parts.repls.performers,
         dispatch.RunJob: parts.services.tests.begin,
@@ -231,7 +232,7 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
 
 
 def _stop_evaluation(parts: Parts, effect: dispatch.StopEvaluation) -> None:
-    """End an evaluation that no one wants any more, in its REPL or in its own process."""
+    """Stop an evaluation whose result nobody needs any more, in its REPL or in its own process."""
     evaluation = parts.core.state.evaluations.get(effect.evaluation)
     if evaluation is not None and evaluation.is_job:
         parts.services.tests.interrupt(evaluation, effect.why)
@@ -240,7 +241,7 @@ def _stop_evaluation(parts: Parts, effect: dispatch.StopEvaluation) -> None:
 
 
 def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
-    """The connectors of one server; the sessions that it opens in REPLs that outlive it are recorded."""
+    """Return the connectors of the server. Sessions opened in REPLs that may outlive the server are recorded."""
 
     def is_ours(address: str) -> bool:
         return any(repl.owned and repl.address == address for repl in core.state.repls.values())
@@ -252,7 +253,7 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
 def _log(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
 ) -> tuple[History, str | None, Transcripts, Logbook, RunRecorder]:
-    """Return the stores of all text of the REPLs: history, started now, and its report; long texts; log; memory."""
+    """Create the stores for text: history, the error from starting it, transcripts, log and memory."""
     settings, kept_in = live.settings, workspace_state_directory(workspace)
     history = History(
         history_file(workspace),
@@ -278,11 +279,11 @@ def _log(
 
 
 def on_history(report: str | None) -> tuple[Action, ...]:
-    """Return the actions that report the faults of the history's file, if there are any."""
+    """Return actions that report errors in the history's file, if there are any."""
     return () if report is None else (LatchError("history", report), AddServerLine(report, error=True))
 
 
-def _services(  # noqa: PLR0913, PLR0917  # each is a part of its own
+def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     core: Core,
     live: LiveSettings,
     workspace: Path,
@@ -360,10 +361,10 @@ def _protocol(
 
 
 def _load_sdk() -> MakesSdk:
-    """Return the maker of the SDK's side of a server. Blocks: the SDK's import takes as long as all other imports."""
-    gc.disable()  # all objects of the import stay: garbage collection would take a third of the time
+    """Import and return the SDK-based part of the protocol. Blocks: it takes as long as all other imports."""
+    gc.disable()  # garbage collection would take a third of the time, and imports leave no garbage
     try:
-        from codriver.protocol.sdk.sdk_server import SdkServer  # noqa: PLC0415  # most clients never need it
+        from codriver.protocol.sdk.sdk_server import SdkServer  # noqa: PLC0415  # only needed for some clients
     finally:
         gc.freeze()
         gc.enable()

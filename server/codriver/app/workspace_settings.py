@@ -1,4 +1,4 @@
-"""The settings of a workspace: those of the base, and those that features declare."""
+"""The settings of a workspace, including those that features declare."""
 
 from __future__ import annotations
 
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
 
 @cache
 def settings_model() -> type[Settings]:
-    """Return the model of all settings."""
+    """Return the settings model with the settings of all features."""
     return settings_with(tuple(setting for one in features() for setting in one.settings))
 
 
 def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:
     """Load the settings of a workspace: see `codriver.settings.layers.load`.
 
-    Raises:
-        SettingsError: a value is wrong or a file cannot be read.
+    Raises: SettingsError: a value is invalid or a file cannot be read.
     """
     return layers.load(workspace, environ=environ, model=settings_model(), overrides=overrides)

@@ -1,1 +1,1 @@
-"""The commands, one file a family; only the one that is used is imported."""
+"""The command line interface, with one module per command or group of commands, imported only when used."""

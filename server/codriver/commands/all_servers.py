@@ -17,7 +17,10 @@ NAME = "codriver-status"
 
 
 def show_all(*, as_json: bool) -> None:
-    """Print the standing of each server of this user, of all workspaces and working trees, dead servers included."""
+    """Print the state of each server of this user in any workspace, and then exit.
+
+    Also lists servers that have died.
+    """
     from codriver.net.known_servers import health_of_all  # noqa: PLC0415  # only for this list
 
     known = health_of_all(NAME)
@@ -37,7 +40,7 @@ def show_all(*, as_json: bool) -> None:
 
 
 def server_line(health: Mapping[str, Any]) -> str:
-    """Return a server in a line: its workspace, port, REPLs and clients, and its uptime."""
+    """Describe a server in one line: its workspace, port, REPLs, clients and uptime."""
     repls = [_repl(repl) for repl in health["repls"]]
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client["name"] != NAME]
     words = [

@@ -1,9 +1,8 @@
-"""`codriver eval`, `load`, `call`, `tools`, `drift`: one-shot use for scripts and CI.
+"""`codriver eval`, `load`, `call`, `tools` and `drift`: single calls for scripts and CI.
 
-Exit status: 0 ok, 1 the evaluation failed, 2 wrong usage (also an unknown tool, or arguments that do not fit the tool),
-3 no server, 4 timed out, 6 no REPL, 7 the workspace is not accepted; 5 is of
-`codriver test`: no tests. Of `drift` 0 says that the loaded code equals the files, 1 that a part differs, or that
-nobody can tell.
+Exit status: 0 success, 1 the evaluation failed, 2 wrong usage (including an unknown tool or wrong arguments), 3 no
+server, 4 timed out, 6 no REPL, 7 the workspace is not accepted. `codriver test` also uses 5 for no tests. For `drift`,
+0 means that the loaded code equals the files, and 1 that it differs or cannot be compared.
 """
 
 from __future__ import annotations
@@ -38,20 +37,21 @@ if TYPE_CHECKING:
 
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL, NOT_ACCEPTED = 1, 2, 4, 5, 6, 7
 LACKING = frozenset({"capability-missing", "no-repl"})
-"""The reasons of refusals that the connection of another REPL may remove."""
+"""Reasons of refusals that may no longer apply once another REPL is connected."""
 STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
+"""Exit statuses for reasons of refusals."""
 HINTS = {
     "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; of a Lisp, load its "
     "file first: `codriver load FILE`",
     "unknown-namespace": "correct the name, or load its file first: `codriver load FILE`",
     "no-repl": "`codriver status` says how the REPLs are, `codriver doctor` what starts one",
 }
-"""By reason of a refusal: the remedy, in commands. The server's own hints name tools, for agents."""
+"""Hints for the command line by the reason of a refusal, as those of the server name tools for agents."""
 WORKING = "the evaluation goes on; Ctrl-C ends it"
 STARTING = frozenset({"starting", "connecting"})
-"""The phases of a REPL that an evaluation waits for."""
+"""The phases of a REPL for which an evaluation waits."""
 GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
-"""The tools that an answer names if its evaluation has not ended."""
+"""The tools that the notes about an unfinished evaluation mention."""
 
 start_option = click.option("--start", is_flag=True, help="Start a server if none runs.")
 session_option = click.option(
@@ -92,7 +92,7 @@ STATUSES = (
 @workspace_option
 @quiet
 @json_option
-def eval_command(  # noqa: PLR0913  # one argument an option
+def eval_command(  # noqa: PLR0913  # one parameter per option
     *,
     code: str,
     namespace: str | None,
@@ -131,7 +131,7 @@ def eval_command(  # noqa: PLR0913  # one argument an option
 @workspace_option
 @quiet
 @json_option
-def load_command(  # one argument an option
+def load_command(  # one parameter per option
     *,
     file: str,
     session: str | None,
@@ -180,7 +180,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, fol
         say_json(answer, indent=None if as_json else 2)
         _name_images(images, str(answer.get("evaluationId") or ""))
         if follow and answer.get("ok"):
-            from codriver.commands.log import follow_stream  # noqa: PLC0415  # few calls follow anything
+            from codriver.commands.log import follow_stream  # noqa: PLC0415  # rarely needed
 
             sys.exit(follow_stream(connection, answer, given["topic"], as_json=as_json))
     if begins_stream and answer.get("ok"):
@@ -205,17 +205,17 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
     for indent, text in described:
         if sys.stdout.isatty():
             say(click.wrap_text(visible(text), terminal_columns(), indent, " " * len(indent)))
-        else:  # a line a tool, for grep
+        else:  # one line per tool, for grep
             say(indent + text)
 
 
 def connected(workspace: Path, *, start: bool) -> client.Connection:
-    """Return the server of the workspace, started, if `--start` or the settings say so and none runs."""
+    """Connect to the server of a workspace, and start it if none is running and `--start` or the settings allow it."""
     try:
         with patience(lambda: f"a server is started for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
     except client.NoServerError:
-        from codriver.app.workspace_settings import load  # noqa: PLC0415  # a running server is reached without it
+        from codriver.app.workspace_settings import load  # noqa: PLC0415  # not needed if a server is running
 
         if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise
@@ -258,9 +258,9 @@ def _answer(
     told: dict[str, int] | None,
     first: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """The answer of a tool that evaluates. With `told` its output is said as it comes, and counted there by stream.
+    """Call a tool that evaluates. If `told` is given, print its output as it arrives and count it there by stream.
 
-    `first`: the first answer to a call that was made earlier.
+    `first` is the first answer to a call that was made earlier.
     """
     with patience(lambda: coming_repls(workspace) or WORKING) as waiting:
         if told is None:
@@ -271,14 +271,14 @@ def _answer(
 
 
 def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
-    """Return the REPLs that the server knows, in any state."""
+    """Return the REPLs that the server knows, in any phase."""
     with reading("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
 def no_repl_here(workspace: Path) -> str:
-    """Return the words for a workspace in which no REPL runs: its project, and how that gets its REPL."""
-    from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only this answer needs it
+    """Explain that no REPL is running in this workspace, and how to get one for its project."""
+    from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
 
     project = next(iter(find_projects(workspace)), None)
     why = "no REPL is connected: none runs in this workspace, and the server starts one unasked only for"
@@ -291,7 +291,7 @@ def no_repl_here(workspace: Path) -> str:
 
 
 def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
-    """The refusal, unchanged, or for want of an accepted workspace or of a REPL, in words for a command line."""
+    """Replace a refusal that is caused by a missing REPL or acceptance with a message for the command line."""
     waiting = [row for row in repls if row.get("awaitsAcceptance")]
     if any(row["phase"] == "stopped" or answer.get("capability") == "test" for row in waiting):
         return {**answer, "reason": "not-accepted", "message": _not_accepted(workspace), "hint": ""}
@@ -303,7 +303,7 @@ def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace:
 
 
 def _not_accepted(workspace: Path) -> str:
-    from codriver.settings import trust  # noqa: PLC0415  # only this answer needs it
+    from codriver.settings import trust  # noqa: PLC0415  # only needed here
 
     lapsed = trust.environment_acceptance(workspace).lapsed
     why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed, as {lapsed}"
@@ -312,7 +312,7 @@ def _not_accepted(workspace: Path) -> str:
 
 
 def phases_of(connection: client.Connection) -> dict[str, bool]:
-    """Return the phases of REPLs, each with whether any REPL says why it is in that phase."""
+    """Return the phases of all REPLs, each with whether a REPL in that phase has a note with the reason."""
     found: dict[str, bool] = {}
     for row in repls_of(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
@@ -320,7 +320,7 @@ def phases_of(connection: client.Connection) -> dict[str, bool]:
 
 
 def exit_status(answer: dict[str, Any]) -> int:
-    """Return the exit status that an answer stands for."""
+    """Return the exit status for an answer."""
     if answer.get("status") in {*NOT_ENDED, UNANSWERED} or answer.get("reason") == "timed-out":
         return TIMED_OUT
     if answer.get("reason") == "bad-arguments":
@@ -331,7 +331,7 @@ def exit_status(answer: dict[str, Any]) -> int:
 
 
 def coming_repls(workspace: Path) -> str:
-    """Return the REPLs that are starting and their progress, in words; blank for none."""
+    """Describe the REPLs that are starting and their progress, or return an empty string if there are none."""
     try:
         with client.connect(workspace, name="codriver-progress") as connection, reading("server_health"):
             rows = connection.call("server_health", {})["repls"]
@@ -342,9 +342,9 @@ def coming_repls(workspace: Path) -> str:
 
 
 def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_quiet: bool = False) -> None:
-    """Output as the program printed it, results on standard output, everything else on standard error.
+    """Print output and results as the program would, and everything else to standard error.
 
-    `told`: the number of characters of each stream that were said before.
+    `told` is the number of characters of each stream that have been printed already.
     """
     with reading("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
@@ -365,19 +365,19 @@ def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_
 
 
 def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:
-    """Return a value with the command that saves an image in place of its mark."""
+    """Replace the marks of images in a value by commands that save them."""
     if PICTURE not in value:
         return value
-    from codriver.core.pictures import marked  # noqa: PLC0415  # few values have images
+    from codriver.core.pictures import marked  # noqa: PLC0415  # rarely needed
 
     return marked(value, lambda one: f"<<{one.description}: codriver image {answer['evaluationId']}>>")
 
 
 def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
-    """Print which images came with a tool's answer, each by kind and base64."""
+    """Print a line for each image of an answer, given as media type and base64 data."""
     if not images:
         return
-    from codriver.core.pictures import image  # noqa: PLC0415  # few answers have images
+    from codriver.core.pictures import image  # noqa: PLC0415  # rarely needed
 
     command = f": codriver image {evaluation} saves it" if evaluation else ""
     for kind, data in images:
@@ -385,14 +385,14 @@ def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
 
 
 def _told(answer: dict[str, Any]) -> Iterator[str]:
-    """Yield the notes of an evaluation that is done. Notes on cut values say how agents get the rest."""
+    """Yield the notes about a finished evaluation, with hints for the command line instead of for agents."""
     for note in answer.get("notes", ()):
         yield f"{note.partition(';')[0]}; --max-length says how many are printed" if note.startswith("cut") else note
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
-    """Command lines for an evaluation that continues: its notes name tools, for agents."""
-    from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations end
+    """Yield notes about an unfinished evaluation, with commands instead of the tools that the server's notes name."""
+    from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations finish
 
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
     place = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
@@ -410,7 +410,7 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
 
 
 def explained(answer: dict[str, Any]) -> Iterator[str]:
-    """The reason why there is no result, in lines for a terminal: hints for agents in the words of a command line."""
+    """Yield lines that explain why there is no result, with hints for the command line instead of for agents."""
     error = answer.get("error") or {}
     message = answer.get("message") or ""
     if "message" in error and not answer.get("stderr") and error["message"] not in message:

@@ -1,4 +1,4 @@
-"""The command `codriver`. Each command is imported only when used, so that its start costs only its own imports."""
+"""The command `codriver`. Subcommands are imported only when they are used, so that each starts quickly."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COMMANDS = {
     "seam": "seam",
     "completion": "options",
 }
-"""By command of the base: the module of `codriver.commands` that has it."""
+"""The module in `codriver.commands` that defines each command of the base."""
 
 
 USUAL_WORDS = {
@@ -58,16 +58,16 @@ USUAL_WORDS = {
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
     "version": "--version", "help": "--help",
 }  # fmt: skip
-"""By a word of other programs: the command with that meaning here."""
+"""Command names of other programs, and the command that they probably mean."""
 
 
 def _added() -> dict[str, Command]:
-    """Return the commands that features add. Their declarations are read for words that the base does not know."""
+    """Return the commands that features add. Only called for names that are not commands of the base."""
     return {command.name: command for feature in features.features() for command in feature.commands}
 
 
 def _unknown(given: str, added: Mapping[str, Command]) -> str:
-    from difflib import get_close_matches  # noqa: PLC0415  # only a mistake needs it
+    from difflib import get_close_matches  # noqa: PLC0415  # only needed after a mistake
 
     known = [*COMMANDS, *added]
     synonyms = {word: name for name, command in added.items() for word in command.synonyms}
@@ -77,23 +77,23 @@ def _unknown(given: str, added: Mapping[str, Command]) -> str:
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when asked for."""
+    """A command group that imports each command when it is used."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """See the base class; an unknown command is compared with the existing ones."""
+        """Find the command of these arguments, or suggest one that is similar."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in (added := _added()):
             ctx.fail(_unknown(args[0], added))
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return all commands: the base's in the order of the table, then those of features."""
+        """Return the names of all commands: those of the base in the order of the table, then those of features."""
         del ctx
         return [*COMMANDS, *_added()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command `cmd_name`, imported now."""
+        """Import and return a command, extended by the options that features add, or None if it is unknown."""
         del ctx
         if cmd_name in COMMANDS:
             module = f"codriver.commands.{COMMANDS[cmd_name]}"
@@ -110,7 +110,7 @@ class LazyGroup(click.Group):
 
 
 def _say_versions(ctx: click.Context, is_asked: object) -> None:
-    """Print a line for each program or package whose version a bug report needs. No package is imported."""
+    """Print the versions that a bug report needs, without importing any package, and then exit."""
     if not is_asked or ctx.resilient_parsing:
         return
     import platform  # noqa: PLC0415  # only here
@@ -122,7 +122,7 @@ def _say_versions(ctx: click.Context, is_asked: object) -> None:
         try:
             say(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
-            continue  # the extras `lisp` and `fast` ask for the dependencies that matter here
+            continue  # optional, as it belongs to an extra
     say(f"{platform.system()} {platform.release()} {platform.machine()}")
     ctx.exit()
 
@@ -151,7 +151,7 @@ def cli(*, workspace: Path | None) -> None:
 
 
 def main(begun: object = None) -> None:
-    """Run the command line; exit with its status. `begun`: an evaluation that `codriver.__main__` has started."""
+    """Run the command line and exit. `begun` is an evaluation that `codriver.__main__` has already started."""
     write_utf8()
     try:
         status = cli.main(prog_name="codriver", standalone_mode=False, obj=begun)

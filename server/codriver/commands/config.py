@@ -41,7 +41,7 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
     width = max(len(row[0]) for row in rows)
     wide = max(len(row[1]) for row in rows)
     for name, value, origin in rows:
-        if sys.stdout.isatty():  # a long value widens its own row alone
+        if sys.stdout.isatty():  # a long value only widens its own row
             say(f"{name:{width}}  {value}  {origin}", hang=width + 2)
         else:
             say(f"{name:{width}}  {value:{wide}}  {origin}")

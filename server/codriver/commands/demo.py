@@ -1,4 +1,4 @@
-"""`codriver demo`: the main job from end to end, in a folder of its own, with nothing set up before."""
+"""`codriver demo`: a demonstration in a temporary directory that needs no setup."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ if TYPE_CHECKING:
     from mcp import ClientSession
 
 START_S = 30.0
+"""Maximum time for the server to start and to stop."""
 LISP_MS = 180_000
-"""The first start of the Lisp compiles its core, which takes about 20 s on a fast machine."""
+"""Maximum time for one evaluation. The first start of Basilisp compiles its core, about 20 s on a fast machine."""
 
 PYTHON = "import statistics\nstatistics.mean([3, 5, 10])"
 LISP = '(defn greet [who] (str "Hello, " who "!"))\n(map greet ["agent" "human"])'
 
 
 class DemoFailedError(StartError):
-    """The demonstration failed to show a step."""
+    """Raised when a step of the demonstration fails."""
 
 
 @click.command("demo", short_help="Show Codriver at work, with nothing set up.")
@@ -53,17 +54,17 @@ def demo_command() -> None:
 
 @contextlib.contextmanager
 def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
-    """A server with these REPLs, for as long as the context lasts; its port file."""
+    """Run a server with these REPLs for the duration of the context, and yield the path of its port file."""
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
     command += [word for repl in repls for word in ("--repl", repl)]
     say(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
     file = port_file(workspace)
-    # The server is not for the current folder.
+    # The server does not belong to the current directory.
     own = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
     folders = {"XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
-    # The SDK warns of each call of a tool that is not listed, as that for the log is not by default.
+    # The SDK warns when an unlisted tool is called, and the default toolset does not list the one for the log.
     environ = {**own, **folders, "CODRIVER_TOOLSET": "full"}
-    with subprocess.Popen(  # noqa: S603  # our own interpreter with our own module
+    with subprocess.Popen(  # noqa: S603  # runs Codriver itself
         command, stdin=subprocess.DEVNULL, env=environ
     ) as process:
         try:
@@ -81,10 +82,9 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
 async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     """Connect a client through the relay and evaluate the code of each step in its session.
 
-    Raises:
-        DemoFailedError: the server did not answer as it should.
+    Raises: DemoFailedError: a step failed.
     """
-    from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # it takes half a second to import
+    from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
     relay = ["-I", "-S", str(shipped_relay() / "__main__.py"), str(file)]
@@ -96,7 +96,7 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
             await _show(session, steps)
         except DemoFailedError as error:
             failure = error
-    # Raised out here, as the client would wrap the error in a group.
+    # Raised outside, because the client would wrap the error in an exception group.
     if failure is not None:
         raise failure
 
@@ -109,7 +109,7 @@ async def _show(session: ClientSession, steps: Sequence[tuple[str, str]]) -> Non
     answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
     say(Styled("\nthe output log, as any client can query it:", bold=True))
     who = ""
-    for entry in answer["result"]:  # the caller is told if the row before has another
+    for entry in answer["result"]:  # an entry only has its caller if it differs from the previous one
         who = entry.get("who", who)
         text = " ⏎ ".join(entry["text"].splitlines())
         say(f"  {entry['line']:>3}  {who:10} {entry['category']:18} {text}")
@@ -134,7 +134,7 @@ async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) ->
 
 
 def _told(found: object) -> str:
-    """Return the words of a refusal, or of an error that code raised."""
+    """Return the message of a refusal or of an error raised by the code."""
     given: dict[str, Any] = found if isinstance(found, dict) else {}
     if error := given.get("error"):
         return f"{error['class']}: {error['message']}"

@@ -1,4 +1,4 @@
-"""`codriver doctor`: check the setup, and suggest a fix for each problem."""
+"""`codriver doctor`: check the setup and suggest a fix for each problem."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from codriver.errors import StartError
 from codriver.net import client
 
 REPORT_HANG = 16
-"""The column behind the names in the report of `init`."""
+"""The indent of wrapped lines in the report of `init`."""
 TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
-"""The colours of the doctor's report."""
+"""The colours used in the doctor's report."""
 
 
 @click.command("doctor", short_help="Find out what is wrong, and what mends it.")
@@ -41,7 +41,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
             with client.connect(workspace.resolve(), name=NAME) as connection:
                 return connection.call(tool, arguments)
         except client.NoServerError as error:
-            raise StartError(error.why) from error  # the doctor has its own advice
+            raise StartError(error.why) from error  # the doctor gives advice of its own
 
     with patience(lambda: "looking at the installation: the relay, the interpreters and the clients are tried"):
         machine = Environment.here()

@@ -1,4 +1,4 @@
-"""Calls that a command follows to their end: evaluations, and runs of tests."""
+"""Calls that a command follows until they finish: evaluations and test runs."""
 
 from __future__ import annotations
 
@@ -19,34 +19,33 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 LOOK_S: Final = 0.3
-"""How often a running evaluation is looked at; most are over before the first look."""
+"""Interval at which a running evaluation is checked. Most finish before the first check."""
 LEAST_MS: Final = 100
-"""The shortest wait that the server takes."""
+"""The shortest timeout that the server accepts."""
 MOST_START_S: Final = 300.0
-"""How long a REPL that starts is waited for beyond the time of the evaluation."""
+"""Maximum additional time to wait for a REPL that is starting."""
 FAILED_TO_COME: Final = {"waiting": True}
-"""The phases of a REPL that is not connected or on its way, for a known reason: it is tried again and again."""
+"""The phases when every REPL has failed to connect for a known reason and is being retried."""
 STREAMS: Final = ("stdout", "stderr")
 UNANSWERED: Final = "interrupted-for-input"
-"""The status of an evaluation that was interrupted because it reads input and nobody can type."""
+"""The status of an evaluation that was interrupted because it waits for input that nobody can type."""
 
 
 @dataclass(slots=True)
 class Running:
-    """One call of a tool that evaluates, followed to its end or for `timeout_s`; `told` counts characters by stream."""
+    """A call of a tool that evaluates, followed for up to `timeout_s`. `told` counts printed characters by stream."""
 
     connection: Connection
     timeout_s: float
     phases: Callable[[], dict[str, bool]]
-    """The phases of REPLs, each with whether a REPL says why it is in that phase."""
+    """Returns the phases of all REPLs, each with whether a REPL in that phase has a note with the reason."""
     waiting: Waiting
     told: dict[str, int]
 
     def answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the answer to the call, at the end or when the time has finished. Output until then is said.
+        """Make the call, print its output as it arrives, and return the answer when it finishes or times out.
 
-        `first`: the first answer to a call that was made earlier. Ctrl-C, or the end of this command by a signal, ends
-        the evaluation too.
+        `first` is the first answer to a call that was made earlier. Ctrl-C and SIGTERM also interrupt the evaluation.
         """
         deadline = time.monotonic() + self.timeout_s
         first_ms = max(LEAST_MS, int(min(self.timeout_s, LOOK_S) * 1000))
@@ -73,7 +72,7 @@ class Running:
         return self.connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})
 
     def _look(self, evaluation: str) -> dict[str, Any]:
-        """Return the standing of the evaluation after a moment; its output in that time is said."""
+        """Wait a moment, print new output, and return the state of the evaluation."""
         asked = {"evaluationId": evaluation, "waitMs": int(LOOK_S * 1000)}
         answer = self.connection.call("get_evaluation", {**asked, "part": "stdout", "from": self.told["stdout"]})
         self._say("stdout", answer)
@@ -93,17 +92,17 @@ class Running:
             self.told[stream] += len(text)
 
     def _line(self) -> str:
-        """Return the line that a person types; blank at the end of input."""
+        """Return the line that a person types, or an empty string at the end of input."""
         with self.waiting.away():
             return sys.stdin.readline()
 
     def _interrupt(self, evaluation: str) -> None:
-        with suppress(CodriverError, OSError):  # the evaluation is over, or the server is gone
+        with suppress(CodriverError, OSError):  # the evaluation has finished, or the server has stopped
             self.connection.call("interrupt_evaluation", {"evaluationId": evaluation})
 
     @contextmanager
     def _ending(self, evaluation: str) -> Iterator[None]:
-        """Let the end of this command end the evaluation, which would hold its session until somebody notices."""
+        """Interrupt the evaluation if this command is ended, so that it does not block its session."""
 
         def end(number: int, _frame: object) -> None:
             sys.exit(128 + number)
@@ -123,24 +122,21 @@ WHO: Final = "codriver-cli"
 
 @dataclass(slots=True)
 class RunningTests:
-    """One call of `run_tests`, followed to its end or for `timeout_s`. `is_quiet`: the output of tests is not said."""
+    """A call of `run_tests`, followed for up to `timeout_s`. If `is_quiet`, the tests' output is not printed."""
 
     connection: Connection
     timeout_s: float
     is_quiet: bool
     told: int = 0
-    """The characters of output that were said."""
+    """The number of characters of output that have been printed."""
     _stands: str = field(default="", init=False)
 
     def words(self) -> str:
-        """Return the standing of the run, for the line of a terminal."""
+        """Return the progress of the run, to display while waiting."""
         return self._stands
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to the call, with every result. A run longer than its time is interrupted.
-
-        Ctrl-C ends the tests too.
-        """
+        """Make the call and return the answer with every result. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
         self._stands, self.told = "the tests begin", 0
         first_ms = max(LEAST_MS, int(min(self.timeout_s, LOOK_S) * 1000))
@@ -156,13 +152,13 @@ class RunningTests:
                     return self._timed_out(named)
                 answer = self.connection.call("get_evaluation", {**named, "waitMs": int(LOOK_S * 1000)})
         except KeyboardInterrupt:
-            with suppress(CodriverError, OSError):  # the run is over, or the server is gone
+            with suppress(CodriverError, OSError):  # the run has finished, or the server has stopped
                 self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
             raise
         return answer
 
     def _note(self, answer: dict[str, Any]) -> None:
-        """Say the output of the tests, and note the number of finished tests."""
+        """Print new output and update the progress."""
         with reading("run_tests"):
             printed = str(answer.get("stdout", ""))
             done = answer.get("finished", answer.get("tests"))
@@ -177,7 +173,7 @@ class RunningTests:
             self.told = len(printed)
 
     def _timed_out(self, named: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer about a run that is ended as its time has finished."""
+        """Interrupt a run that took too long, and return the answer about it."""
         did = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
         answer = self.connection.call("get_evaluation", named)
         is_unknown = "tests" in answer and "stoppedIn" not in answer

@@ -1,4 +1,4 @@
-"""`codriver forget`: list or clear what is remembered of a workspace."""
+"""`codriver forget`: list or delete what is remembered about a workspace."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _forget(memory: Memory, workspace: Path, kind: str) -> None:
         if kind == RUNS:
             memory.forget_runs(memory.run_ids())
         elif kind == HISTORY:
-            from codriver.log.history import forget_history  # noqa: PLC0415  # only here
+            from codriver.log.history import forget_history  # noqa: PLC0415  # only needed here
 
             forget_history(history_file(workspace))
         else:

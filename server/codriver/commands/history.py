@@ -1,4 +1,4 @@
-"""`codriver history`: search the code evaluated in this workspace, earlier runs included."""
+"""`codriver history`: search the code evaluated in this workspace, including earlier runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 HISTORY = "history"
 
 JUDGED_CODES = 20
-"""The number of a session's codes read to find out its language; most code of one language is unreadable in another."""
+"""Maximum number of a session's evaluations that are parsed to determine its language."""
 
 
 @click.command("history", short_help="Search the code that was evaluated in this workspace.")
@@ -45,10 +45,10 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
 
 
 def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Return the sign of a comment in the language of each session of `rows`, by the session's key.
+    """Return the comment marker for the language of each session in `rows`, by session key.
 
-    A key with a REPL kind's name tells the language; for a key of the user's it is Python if most of the newest code
-    parses so.
+    A key that is named after a kind of REPL determines the language. For other keys, it is Python if at least half of
+    the newest code parses as Python.
     """
     codes: dict[str, list[str]] = {}
     for key, code in reversed(rows):
@@ -76,7 +76,11 @@ REMEMBERED = """[:find ?line ?when ?who ?key ?code ?file :in $ $history
 
 
 def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str, str]]:
-    """The history from the running server, else from its file: line, time, who, session, code, file if loaded."""
+    """Return the history from the running server, or from its file if none is running.
+
+    Each row has the line, time, caller, session key, code, and the file if it was loaded. Only rows whose code or file
+    contains `text` are returned.
+    """
     try:
         with client.connect(workspace, name="codriver-history") as connection:
             answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})

@@ -1,7 +1,7 @@
-"""`codriver image`: the images of an evaluation, from a server's log or an earlier run, saved as they came.
+"""`codriver image`: save the images of an evaluation from the log of a server or of an earlier run.
 
-A server answers a command with a mark in place of each image (`codriver.core.pictures`). The image itself is requested
-by its line of the log.
+A server's answer has a mark in place of each image (`codriver.core.pictures`). The image itself is then requested by
+its log line.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 STDOUT: Final = "-"
 MOST: Final = 100
-"""Maximum number of images in one answer; a line of the log hardly ever has more than one."""
+"""Maximum number of images requested per log line, which hardly ever has more than one."""
 WHOLE: Final = 16 * 2**20
-"""The longest texts that can be requested."""
+"""Maximum size of text that can be requested, in bytes."""
 MOST_LINES: Final = 10_000
+"""Maximum number of rows that are requested."""
 _DRAWN: Final = '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
 LINES_OF: Final = f"[:find ?line :in $ ?id :where [?e :output/evaluation ?id] {_DRAWN}]"
 ALL_LINES: Final = f"[:find ?line ?id :where {_DRAWN} [?e :output/evaluation ?id]]"
@@ -41,7 +42,7 @@ TEXTS_AT: Final = """[:find ?line ?id ?text :in $ [?line ...] :where [?e :output
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image of an evaluation, and its bytes. `number` counts the images of the evaluation from 1."""
+    """An image of an evaluation with its content. `number` counts the images of one evaluation from 1."""
 
     evaluation: str
     number: int
@@ -50,7 +51,7 @@ class Image:
 
     @property
     def file_name(self) -> str:
-        """Return the name of the image's file."""
+        """Return a name for the image's file."""
         return f"{self.evaluation}-{self.number}{self.image.suffix}".replace("/", "-")
 
 
@@ -89,7 +90,7 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
 
 
 def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
-    """Return the images of the evaluation, or of the newest that has any."""
+    """Return the images of the evaluation, or of the latest one that has any."""
     if run is not None:
         found = _images_of_entries(entry.to_json() for entry in run_entries(workspace, run))
         chosen = evaluation or (found[-1].evaluation if found else "")
@@ -117,14 +118,14 @@ def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
 
 
 def _newest_with_image(connection: Connection) -> str:
-    """Return the evaluation with the newest image; an empty text if the log has none."""
+    """Return the id of the evaluation with the newest image, or an empty string if the log has none."""
     rows = _query(connection, ALL_LINES)
     with reading("repl_output_log"):
         return str(max(rows, key=lambda row: int(row[0]))[1]) if rows else ""
 
 
 def _images_of(connection: Connection, evaluation: str) -> list[Image]:
-    """Return the images of an evaluation that the log has, in order."""
+    """Return the images of an evaluation in the log, in order."""
     rows = _query(connection, LINES_OF, evaluation)
     with reading("repl_output_log"):
         lines = sorted(int(row[0]) for row in rows)
@@ -141,7 +142,7 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
 
 
 def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
-    """Return the images of an earlier run's entries, without those that were cut."""
+    """Return the images among an earlier run's entries, except for those that were truncated."""
     found = [(str(entry.get("evaluation", "log")), data) for entry in entries for data in DATA.finditer(entry["text"])]
     return _numbered((name, image(data[1], data[2]), decoded(data[2])) for name, data in found)
 

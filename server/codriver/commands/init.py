@@ -1,4 +1,4 @@
-"""`codriver init`: write Codriver into the configuration of MCP clients."""
+"""`codriver init`: add Codriver to the configuration of MCP clients."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
-    from codriver.net import seen_clients  # noqa: PLC0415  # only this command needs it
+    from codriver.net import seen_clients  # noqa: PLC0415  # only needed here
     from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
     from codriver.setup.init import InitOptions, check_is_project, client_list  # noqa: PLC0415  # as above
 
@@ -135,7 +135,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
 
 def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machine: Environment) -> int:
-    """Write the entries of clients, accept the workspace, and give the exit status."""
+    """Write the clients' entries, accept the workspace, and return the exit status."""
     from codriver.setup.init import run_init  # noqa: PLC0415  # as above
 
     held, problems = _withheld(workspace)
@@ -152,9 +152,9 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
 
 
 def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, ...]]:
-    """Return the workspace's settings that await acceptance; if none can be read, None and the reasons."""
-    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import SettingsError  # noqa: PLC0415  # only this command needs it
+    """Return the workspace's settings that are not accepted yet, or None and the errors if they cannot be read."""
+    from codriver.app.workspace_settings import load  # noqa: PLC0415  # only needed here
+    from codriver.settings.layers import SettingsError  # noqa: PLC0415  # only needed here
 
     try:
         return load(workspace, environ=os.environ).withheld, ()
@@ -163,7 +163,7 @@ def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, 
 
 
 def _take_back_acceptance(workspace: Path) -> None:
-    from codriver.app import kept_lists  # noqa: PLC0415  # only this command needs it
+    from codriver.app import kept_lists  # noqa: PLC0415  # only needed here
     from codriver.settings import trust  # noqa: PLC0415  # as above
 
     kept_lists.forget(workspace)
@@ -172,9 +172,9 @@ def _take_back_acceptance(workspace: Path) -> None:
 
 
 def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
-    """Accept what `init` leaves, unless older settings grant something and no one accepted them."""
+    """Accept the workspace, unless its settings already contained something that needs the user's acceptance."""
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
-    from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import withheld_message  # noqa: PLC0415  # as above
 
     for one in held or ():
@@ -184,9 +184,9 @@ def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
 
 
 def _keep_lists(workspace: Path, report: Report) -> None:
-    """Keep the first answers to the clients with an entry, so that the first session of each has its tools."""
-    from codriver.app import first_session  # noqa: PLC0415  # only this command needs it
+    """Store the first answers to the clients that were set up, so that their first session lists tools immediately."""
+    from codriver.app import first_session  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 
-    with suppress(SettingsError, OSError):  # the errors were told; no server starts with them
+    with suppress(SettingsError, OSError):  # already reported, and no server can start
         first_session.keep(workspace, report.greetings)

@@ -1,4 +1,4 @@
-"""`codriver log`: print the output log, follow it, or query it."""
+"""`codriver log`: print, follow or query the output log."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 INTERRUPTED = 130
-"""The exit status after Ctrl-C, as shells have it."""
+"""Exit status after Ctrl-C, as in shells."""
 
 CALLS = "calls"
-"""The topic of streams that end by themselves, with events of the op `call`."""
+"""The topic of streams that end by themselves, and whose events have the op `call`."""
 
 SHOWN_CHARACTERS = 2000
+"""Maximum number of characters printed of an entry's text."""
 HANG = 40
-"""The column at which the text of an entry begins in its line."""
+"""The column at which the text of an entry starts."""
 SHOWN_BYTES = 2**18
-"""The bytes asked for at once to be printed for people: more would hold up the server, and nobody could read them."""
+"""Maximum size of text requested at once for display. More would delay the server, and nobody could read it."""
 COLOURS = {
     "evaluatedCode": "cyan",
     "evaluationResults": "green",
@@ -66,7 +67,7 @@ SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The entries to print."""
+    """A filter for the entries to print."""
 
     who: str | None = None
     categories: tuple[str, ...] = ()
@@ -75,7 +76,7 @@ class Selection:
     search: str = ""
 
     def in_run(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        """Return those of the entries of an earlier run that are selected."""
+        """Return the selected entries of an earlier run."""
         found = [
             entry.to_json()
             for entry in entries
@@ -86,7 +87,7 @@ class Selection:
         return self.matching(found)[-self.limit :]
 
     def matching(self, entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the entries that contain the text."""
+        """Return the entries whose text contains `search`, ignoring case."""
         return [entry for entry in entries if self.search.lower() in entry["text"].lower()]
 
 
@@ -157,9 +158,9 @@ def log_command(  # one argument an option
 
 
 def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
-    """Print the newest entries and then each new one, until Ctrl-C. Applications' events are among them.
+    """Print the newest entries, including events of applications, and then new ones until Ctrl-C.
 
-    A server that ends is waited for, and the log of the next one is followed.
+    When the server stops, wait for the next one and follow its log.
     """
     max_bytes = WHOLE if as_json else SHOWN_BYTES
     with_events = not selection.categories or APP_EVENT in selection.categories
@@ -168,7 +169,7 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
         if events and with_events:
             only_events = replace(selection, categories=(APP_EVENT,))
             found = [*entries, *_newest(connection, only_events, max_bytes)[0]]
-            # Later ones come again, as the log is followed from its last line.
+            # Later ones will be received again, because the log is followed from this line.
             found = [entry for entry in found if entry["line"] <= last_line]
             entries = sorted(found, key=lambda entry: int(entry["line"]))[-selection.limit :]
         follower = Follower(connection, last_line, selection.who, selection.categories, max_bytes, with_events)
@@ -183,10 +184,10 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
 
 
 def follow_stream(connection: Connection, begun: dict[str, Any], topic: str, *, as_json: bool) -> int:
-    """Print the events of a stream until the stream is over or Ctrl-C ends it; the exit status."""
+    """Print the events of an application's stream until it ends or Ctrl-C, and return the exit status."""
     with reading("watch_app"):
         since, begins = int(begun["since"]), f"{begun['subId']} "
-    # Streams share the database: events of another op belong to another stream.
+    # All streams share one database, so ignore events with another op.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
     follower = Follower(connection, since, None, (APP_EVENT,), WHOLE if as_json else SHOWN_BYTES, events=True)
     try:
@@ -204,7 +205,7 @@ def follow_stream(connection: Connection, begun: dict[str, Any], topic: str, *, 
 def _refuse_unknown(categories: tuple[str, ...]) -> None:
     if not categories:
         return
-    from codriver.log.output_log import Category  # noqa: PLC0415  # few calls name one
+    from codriver.log.output_log import Category  # noqa: PLC0415  # rarely needed
 
     known = (*get_args(Category), APP_EVENT)
     for category in categories:
@@ -213,12 +214,12 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
 
 
 def bare(entry: Entry) -> Entry:
-    """Return the entry of a run with a mark in place of each image, whose data no one reads."""
+    """Replace the images in an entry of an earlier run by marks."""
     return entry._replace(text=without_data(entry.text))
 
 
 def _ask(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
-    """Print the answer to a query; the exit status."""
+    """Print the answer to a query, and return the exit status."""
     asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
     answer = connection.call("repl_output_log", asked)
     is_answered = bool(answer.get("ok")) and "result" in answer
@@ -227,10 +228,9 @@ def _ask(connection: Connection, query: str, inputs: tuple[str, ...], limit: int
 
 
 def _newest(connection: Connection, selection: Selection, max_bytes: int) -> tuple[list[dict[str, Any]], int, int]:
-    """Return the newest entries that are selected, the line to continue from, and the number of applications' events.
+    """Return the newest selected entries, the line to continue from, and the number of application events.
 
-    Raises:
-        FollowError: the server refuses.
+    Raises: FollowError: the server refuses the request.
     """
     most = MAX_ENTITIES if selection.search else selection.limit
     asked: dict[str, Any] = {"limit": most, "maxTextBytes": max_bytes}
@@ -250,7 +250,7 @@ def _newest(connection: Connection, selection: Selection, max_bytes: int) -> tup
 
 
 def _value(text: str) -> object:
-    """Return the JSON value in a text; the text itself if it is no JSON, so that words need no quotes."""
+    """Parse a JSON value, or return the text itself if it is not JSON, so that words need no quotes."""
     try:
         return json.loads(text)
     except ValueError:
@@ -268,9 +268,10 @@ def _print(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -
 
 
 def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
-    """One entry on its own lines: when, who, where, and the text, coloured by category. `run`: the entry's earlier run.
+    """Format an entry: time, caller, session and text, coloured by category.
 
-    The command that gives a picture stands in the picture's place.
+    Marks of images are replaced by the commands that save them. `run` is the id of an earlier run that the entry is
+    from.
     """
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))

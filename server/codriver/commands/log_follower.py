@@ -1,4 +1,4 @@
-"""A follower of the output log, from one server to the next."""
+"""A follower of the output log that continues across restarts of the server."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 RETRY_S = 1.0
-"""How often a missing server is looked for."""
+"""Interval between attempts to connect to the next server."""
 WAIT_MS = 20_000
+"""Timeout of one request for new entries."""
 WHOLE = 16 * 2**20
-"""The longest texts that can be asked for, in bytes together."""
+"""Maximum size of text that can be requested at once, in bytes."""
 APP_EVENT: Final = "appEvent"
-"""The category of applications' events, which are in a database beside the log."""
+"""The category of application events, which are stored separately from the log."""
 STREAM_OVER: Final = "stream-over"
-"""The name of the event that tells the end of an application's stream."""
+"""The name of the event that reports the end of an application's stream."""
 GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
 MAX_ENTITIES = 10_000
-"""The entities that one answer carries; a server with a larger log may skip some, and says so."""
+"""Maximum number of entries in one answer. If a larger log grows faster, some are skipped and that is reported."""
 
 
 class FollowError(CodriverError):
-    """The server cannot be asked for its log."""
+    """Raised when the server refuses to return its log."""
 
     def __init__(self, answer: dict[str, Any]) -> None:
         super().__init__(f"the log cannot be followed: {answer.get('message', answer)}")
@@ -39,10 +40,10 @@ class FollowError(CodriverError):
 
 @dataclass(slots=True)
 class Follower:
-    """Follows a log from the line `since` on. `who` and `categories` select entries.
+    """A position in the log, after the line `since`. `who` and `categories` filter the entries.
 
-    Texts of one answer have at most `max_text_bytes` together; long ones lose their end. `events`: applications' events
-    come, too.
+    The texts of one answer have at most `max_text_bytes` in total, beyond which long ones are truncated. With `events`,
+    application events are included.
     """
 
     connection: Connection
@@ -53,13 +54,11 @@ class Follower:
     events: bool = False
 
     def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
-        """Return the entities that came since the last ones, and whether some left before they could be read.
+        """Wait for new entries and return them, and whether some were evicted before they could be read.
 
-        None if none came within the time.
+        Returns no entries if none arrived in time.
 
-        Raises:
-            FollowError: the server refuses.
-            ServerGoneError: the server is gone.
+        Raises: FollowError: the server refuses the request. ServerGoneError: the server has stopped.
         """
         query, inputs = self._question()
         asked = {
@@ -78,7 +77,7 @@ class Follower:
             return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
 
     def _question(self) -> tuple[str, list[object]]:
-        """Return the query for the entities after `since`, and its inputs."""
+        """Return the query for entries after `since`, and its inputs."""
         bindings, clauses = ["?since"], ["[?e :output/line ?line]", "[(> ?line ?since)]"]
         inputs: list[object] = [self.since]
         if self.who:
@@ -98,12 +97,12 @@ class Follower:
 
 
 def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
-    """The entities that come, for ever: at the end of a server a word is said and the next server is waited for.
+    """Yield batches of new entries forever. When the server stops, print a message and wait for the next one.
 
-    `name`: the client's. Each connection is closed before the next one, the last one when the iterator is closed.
+    `name` is the client's name. Each connection is closed before the next is opened, and the last when the generator is
+    closed.
 
-    Raises:
-        FollowError: the server refuses.
+    Raises: FollowError: the server refuses the request.
     """
     try:
         while True:
@@ -116,7 +115,7 @@ def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[d
                 follower.connection = _next_server(workspace, name)
                 say("the next server is there", err=True)
                 if session != follower.connection.session:
-                    follower.since = 0  # a new server's log is empty, and its lines may begin before our last one
+                    follower.since = 0  # a new server's lines may start below the last line received
                 continue
             if gap:
                 say(GAP, err=True)

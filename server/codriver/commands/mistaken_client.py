@@ -1,6 +1,6 @@
-"""Recognition of MCP clients that start `codriver serve` by mistake, in place of `codriver-relay`.
+"""Detection of MCP clients that mistakenly start `codriver serve` instead of `codriver-relay`.
 
-`serve` speaks MCP at its port alone. A client that starts it waits for an answer on standard output for ever.
+`serve` speaks MCP only on its port, so such a client would wait forever for an answer on standard output.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 STDIN: Final = 0
 LINE_BYTES: Final = 64 * 1024
-"""Maximum length of the first line that is read. The first request of a client has a few hundred bytes."""
+"""Maximum length of the first line that is read. A client's first request has a few hundred bytes."""
 CHUNK_BYTES: Final = 4096
 MESSAGE: Final = (
     "codriver: `codriver serve` is the server and speaks no MCP on standard input, where a client sends it now: let it "
@@ -28,9 +28,9 @@ EXIT_STATUS: Final = 2
 
 
 class ClientWatch:
-    """A thread that reads the first line of standard input. Lives as long as the process.
+    """A thread that reads the first line of standard input.
 
-    When that line is JSON-RPC, the message is printed, and a server that runs in the main thread is interrupted.
+    If it is a JSON-RPC message, an error is printed and the server in the main thread is interrupted.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class ClientWatch:
         self._is_serving = False
 
     def start(self) -> None:
-        """Start to read, unless standard input is a terminal or closed."""
+        """Start the thread, unless standard input is a terminal or closed."""
         try:
             if os.isatty(STDIN):
                 return
@@ -48,8 +48,8 @@ class ClientWatch:
         threading.Thread(target=self._run, name="standard input", daemon=True).start()
 
     def status_of(self, serve: Callable[[], int]) -> int:
-        """Serve, and return the exit status: that of the server, or `EXIT_STATUS` once a client was recognised."""
-        self._is_serving = True  # from now on the other thread interrupts this one, which imports nothing any more
+        """Run the server and return its exit status, or `EXIT_STATUS` if a client was detected."""
+        self._is_serving = True  # imports are complete, so the other thread may interrupt this one
         if self._client_seen.is_set():
             return EXIT_STATUS
         try:
@@ -70,7 +70,7 @@ class ClientWatch:
 
 
 def is_json_rpc(line: bytes) -> bool:
-    """Return whether a line is a message of JSON-RPC, or a batch of them."""
+    """Return whether a line is a JSON-RPC message or a batch of them."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -80,7 +80,7 @@ def is_json_rpc(line: bytes) -> bool:
 
 
 def _first_line() -> bytes:
-    """Read standard input up to the end of its first line that is not blank. Blocks."""
+    """Return the first line of standard input that is not blank. Blocks."""
     line = b""
     while len(line) < LINE_BYTES:
         try:

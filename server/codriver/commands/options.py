@@ -1,4 +1,4 @@
-"""Options that several commands share, and shell completion: the words for a shell, `codriver completion`."""
+"""Options that several commands share, and shell completion."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., object]")
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-"""The type of options that name a workspace."""
+"""The type of options that take a directory."""
 
 
 class Whole(click.IntRange):
-    """A whole number in a range; messages about another value call it so."""
+    """An integer in a range, which error messages call a whole number."""
 
     name = "whole number"
 
 
 class Number(click.FloatRange):
-    """A number in a range; messages about another value call it so."""
+    """A float in a range, which error messages call a number."""
 
     name = "number"
 
 
 def workspace_option(function: F) -> F:
-    """`--workspace DIR`, the one given before the command by default, else the nearest from the current folder upward.
+    """Add `--workspace DIR`, which defaults to the nearest workspace at or above the current directory.
 
-    A workspace above is named on standard error, unless the command prints JSON, or is about all workspaces.
+    If that is above, its path is printed to standard error, unless the command prints JSON or concerns all workspaces.
     """
 
     @wraps(function)
@@ -51,9 +51,9 @@ def workspace_option(function: F) -> F:
 
 
 def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
-    """Return the workspace of a command: as `given`, else as before the command, else the nearest one.
+    """Return the workspace given after the command, or before it, or the nearest one at or above the current directory.
 
-    A workspace above the current directory is named on standard error, unless `is_quiet`.
+    If that is above, its path is printed to standard error, unless `is_quiet`.
     """
     found = given or _before(click.get_current_context())
     if found is not None:
@@ -65,7 +65,7 @@ def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
 
 
 def exact_workspace_option(function: F) -> F:
-    """`--workspace DIR` for commands that make a directory a workspace: the current directory by default."""
+    """Add `--workspace DIR` to a command that creates a workspace. It defaults to the current directory."""
 
     @wraps(function)
     def run(*given: object, workspace: Path | None, **others: object) -> object:
@@ -79,22 +79,22 @@ def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object
 
 
 def _before(ctx: click.Context) -> Path | None:
-    """Return the workspace that stands before the command."""
+    """Return the value of a `--workspace` before the command."""
     given = ctx.find_root().params.get("workspace")
     return given if isinstance(given, Path) else None
 
 
 def workspace_above(folder: Path) -> Path | None:
-    """The nearest folder above `folder` that is a workspace; None if there is none, or `folder` itself is one.
+    """Return the nearest workspace above a directory, or None if there is none or the directory is a workspace itself.
 
-    A workspace has, or had, a server, or has `codriver.toml` or a project file, or is a linked working tree of git,
-    whatever checkout it lies in. A folder beyond the user's own ground is no workspace: the home folder, folders for
-    temporary files, those of other users or to which others may write, and whatever is above these.
+    A workspace has or had a server, has `codriver.toml` or a project file, or is a linked working tree of git. The
+    search ends at directories that are not the user's alone: the home directory, those for temporary files, those of
+    other users, and those that others may write to.
     """
     if _is_workspace(folder):
         return None
-    from codriver.files.working_trees import is_linked_tree  # noqa: PLC0415  # where a server runs, nobody looks
-    from codriver_relay.target import is_border  # noqa: PLC0415  # as above; the relay has the same rule
+    from codriver.files.working_trees import is_linked_tree  # noqa: PLC0415  # not needed if a server is running
+    from codriver_relay.target import is_border  # noqa: PLC0415  # as above; the relay uses the same rule
 
     if is_linked_tree(folder) or is_border(str(folder)):
         return None
@@ -109,19 +109,19 @@ def workspace_above(folder: Path) -> Path | None:
 def _is_workspace(folder: Path) -> bool:
     if server_record.lock_status(server_directory(folder)) is not None:
         return True
-    from codriver.repls.kinds import project_marks  # noqa: PLC0415  # where a server runs, nobody looks
+    from codriver.repls.kinds import project_marks  # noqa: PLC0415  # not needed if a server is running
 
-    return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `is_file` raises where it may not look
+    return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `Path.is_file` raises if permission is denied
 
 
 def python_option(function: F) -> F:
-    """`--python PATH` of commands that start fresh REPLs."""
+    """Add `--python PATH` to a command that starts fresh REPLs."""
     words = "Interpreter of the fresh REPL; by default the server's, else that of the project."
     return click.option("--python", default="", metavar="PATH", help=words)(function)
 
 
 def color_option(function: F) -> F:
-    """`--color`, which `codriver.commands.terminal` respects."""
+    """Add `--color`, which `codriver.commands.terminal` reads from the context."""
 
     def keep(ctx: click.Context, _param: click.Parameter, choice: str) -> None:
         ctx.meta[COLOUR] = choice
@@ -138,12 +138,12 @@ def color_option(function: F) -> F:
 
 
 def quiet_option(text: str) -> Callable[[F], F]:
-    """`--quiet`, with the words on what it leaves out."""
+    """Add `--quiet` with a help text that says what it leaves out."""
     return click.option("--quiet", "-q", "is_quiet", is_flag=True, help=text)
 
 
 STRICT = "strict"
-"""The choice by which a picture reproduces only by the same bytes."""
+"""The choice that requires an image to be reproduced byte by byte."""
 pictures_option = click.option(
     "--pictures",
     type=click.Choice(["alike", STRICT]),
@@ -153,16 +153,16 @@ pictures_option = click.option(
 
 
 PICTURE = "<<image/"
-"""The beginning of the mark in place of a picture: see `codriver.core.pictures`."""
+"""The start of the mark that replaces an image: see `codriver.core.pictures`."""
 
 
 def json_option(function: F) -> F:
-    """`--json`."""
+    """Add `--json`, passed as `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)
 
 
 def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the keys of the running server's sessions with this beginning."""
+    """Return the session keys of the running server that complete a word."""
     del param
     keys: list[str] = []
     with contextlib.suppress(CodriverError, OSError), reading("list_sessions"), _server(ctx) as connection:
@@ -171,7 +171,7 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the names of the tools now on offer with this beginning."""
+    """Return the names of available tools that complete a word."""
     del param
     names: list[str] = []
     with contextlib.suppress(CodriverError, OSError), reading("tools/list"), _server(ctx) as connection:
@@ -181,17 +181,17 @@ def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def complete_client(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the clients that `init` knows, with this beginning."""
+    """Return the names of clients known to `init` that complete a word."""
     del ctx, param
-    from codriver.setup.clients import known_clients, printed_clients  # noqa: PLC0415  # only this completion needs it
+    from codriver.setup.clients import known_clients, printed_clients  # noqa: PLC0415  # only needed here
 
     return [name for name in (*known_clients(), *printed_clients(), "all") if name.startswith(incomplete)]
 
 
 def _completing(words: list[str], incomplete: str) -> list[str]:
-    """Return the words with this beginning.
+    """Return the words that start with `incomplete`.
 
-    A shell shows them unchanged, so words with control characters are left out.
+    Words with control characters are left out, because shells print them unchanged.
     """
     return [word for word in words if word.startswith(incomplete) and word == one_line(word)]
 
@@ -214,11 +214,11 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     bash  in ~/.bashrc:  eval "$(codriver completion bash)"
     zsh   in ~/.zshrc:   eval "$(codriver completion zsh)"
     fish  codriver completion fish > ~/.config/fish/completions/codriver.fish
-    """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
+    """  # noqa: D301  # click needs the character itself to keep the paragraph as it is
     from click.shell_completion import get_completion_class  # noqa: PLC0415  # only this command needs it
 
     completion = get_completion_class(shell)
     assert completion is not None  # noqa: S101  # the choices are the shells there are
-    # Its source() asks the installed bash for its version; the text alone serves all shells alike.
+    # Its `source()` would run bash to check the version, which this does not need.
     script = completion.source_template % completion(ctx.find_root().command, {}, "codriver", VARIABLE).source_vars()
     say(script)

@@ -1,4 +1,4 @@
-"""`codriver relay`: run codriver-relay, for clients that start Codriver by the name of its package, as uvx does."""
+"""`codriver relay`: run codriver-relay, for clients that start Codriver by its package name, as uvx does."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ import click
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def relay_command(*, words: tuple[str, ...]) -> None:
     """Run codriver-relay, for a client that starts Codriver by the name of its package, as uvx does."""
-    import codriver_relay  # noqa: PLC0415  # no other command needs it
+    import codriver_relay  # noqa: PLC0415  # only needed here
 
     sys.exit(codriver_relay.main(words))

@@ -1,4 +1,4 @@
-"""`codriver runs`: the earlier runs of this workspace's servers whose output log is remembered."""
+"""`codriver runs`: list the runs of this workspace's servers whose output log is remembered."""
 
 from __future__ import annotations
 
@@ -43,10 +43,9 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
 
 
 def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
-    """The entries of the run that `asked` names: `-1` for the last before the present one, or its id.
+    """Return the log entries of a run, given as `-1` for the last one before the current run, or by its id.
 
-    Raises:
-        ClickException: there is no such run.
+    Raises: ClickException: there is no such run.
     """
     workspace = workspace.resolve()
     memory = memory_of(workspace)
@@ -59,8 +58,8 @@ def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
 
 
 def memory_of(workspace: Path) -> Memory:
-    """Return the memory, to be read: faults in it are said and left to a server."""
-    from codriver.log.memory import Memory  # noqa: PLC0415  # TinyDB is for these commands alone
+    """Open the memory of a workspace for reading. Broken files are reported and left for a server to repair."""
+    from codriver.log.memory import Memory  # noqa: PLC0415  # only needed here, as it imports TinyDB
 
     return Memory(
         workspace_state_directory(workspace),
@@ -70,7 +69,7 @@ def memory_of(workspace: Path) -> Memory:
 
 
 def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
-    """Return the finished runs, the oldest first, and the run that continues, if it is remembered yet."""
+    """Return the finished runs, oldest first, and the run of the running server if it is stored already."""
     folder = server_directory(workspace)
     record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
     session = record and record.session_id
@@ -85,5 +84,5 @@ def _length(run: Run, *, is_running: bool) -> str:
 
 
 def day(epoch_ms: int) -> str:
-    """Return a time as local date and time."""
+    """Format a time as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch_ms / 1000))

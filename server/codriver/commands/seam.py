@@ -1,4 +1,4 @@
-"""`codriver seam`: give an application the package `codriver_seam`, by a path to it or as a copy in its project.
+"""`codriver seam`: make the package `codriver_seam` available to an application, by its path or as a copy.
 
 The exit status is 1 if a copy would replace a file that Codriver did not write.
 """
@@ -36,7 +36,7 @@ def path_command(*, language: str) -> None:
 
     The one for Python is among your caches, and holds codriver_seam alone: no dependency of Codriver's comes with it.
     """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
-    from codriver.setup import seam_copy  # noqa: PLC0415  # help needs none of it
+    from codriver.setup import seam_copy  # noqa: PLC0415  # not needed for `--help`
 
     say(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE))
 

@@ -29,11 +29,11 @@ STARTING = "the server starts: it reads what it remembers of this workspace"
 
 
 class _ReplOption(click.Option):
-    """An option whose help names the words in the table of REPL kinds, which is read for the help alone."""
+    """An option whose help lists the kinds of REPLs, which are only imported to show the help."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """See the base class."""
-        from codriver.repls import kinds  # noqa: PLC0415  # most commands show no help
+        """Return the help text with the current list of REPL kinds."""
+        from codriver.repls import kinds  # noqa: PLC0415  # only needed for `--help`
 
         words = ", ".join([*kinds.by_word(), f"{kinds.JUPYTER}:SPEC"])
         self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL}. Can be repeated."
@@ -68,7 +68,7 @@ class _ReplOption(click.Option):
 @quiet_option("Say only what goes wrong, and not that it can be reached.")
 @click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Say on standard error what the server does, too.")
 @click.option("--detach", is_flag=True, help="Go on in the background once it can be reached.")
-def serve_command(  # noqa: PLR0913  # one argument an option
+def serve_command(  # noqa: PLR0913  # one parameter per option
     *,
     workspace: Path,
     host: str | None,
@@ -100,7 +100,7 @@ def serve_command(  # noqa: PLR0913  # one argument an option
     if not (on_demand or is_quiet):
         _say_above(workspace.resolve())
     _load_server()
-    from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # the server's imports are for the server alone
+    from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # only needed here
 
     given = {
         "host": host,
@@ -127,25 +127,25 @@ def serve_command(  # noqa: PLR0913  # one argument an option
 
 
 def _from_here(kernel: str) -> str:
-    """`[KEY=]FILE|URL` with the file's path from the current directory on."""
-    from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # for this option alone
+    """Make the file's path in `[KEY=]FILE|URL` absolute."""
+    from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # only needed for this option
 
     key, place = split_key(kernel)
     if "://" not in place:
-        place = os.path.abspath(os.path.expanduser(place))  # noqa: PTH100, PTH111  # links stay as they are
+        place = os.path.abspath(os.path.expanduser(place))  # noqa: PTH100, PTH111  # without resolving links
     return f"{key}={place}" if key else place
 
 
 def _is_watched(says: Says) -> bool:
-    """Return true if a person sees the server's words, and wants more than faults."""
+    """Return whether a person sees the output and wants more than errors."""
     return says != "quiet" and sys.stdout.isatty()
 
 
 def _load_server() -> None:
-    """Import the server. All its objects stay: garbage collection would take a tenth of the time."""
+    """Import the server without garbage collection, which would take a tenth of the time and free nothing."""
     gc.disable()
     try:
-        import codriver.app.serve  # noqa: F401, PLC0415  # for this command alone
+        import codriver.app.serve  # noqa: F401, PLC0415  # only needed here
     finally:
         gc.freeze()
         gc.enable()
@@ -159,7 +159,10 @@ def _say_above(workspace: Path) -> None:
 
 
 def _server_above(workspace: Path) -> Path | None:
-    """The workspace around this one, if a server runs there too; only then is the right to look there checked."""
+    """Return the workspace above this one if a server is running there too.
+
+    Locks are checked first, so that directories are only searched if there is a server.
+    """
     if not any(server_record.is_claimed(server_directory(folder)) for folder in workspace.parents):
         return None
     above = workspace_above(workspace)

@@ -1,4 +1,4 @@
-"""`codriver status`: whether a server runs for a workspace. Exit status: 0 one runs, 3 none runs."""
+"""`codriver status`: report whether a server is running for a workspace. Exit status: 0 if so, 3 if not."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 HEAD = 60
-"""Characters of code in a line about an evaluation."""
+"""Maximum number of characters of code displayed for an evaluation."""
 PHASES = {"connected": "green", "stopped": "red"}
-"""The colours of the phases of a REPL; any other phase is a passing one."""
+"""The colours of a REPL's phases, except for temporary ones."""
 
 
 @click.command("status")
@@ -58,7 +58,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
 
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
-    """Yield the health of a server in lines, for a person."""
+    """Yield lines that describe the state of a server."""
     yield Styled(
         f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
     )
@@ -80,26 +80,29 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
         yield Styled(f"  kept alive by {kept_by}: `codriver stop --for-good` ends it all the same")
     notes = [str(repl["note"]) for repl in health["repls"] if repl.get("note")]
     for latch in health["errors"]:
-        if not any(note in latch["message"] for note in notes):  # the REPL's line says it
+        if not any(note in latch["message"] for note in notes):  # already in the REPL's line
             times = "once" if latch["count"] == 1 else f"{latch['count']} times"
             yield Styled(f"  error: {latch['message']} ({times})", fg="red")
 
 
 def _kind(repl: dict[str, Any]) -> str:
-    """Return the origin of a REPL and its dialect, each once; for a file of runtime its name."""
+    """Return a REPL's origin and dialect, without repeating one word.
+
+    Of a kernel's connection file, only the name is used.
+    """
     origin, dialect = str(repl["origin"]), str(repl["dialect"])
     origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
     return origin if origin == dialect else f"{origin}, {dialect}"
 
 
 def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Return the unfinished evaluations in a REPL, the running ones first."""
+    """Return the unfinished evaluations in a REPL, running ones first."""
     rows = [row for row in health["evaluations"].get("unfinished", ()) if row["sessionKey"].partition("/")[0] == key]
     return sorted(rows, key=lambda row: row["status"] == "queued")
 
 
 def _doing(row: dict[str, Any]) -> str:
-    """Return the standing of an unfinished evaluation: its owner, its begin, and the cause of its wait."""
+    """Describe an unfinished evaluation: its caller, how long it has been running, and what it waits for."""
     head = str(row["code"]).strip().partition("\n")[0][:HEAD]
     since = f"{row['who']} since {row['elapsedMs'] // 1000} s"
     if row["status"] == "queued":
@@ -110,7 +113,7 @@ def _doing(row: dict[str, Any]) -> str:
 
 
 def keepers(health: dict[str, Any]) -> str:
-    """Return the relays that start a server if none runs, in words; blank for none."""
+    """Describe the relays that would start another server, or return an empty string if there are none."""
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
     if not names:
         return ""

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from codriver.net.server_record import ServerRecord
 
 STOP_S = 15.0
+"""Maximum time to wait for the server to stop."""
 
 COMING_S = 15.0
-"""How long `stop` waits for a starting server: within a second or two it can be reached."""
+"""Maximum time to wait for a server that is just starting or stopping, which usually takes a second or two."""
 POLL_S = 0.02
+"""Pause between two checks."""
 
 
 @click.command("stop")
@@ -56,9 +58,9 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
 
 
 def _last_words(workspace: Path) -> tuple[str, str]:
-    """The clients that will start another server, as the running one tells, and why its history cannot be written.
+    """Query the running server for the clients that would start another one, and for an error in writing its history.
 
-    Each is blank for none, or if the server cannot be asked.
+    Each is empty if there is none, or if the server does not answer.
     """
     try:
         with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
@@ -70,7 +72,7 @@ def _last_words(workspace: Path) -> tuple[str, str]:
 
 
 def _stop(workspace: Path) -> None:
-    """End the running server, and say so, or that there is none."""
+    """Stop the running server and print the outcome."""
     folder = server_directory(workspace)
     claimed = _awaited_record(folder)
     if claimed is None:
@@ -91,19 +93,19 @@ def _stop(workspace: Path) -> None:
 
 
 def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
-    """Tell the server to wind down: by a signal, which also a busy server gets, or by its socket."""
+    """Ask the server to stop, by a signal, which works even if it is busy, or through its port."""
     if HAS_SIGNALS:
         os.kill(process, signal.SIGTERM)
         return
-    with suppress(CodriverError, OSError, ValueError):  # the server ends just now, or is waited for
+    with suppress(CodriverError, OSError, ValueError):  # it has just stopped, or the caller notices that it has not
         request_stop(workspace, claimed)
 
 
 def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
-    """Say why no server was stopped: files name a process that is not known to be the server."""
+    """Explain that no server was stopped, because the recorded process is not known to be the server."""
     if not is_running(claimed.pid) or server_record.is_claimed(folder) is False:
         removed: list[str] = []
-        with suppress(StartError):  # then the next start does it
+        with suppress(StartError):  # then the next server removes them
             removed = registration.remove_left_over(folder)
         now = f", which are removed now: {', '.join(removed)}" if removed else ""
         say(f"no server runs for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
@@ -119,10 +121,10 @@ def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
 
 
 def _awaited_record(folder: Path) -> ServerRecord | None:
-    """The record of the workspace's server, None for none; a server that starts or ends is waited for."""
+    """Return the record of the workspace's server, or None. Waits for a server that is just starting or stopping."""
     deadline = time.monotonic() + COMING_S
     is_told = False
-    # The lock precedes the record at a server's start, and outlives it at the end.
+    # A server acquires the lock before it writes the record, and releases it after removing the record.
     while (is_held := server_record.is_claimed(folder)) and time.monotonic() < deadline:
         claimed = server_record.read_record(folder)
         if claimed is not None and is_running(claimed.pid):

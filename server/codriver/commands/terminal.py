@@ -1,9 +1,9 @@
-"""Output of the commands, to people, programs and files: the only way to standard output and standard error.
+"""Output of the commands to terminals, programs and files. All output goes through this module.
 
-On a terminal, control characters in any text become visible: the text may be a stranger's, and a terminal obeys the
-characters sent to it. Colours are ours, and are put around such text. Piped output is for a program: it has the text
-unchanged, and no colours unless the program asks for them. JSON is safe for both. Answers of a server are read with
-suspicion: they may be another program's, or another version's, and say anything.
+On a terminal, control characters in text are escaped, because the text may come from a stranger and terminals interpret
+them. Colours are added afterwards. Piped output is for programs, so the text is unchanged and has no colours unless
+requested. JSON is safe for both. Answers of a server are validated when they are read, because another program or
+another version may have sent them.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 COLOUR = "codriver.colour"
-"""The key under which a command's context keeps its `--color`."""
+"""The key of a command's context under which its `--color` is stored."""
 WAITING = "codriver.waiting"
-"""The key under which a command's context keeps the line on its wait."""
+"""The key of a command's context under which its waiting line is stored."""
 PATIENCE_S = 2.0
-"""How long a person waits without a word."""
+"""Time without output after which the waiting line appears."""
 TICK_S = 1.0
-"""How often the clock behind the word is drawn."""
+"""Interval at which the elapsed time in the waiting line is updated."""
 WORDS = re.compile(r"(\s*)(\S*)")
-"""A word, and the space before it."""
+"""Matches a word and the whitespace before it."""
 ERASE = "\x1b[K"
-"""The sequence that erases the rest of a line. Source: ECMA-48, EL."""
+"""The escape sequence that erases the rest of a line. Source: ECMA-48, EL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """A text, and its style on a terminal."""
+    """Text with a style for terminals."""
 
     text: str
     fg: str | None = None
@@ -56,9 +56,9 @@ class Styled:
 
 
 def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | None = None) -> None:
-    """Write the chunks as one text, to standard output or standard error.
+    """Write pieces of text to standard output or standard error.
 
-    With `hang`, lines too long for a terminal are broken between words, and continue with that indent.
+    With `hang`, lines that are too long for the terminal are wrapped and continued with that indent.
     """
     stream = sys.stderr if err else sys.stdout
     styled = harmless(pieces) if stream.isatty() else as_styled(pieces)
@@ -71,30 +71,30 @@ def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | N
 
 
 def terminal_columns() -> int:
-    """Return the width of the terminal."""
-    import shutil  # noqa: PLC0415  # the commands that are called a thousand times do not need it
+    """Return the width of the terminal in characters."""
+    import shutil  # noqa: PLC0415  # not needed by the commands that run most often
 
     return shutil.get_terminal_size().columns
 
 
 def say_bytes(content: bytes) -> None:
-    """Write a file's bytes to standard output, for a program."""
+    """Write binary data to standard output."""
     click.echo(content, nl=False)
 
 
 def _write(text: str, *, err: bool) -> None:
-    """Write a text, in place of the line on a wait."""
+    """Write text after erasing the waiting line."""
     waiting = _waiting()
     with waiting.lock if waiting else nullcontext():
         if waiting:
             waiting.erase()
             waiting.note(text)
-        # Else `click` would take colours out of piped text, where they are the program's own.
+        # Otherwise click would remove escape sequences from piped text, which belong to the program's output.
         click.echo(text, nl=False, err=err, color=True)
 
 
 def say_json(value: object, *, indent: int | None = None) -> None:
-    """Write a value as JSON to standard output, the same to a terminal and to a program."""
+    """Write a value as JSON to standard output."""
     text = json_text(value, indent=indent)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -104,11 +104,9 @@ def say_json(value: object, *, indent: int | None = None) -> None:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Whether to colour a stream: by `--color`, else NO_COLOR, else FORCE_COLOR, else if the stream is a terminal.
+    """Return whether to colour output, by `--color`, NO_COLOR, FORCE_COLOR, and whether the stream is a terminal.
 
-    Source: https://no-color.org and https://force-color.org; an empty variable counts as not set.
-
-    Source: https://no-color.org and https://force-color.org; a variable that is empty says nothing.
+    Source: https://no-color.org and https://force-color.org; an empty variable counts as unset.
     """
     context = click.get_current_context(silent=True)
     choice = context.meta.get(COLOUR, "auto") if context else "auto"
@@ -120,9 +118,9 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 class Waiting:
-    """The line at the foot of the terminal that tells a person the cause and the time of a wait.
+    """A line at the bottom of the terminal that displays what the command waits for and for how long.
 
-    The line is erased before any other output, and comes back after a while without a word. Any thread may draw it.
+    It is erased before any other output, and reappears after some time without output. Thread-safe.
     """
 
     def __init__(self, words: Callable[[], str]) -> None:
@@ -131,11 +129,11 @@ class Waiting:
         self._began = self._said = time.monotonic()
         self._is_drawn = False
         self._is_at_start = True
-        """Whether the last output ended its line."""
+        """Whether the cursor is at the start of a line."""
         self.is_over = Event()
 
     def run(self) -> None:
-        """Draw the line each second until the wait has finished. In a thread of its own."""
+        """Update the line every second until the wait is over. Runs in a thread of its own."""
         while not self.is_over.wait(TICK_S if self._is_drawn else PATIENCE_S):
             words = self._words()
             with self.lock:
@@ -146,20 +144,20 @@ class Waiting:
                     self._is_drawn = True
 
     def erase(self) -> None:
-        """Erase the line, as other output is written."""
+        """Erase the line, because other output follows."""
         with self.lock:
             if self._is_drawn:
                 click.echo(f"\r{ERASE}", nl=False, err=True, color=True)
                 self._is_drawn = False
 
     def note(self, text: str) -> None:
-        """Note that this text was written."""
+        """Record that text was written."""
         self._said = time.monotonic()
         self._is_at_start = text.endswith("\n") if text else self._is_at_start
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Keep the line away while a person types."""
+        """Hide the line while a person types."""
         with self.lock:
             self.erase()
             self._is_at_start = False
@@ -171,10 +169,10 @@ class Waiting:
 
 @contextmanager
 def patience(words: Callable[[], str]) -> Iterator[Waiting]:
-    """Say `words` on standard error, with the seconds, if the work within takes long and a person waits there.
+    """Display `words` with the elapsed seconds on standard error if the block takes long, on a terminal only.
 
-    `words` is called in a thread of its own; blank words are not said. A terminal that cannot erase a line gets it
-    once, without a clock.
+    `words` is called in another thread, and nothing is displayed while it returns an empty string. On a terminal that
+    cannot erase a line, the message is printed once without the time.
     """
     waiting = Waiting(words)
     if not sys.stderr.isatty():
@@ -211,7 +209,7 @@ def _waiting() -> Waiting | None:
 
 
 def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
-    """The pieces with their lines broken between words, if there is room for some behind the indent of `hang`."""
+    """Wrap pieces of text between words at the width of the terminal, unless it is too narrow for the indent."""
     pieces = list(pieces)
     if columns < 2 * hang:
         return pieces
@@ -220,7 +218,7 @@ def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
         end, place, text = start + len(piece.text), start, ""
         while breaks and breaks[0][0] < end:
             first, last = breaks[0]
-            if first >= start:  # of the blanks in two pieces, those in the first become the new line
+            if first >= start:  # whitespace across two pieces is replaced in the first
                 text += piece.text[place - start : first - start] + "\n" + " " * hang
             place = min(last, end)
             if last > end:
@@ -232,7 +230,7 @@ def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
 
 
 def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
-    """Yield the blanks, each by its place, that become line ends, in order."""
+    """Yield the spans of whitespace that have to become line breaks, in order."""
     column = 0
     for found in WORDS.finditer(text):
         space, word = found.groups()
@@ -244,17 +242,17 @@ def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
 
 
 def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """Return the chunks, harmless to a terminal: the control characters in their texts are visible."""
+    """Escape the control characters in pieces of text."""
     return [replace(piece, text=visible(piece.text)) for piece in as_styled(pieces)]
 
 
 def as_styled(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """Return the chunks, those without a style in the empty style."""
+    """Convert plain strings among the pieces to unstyled text."""
     return [Styled(piece) if isinstance(piece, str) else piece for piece in pieces]
 
 
 def plain(pieces: Iterable[str | Styled]) -> str:
-    """Return the text of the chunks, unchanged."""
+    """Return the text of the pieces without styles."""
     return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
 
 
@@ -269,10 +267,9 @@ NOT_ENDED = frozenset({"queued", "running", "needs-input"})
 
 @contextmanager
 def reading(tool: str) -> Iterator[None]:
-    """Read the answer of `tool` within this context, and do nothing else there.
+    """Convert errors in accessing an answer of `tool` to a clear error. Do nothing else within this context.
 
-    Raises:
-        CodriverError: a field is missing in the answer, or has another type.
+    Raises: CodriverError: a field of the answer is missing or has an unexpected type.
     """
     try:
         yield
@@ -285,9 +282,9 @@ def reading(tool: str) -> Iterator[None]:
 
 
 def write_file(file: Path, content: bytes, workspace: Path) -> Path:
-    """Write a file, in place of an existing one, and give its whole path. Missing directories are made.
+    """Write a file, creating missing directories, and return its absolute path.
 
-    A link in the workspace that leads out of it is not followed, as a checkout may have any.
+    Links within the workspace are not followed out of it, because a checkout may contain any link.
     """
     path = Path(os.path.normpath(Path.cwd() / file))
     if path.is_relative_to(workspace):

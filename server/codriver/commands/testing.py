@@ -1,15 +1,15 @@
-"""`codriver test`: the tests of a project, for people, for CI, and as the JUnit XML that CI reads.
+"""`codriver test`: run the tests of a project, for people and for CI, and write the results as JUnit XML.
 
-Python tests run by pytest, which gets everything after `--`, prints its own report and writes the XML. Those of other
-languages run in their REPL.
+Python tests are run by pytest, which receives all arguments after `--`, prints its own report and writes the XML. Tests
+in other languages run in their REPL.
 
-Exit status: 0 all passed, 1 a test failed or could not be collected, 2 wrong usage, 5 there are no tests, and else as
-`codriver eval`. Everything is written to standard output: CI servers obey commands on either stream, and under GitHub
-Actions the tests' output stands between two lines between which no command is obeyed.
+Exit status: 0 all passed, 1 a test failed or could not be collected, 2 wrong usage, 5 there are no tests; others as for
+`codriver eval`. Everything is written to standard output, because CI servers interpret commands on both streams. Under
+GitHub Actions, that is disabled while the tests' output is printed.
 
-Source of the XML: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports follow, too. It has
-no place for a test's file and line, so they begin the text of its failure, where readers look for them; a suite names
-its file.
+Source of the XML format: the schema of Jenkins' xUnit plugin, `junit-10.xsd`, which pytest's own reports also follow.
+It has no attributes for a test's file and line, so the text of a failure starts with them, where readers look for them.
+A suite has its file.
 """
 
 from __future__ import annotations
@@ -58,50 +58,50 @@ if TYPE_CHECKING:
 
 Outcome = Literal["pass", "skip", "fail", "error"]
 ELEMENTS = {"skip": "skipped", "fail": "failure", "error": "error"}
-"""By outcome: the element for it."""
+"""The XML element for each outcome."""
 WHOLE_RUN = "(run)"
-"""The name of the case for a run that gave no results, or not all of them."""
+"""The name of the test case that represents a run without results, or with incomplete results."""
 UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""The characters that XML 1.0 cannot hold, escaped or not. Source: production 2, `Char`."""
+"""Matches characters that XML 1.0 cannot contain, escaped or not. Source: production 2, `Char`."""
 MOST_XML = 256 * 2**20
-"""The largest report that is passed on: a test has some 200 bytes in it, and the output of failed ones."""
+"""Maximum size of a report. Each test takes about 200 bytes plus the output of failed ones."""
 POLL_S = 0.1
-"""How often a server is asked whether a starting REPL is there."""
+"""Interval at which the server is asked whether a REPL has started."""
 MOST_ANNOTATIONS = 50
-"""The most annotations of a job: GitHub keeps no more."""
+"""Maximum number of annotations in a job, which is also GitHub's limit."""
 SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: its name and place, its outcome, and the words on it."""
+    """A test case and its result."""
 
     namespace: str
     name: str
     outcome: Outcome
     message: str = ""
-    """The message in one line, or in as few as its test gave."""
+    """The failure's message, usually one line."""
     details: str = ""
-    """The words of all its failed results, each after the result's place."""
+    """The text of all failed results, each starting with its location."""
     file: str = ""
-    """The file's path below the workspace, else absolute; empty for an unknown one."""
+    """The file's path, relative if it is in the workspace. Empty if unknown."""
     line: int | None = None
     seconds: float = 0.0
     kind: str = ""
-    """The kind of a run that failed to start: `no-tests`, or `no-repl`; else blank."""
+    """Why the run could not start, such as `no-tests` or `no-repl`. Empty for a test."""
     joint: str = "/"
-    """The text between namespace and name: `::` in the id of a Python test."""
+    """The separator between namespace and name: `::` for a Python test."""
 
     @property
     def title(self) -> str:
-        """Return the test's name among those of all namespaces."""
+        """Return the full name of the test."""
         return f"{self.namespace}{self.joint}{self.name}" if self.name else self.namespace
 
 
 def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
-    """The tests in an answer of `run_tests`, in the order in which they ended, as far as the answer says.
+    """Return the test cases in an answer of `run_tests`, in the order in which they finished.
 
-    A test with many assertions is one case, which failed if any of them did. A test without assertions passed.
+    A test with several assertions is one case, which failed if any of them did. A test without assertions passed.
     """
     if is_of_pytest(answer):
         return [_case_of_pytest(row) for row in answer.get("results", ())]
@@ -115,7 +115,7 @@ def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
 
 
 def is_of_pytest(answer: Mapping[str, Any]) -> bool:
-    """Return whether an answer is about Python tests."""
+    """Return whether the answer is about Python tests."""
     return "exitStatus" in answer
 
 
@@ -134,7 +134,7 @@ def _case_of_pytest(row: Mapping[str, Any]) -> Case:
 
 
 def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> Case:
-    """Return the test in which a run was stopped, and why."""
+    """Return the test case during which a run was stopped, with the reason as its message."""
     if "ns" not in row:
         return replace(
             _case_of_pytest({"test": WHOLE_RUN, **row, "outcome": "error"}), message=message, details=message
@@ -170,12 +170,12 @@ def _message(row: Mapping[str, Any]) -> str:
 
 
 def _has_both(row: Mapping[str, Any]) -> bool:
-    """Whether to show both the expected and the actual value; for an error the expected one says nothing."""
+    """Return whether to print the expected and the actual value. For errors, the expected value is not informative."""
     return row["outcome"] == "fail" and bool(row.get("expected")) and row.get("actual") is not None
 
 
 def _details(row: Mapping[str, Any], workspace: Path) -> str:
-    """Return all facts of a result."""
+    """Return everything known about a result as text."""
     file, line = _shown(row.get("file"), workspace), row.get("line")
     place = f"{file}:{line}" if file and line else file
     head = ": ".join(str(part) for part in (place, row.get("message")) if part)
@@ -194,8 +194,8 @@ def _shown(file: object, workspace: Path) -> str:
 
 
 def xml_of(cases: Iterable[Case], began: datetime, output: str = "") -> bytes:
-    """Return the report, a suite for each namespace. `output` of the tests is told if there is one suite."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415  # few runs write a report
+    """Return the report as XML with one suite per namespace. `output` is only included if there is a single suite."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415  # only needed for a report
 
     suites = [(name, list(of)) for name, of in groupby(sorted(cases, key=_namespace), key=_namespace)]
     root = ET.Element("testsuites", {"name": "codriver test", **_counts([case for _, of in suites for case in of])})
@@ -226,7 +226,7 @@ def _count(cases: Sequence[Case], outcome: Outcome) -> str:
 
 
 def _element(case: Case) -> ET.Element:
-    """Return a test's element; its class is its namespace, with dots in place of a path's slashes."""
+    """Return the XML element of a test case. Its class name is its namespace with dots instead of slashes."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
 
     home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
@@ -239,28 +239,28 @@ def _element(case: Case) -> ET.Element:
 
 
 def _sayable(text: str) -> str:
-    """Return the text with the characters that XML cannot hold spelt out as in source code."""
+    """Escape characters that XML cannot contain, as in source code."""
     return UNSAYABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 class TestCommand(click.Command):
-    """A command whose words after `--` are for another program."""
+    """A command that passes its arguments after `--` to another program."""
 
-    __test__ = False  # for pytest, which would take it for a test
+    __test__ = False  # keeps pytest from collecting it
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep the words after `--` apart."""
+        """Parse the arguments before `--`, and store the others in the context."""
         own = args[: args.index("--")] if "--" in args else args
         ctx.meta[OTHERS] = tuple(args[len(own) + 1 :])
         return super().parse_args(ctx, list(own))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Show that words may follow."""
+        """Add the arguments after `--` to the usage line."""
         return [*super().collect_usage_pieces(ctx), "[-- PYTEST_ARGS]"]
 
 
 OTHERS = "codriver.pytest"
-"""The key of the words after `--`."""
+"""The key of the context under which the arguments after `--` are stored."""
 
 
 @click.command("test", cls=TestCommand, short_help="Run tests; for CI, too.", epilog=STATUSES)
@@ -330,25 +330,25 @@ def test_command(  # noqa: PLR0913  # one argument an option
 
 
 def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
-    """Return whether pytest has printed what failed."""
+    """Return whether pytest has already printed the failures."""
     return is_of_pytest(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
 
 
 def _report(answer: Mapping[str, Any], cases: Sequence[Case], began: datetime, written: Path) -> bytes:
-    """Return the JUnit XML: pytest's own, if it wrote all of it."""
+    """Return the JUnit XML: pytest's own if it is complete."""
     if _has_reported(answer, " ") and written.exists():
         return read(written, Rules(Links.OF_USER, MOST_XML))
     return xml_of(cases, began, str(answer.get("stdout", "")))
 
 
 def _say_rest(output: str, running: RunningTests) -> None:
-    """Say the last output of the tests."""
+    """Print output of the tests that has not been printed yet."""
     rest = "" if running.is_quiet else output[running.told :]
     say(rest, end="" if rest.endswith("\n") or not rest else "\n")
 
 
 def _as_the_server_has_it(name: str, workspace: Path) -> str:
-    """Return a namespace as given; a file given from another directory by its path below the workspace."""
+    """Make a file's path relative to the workspace. Namespaces are returned unchanged."""
     path, separator, test = name.partition("::")
     file = Path.cwd() / path
     if not ("/" in path or file.is_file()) or not file.exists() or not file.is_relative_to(workspace):
@@ -357,7 +357,10 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
 
 
 def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
-    """Return the answer of `run_tests`, or an answer with the reason if the server has gone."""
+    """Return the answer of `run_tests`, or one with the error if the server is gone.
+
+    Waits for REPLs that are starting.
+    """
     deadline = time.monotonic() + running.timeout_s
     connection = running.connection
     seen: list[dict[str, Any]] = []
@@ -366,7 +369,7 @@ def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> di
             answer = running.answer(asked)
             if answer.get("reason") not in LACKING:
                 return answer
-            # A REPL may have come between the answer and this look, so new tests are asked for once more.
+            # A REPL may have connected since the answer, so try once more.
             seen, repls = repls_of(connection), seen
             is_as_before = [(row["key"], row["phase"]) for row in seen] == [(r["key"], r["phase"]) for r in repls]
             if time.monotonic() > deadline or (is_as_before and not _is_any_starting(seen)):
@@ -383,7 +386,7 @@ def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case]:
-    """Return the tests in the answer, and a case for the reason why there are none, or not all."""
+    """Return the test cases of an answer, with an additional one if the run failed or is incomplete."""
     cases = cases_of(answer, workspace)
     if answer.get("ok") or answer.get("reason") == "tests-failed":
         return cases
@@ -396,12 +399,12 @@ def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case
 
 
 def _status(answer: dict[str, Any]) -> int:
-    """Return the exit status of a run; a name without any match counts as no tests."""
+    """Return the exit status of a run. A namespace that does not exist counts as no tests."""
     return NO_TESTS if answer.get("reason") == "unknown-namespace" else exit_status(answer)
 
 
 def _print(cases: Sequence[Case]) -> None:
-    """Print the tests that did not pass; for a run that failed to start, the reason."""
+    """Print the tests that failed, or the reason why the run did not start."""
     for case in cases:
         if case.outcome not in SIGNS:
             continue
@@ -412,7 +415,7 @@ def _print(cases: Sequence[Case]) -> None:
 
 
 def _annotate(cases: Sequence[Case], workspace: Path) -> None:
-    """Show each failure at its line, if GitHub Actions reads the output."""
+    """Print an annotation for each failure if GitHub Actions reads the output."""
     wrong = [case for case in cases if case.outcome in SIGNS]
     for case in wrong[:MOST_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
         say(annotation(case, workspace))
@@ -420,16 +423,14 @@ def _annotate(cases: Sequence[Case], workspace: Path) -> None:
 
 @contextmanager
 def _unobeyed() -> Iterator[None]:
-    """Let GitHub Actions, if it reads the output, obey no command written within: tests may print anything.
+    """Keep GitHub Actions from interpreting the output within this context, as tests may print anything.
 
-    Source: its workflow commands, `stop-commands`. The word that resumes them is unknown to everybody until then.
-
-    Source: its workflow commands, `stop-commands`. Its word to go on is known to nobody before it is said.
+    Source: its workflow commands, `stop-commands`. The word that resumes them is random, so that no test can print it.
     """
     if not os.environ.get("GITHUB_ACTIONS"):
         yield
         return
-    import secrets  # noqa: PLC0415  # only there
+    import secrets  # noqa: PLC0415  # only needed there
 
     word = secrets.token_hex(16)
     say(f"::stop-commands::{word}")
@@ -440,11 +441,9 @@ def _unobeyed() -> Iterator[None]:
 
 
 def annotation(case: Case, workspace: Path) -> str:
-    """Return the workflow command by which GitHub shows a failure at its line.
+    """Return the GitHub workflow command that displays a failure at its line.
 
-    Source: its workflow commands, `error`; a file is named from the root of the checkout, GITHUB_WORKSPACE.
-
-    Source: its workflow commands, `error`; a file is named from the root of the checkout, GITHUB_WORKSPACE.
+    Source: its workflow commands, `error`. Files are relative to the root of the checkout, GITHUB_WORKSPACE.
     """
     file = workspace / case.file
     root = os.environ.get("GITHUB_WORKSPACE", "")
@@ -455,7 +454,7 @@ def annotation(case: Case, workspace: Path) -> str:
 
 
 def _escaped(text: str, *, is_property: bool = False) -> str:
-    """Return a text in a workflow command, on one line."""
+    """Escape text for a workflow command."""
     for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *((":", "%3A"), (",", "%2C")) * is_property):
         text = text.replace(character, code)
     return visible(text)

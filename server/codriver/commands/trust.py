@@ -30,7 +30,7 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
 
     Exit status: 0 ok, 1 the files cannot be read or nothing could be kept, 2 wrong usage.
     """
-    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import trust  # noqa: PLC0415  # only needed here
 
     if remove and is_listing:
         raise click.UsageError("--remove and --list exclude each other")
@@ -44,7 +44,7 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
 
 
 def _list_accepted() -> None:
-    from codriver.settings import trust  # noqa: PLC0415  # only this command needs it
+    from codriver.settings import trust  # noqa: PLC0415  # only needed here
 
     accepted = trust.list_accepted()
     for entry in accepted:
@@ -55,7 +55,7 @@ def _list_accepted() -> None:
 
 def _accept_as_written(workspace: Path) -> None:
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
-    from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
 
     loaded = load(workspace, environ=os.environ)
     accept_workspace(workspace, loaded, os.environ)

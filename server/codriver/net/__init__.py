@@ -1,1 +1,1 @@
-"""The network side: admission and listener, outboxes with back-pressure, and how clients find a server."""
+"""Networking: the listener and admission, outboxes with back-pressure, and how clients find a server."""

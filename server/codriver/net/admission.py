@@ -1,4 +1,4 @@
-"""Admission of connections: by protocol, user and token, checked before a line is read."""
+"""Admission of connections by protocol, user and token, before any request is read."""
 
 from __future__ import annotations
 
@@ -35,61 +35,66 @@ Verdict = Literal["json", "wait", "refuse"]
 
 BLANK = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"
-"""The byte order mark that some shells put before all UTF-8; no protocol begins with it."""
+"""The UTF-8 byte order mark, which some shells write first. No protocol starts with it."""
 JSON_STARTS = b'{["'
-"""First bytes of JSON strings that begin no HTTP method: a method is a token. Source: RFC 9110, section 5.6.2."""
+"""First bytes of JSON values that cannot start an HTTP method, which is a token. Source: RFC 9110, section 5.6.2."""
 FOREIGN_START = re.compile(
-    rb"[A-Z]{2,16}[ \t\r\n/]"  # a verb in capitals: HTTP, the HTTP/2 preface (PRI *), PROXY, RTSP, SMTP, DICT
+    rb"[A-Z]{2,16}[ \t\r\n/]"  # an upper-case verb: HTTP, the HTTP/2 preface (PRI *), PROXY, RTSP, SMTP, DICT
     rb"|SSH-"
     rb"|[^\x20-\x7e]"  # a TLS hello (0x16), PROXY v2 (0x0d), SOCKS (0x05), STUN (0x00), any binary protocol
 )
 FOREIGN_LINE = re.compile(rb"(?:HTTP|RTSP|SIP|ICY)/[0-9]", re.IGNORECASE)
-"""A web page may choose a method such as `patch` or `null` when DNS rebinding makes this port its own origin."""
+"""Matches the version of a related protocol.
+
+A web page can choose a method such as `patch` or `null` by DNS rebinding.
+"""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """An admitted peer: its first bytes without the introduction, and what the introduction says about it."""
+    """An admitted peer: its first bytes after the introduction, and what the introduction contains."""
 
     first: bytes
     starts_server: bool = False
-    """Whether the peer is a relay that starts a server if none runs."""
+    """Whether the peer is a relay that starts a server if none is running."""
     had_another: bool = False
     """Whether the peer is a relay that was connected to another server before."""
     accepts_skills: bool = True
-    """Whether the peer's client should get skills; not for a relay with `--no-skills`."""
+    """Whether the peer's client should receive skills. False for a relay with `--no-skills`."""
     conversation: str = ""
-    """The id of the Claude Code conversation that the peer, a relay, was started for; empty for other clients."""
+    """The id of the Claude Code conversation that started the peer, a relay. Empty for other clients."""
     stops_server: bool = False
     """Whether the peer only requests that the server stop."""
     request: str = ""
-    """The name of the peer's request, if that is all that the peer wants; empty for a peer that speaks MCP."""
+    """The name of a single request that the peer makes instead of speaking MCP, or empty."""
     detail: str = ""
-    """The detail of the request."""
+    """The argument of that request."""
 
 
 FIRST_BYTE_S = 300.0
-"""A relay connects when its client starts and is silent until the client speaks; a port scanner is silent forever."""
+"""Maximum wait for the first byte. A relay connects when its client starts, and is silent until the client writes."""
 FIRST_LINE_S = 10.0
+"""Maximum wait for the rest of the first line."""
 QUERY_THREADS = 4
-"""Number of threads that query the kernel about peers. No other work uses them, so newcomers are never delayed."""
+"""Number of threads that look up the users of peers. Nothing else uses them, so that admission is never delayed."""
 TOKEN_LINE_BYTES = 4096
+"""Maximum length of a first line that is not admitted yet."""
 READ_BYTES = 64 * 1024
 INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION.encode()
-"""The beginning of the line in which Codriver's relay and commands send a token and name their server."""
+"""The start of the line in which Codriver's relay and commands send a token and name the server they expect."""
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%%s"}}\n' % WORKSPACE.encode()
 """The answer to a peer that names a workspace: the device and inode of the served workspace."""
 
 
 def first_bytes_verdict(data: bytes) -> Verdict:
-    """Return `refuse` for bytes of another protocol, `wait` while that is still possible, else `json`.
+    """Return `refuse` if the bytes belong to another protocol, `wait` if that is still possible, and otherwise `json`.
 
-    After a byte order mark and blanks, `{`, `[` and `"` are admitted immediately. A verb in capitals, an SSH banner and
-    any byte that no text has are refused immediately. Any other text is judged by its whole first line: a line with a
-    version of HTTP or a related protocol is refused. Any other line is a client's mistake (`json`), which the reader
-    answers.
+    After a byte order mark and whitespace, `{`, `[` and `"` are admitted immediately. An upper-case verb, an SSH banner
+    and any byte that does not occur in text are refused immediately. Other text is decided by its complete first line:
+    one with a version of HTTP or a related protocol is refused, and any other is treated as a client's mistake
+    (`json`), which gets an error as its answer.
     """
     if BOM.startswith(data):
         return "wait"
@@ -107,7 +112,7 @@ def first_bytes_verdict(data: bytes) -> Verdict:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host name or an address, also one in brackets, means this machine alone."""
+    """Return whether a host name or an address, with or without brackets, refers to this machine only."""
     if host.lower() == "localhost":
         return True
     try:
@@ -119,17 +124,17 @@ def is_loopback(host: str) -> bool:
 
 
 def peer_uid(connection: socket.socket) -> int | None:
-    """Return the user at the other end of a connection from this machine.
+    """Return the user id of the process at the other end of a connection.
 
-    `GONE`, which is no user, when the peer is on loopback and no process has its socket. None on other systems than
-    Linux, and for a peer on another machine.
+    Returns `GONE`, which is not a user id, if the peer is on this machine and no process has its socket. Returns None
+    if the peer is on another machine, or the system is not Linux.
     """
     if not IS_LINUX:
         return None
     try:
         peer, local = connection.getpeername(), connection.getsockname()
     except OSError:
-        return GONE  # the peer has hung up already
+        return GONE  # the peer has disconnected
     remote_address, local_address = plain(peer), plain(local)
     try:
         found = query_kernel(remote_address, local_address)
@@ -144,16 +149,19 @@ def peer_uid(connection: socket.socket) -> int | None:
 
 
 def token_matches(expected: str, given: str) -> bool:
-    """Return whether the tokens are equal and not empty, in constant time."""
+    """Return whether both tokens are equal and not empty, in constant time."""
     return hmac.compare_digest(expected.encode(), given.encode("utf-8", "replace")) and bool(expected)
 
 
 async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, refusals: RefusalLog) -> bool:
-    """Return whether a connection may be this user's. It may not if its peer is someone else's or gone."""
+    """Return whether a connection may belong to this user.
+
+    It does not if its peer is another user's process or has disconnected.
+    """
     raw = stream.extra(SocketAttribute.raw_socket)
     owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=threads)
     if owner == GONE:
-        return False  # the peer hung up before its user could be found
+        return False  # the peer disconnected before its user could be found
     if owner is not None and not is_mine(owner):
         refusals.note("refused a connection of another user of this machine")
         return False
@@ -161,11 +169,11 @@ async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, ref
 
 
 class Admission:
-    """Decides which connections are admitted. `token`: the token that a peer must send; None for none.
+    """Decides which connections are admitted. `token` is required from each peer, unless it is None.
 
-    A peer that names another `session_id`, or another workspace, followed a stale or rewritten port file. It must not
-    reach the REPLs of this workspace. A peer that names a workspace receives the served one first. A peer that names
-    nothing is admitted.
+    A peer that names another `session_id` or another workspace has followed a stale or forged port file, and must not
+    reach the REPLs of this workspace. A peer that names a workspace is sent the served one. A peer that names nothing
+    is admitted.
     """
 
     def __init__(self, *, token: str | None, session_id: str, workspace: Path) -> None:
@@ -177,7 +185,7 @@ class Admission:
         self.refused = 0
 
     async def admit(self, stream: SocketStream) -> Admitted | None:
-        """Return the admitted peer; None for a refused one.
+        """Return the admitted peer, or None if it was refused.
 
         A refused peer gets no answer and learns nothing, not even the name of the service.
         """
@@ -218,7 +226,7 @@ class Admission:
             named_workspace, given_names = given.get("workspace"), given.keys()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
-                return Admitted(data)  # the reader answers the mistake
+                return Admitted(data)  # the mistake is answered later
             given, token, session, named_workspace, given_names = {}, "", self._session_id, None, ()
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
             self._refusals.note("refused a connection without the token")
@@ -241,7 +249,7 @@ class Admission:
         )
 
     async def _send_workspace(self, stream: SocketStream, named_workspace: object) -> bool:
-        """Send a peer the served workspace, and return whether the peer means that one, by device and inode."""
+        """Send the served workspace to a peer, and return whether the peer expects that one, by device and inode."""
         try:
             status = await anyio.to_thread.run_sync(self._workspace.stat, limiter=self._threads)
         except OSError:
@@ -259,6 +267,6 @@ def _text(value: object) -> str:
 
 
 def _may_introduce(data: bytes) -> bool:
-    """Return whether the received part of a first line may belong to an introduction."""
+    """Return whether the received part of the first line may belong to an introduction."""
     text = data.lstrip()[: len(INTRODUCTION_START)]
     return INTRODUCTION_START.startswith(text)

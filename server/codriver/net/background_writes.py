@@ -1,4 +1,4 @@
-"""Blocking work in the background, one job after the other, such as writing files."""
+"""Blocking writes that run in the background, one after the other."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 class BackgroundWrites:
-    """Blocking work, such as writing files, done in threads one after the other; no one waits for it."""
+    """Writes that run in threads, one after the other, and that nobody waits for."""
 
     def __init__(self) -> None:
         self._tasks = TaskSet()
         self._lock = anyio.Lock()
 
     def start(self, write: Callable[[], None]) -> None:
-        """Add a step, which is done after all earlier steps."""
+        """Schedule a write to run after all earlier ones."""
         self._tasks.start(self._run(write))
 
     async def _run(self, write: Callable[[], None]) -> None:
@@ -29,5 +29,5 @@ class BackgroundWrites:
             await anyio.to_thread.run_sync(write)
 
     async def end(self) -> None:
-        """Wait until all steps are done."""
+        """Wait until all scheduled writes have finished."""
         await self._tasks.join()

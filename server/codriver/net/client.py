@@ -1,6 +1,6 @@
-"""A small MCP client for one-shot commands. It uses only the standard library, so commands start fast.
+"""A small MCP client for one-shot commands, with the standard library only so that commands start fast.
 
-It speaks the 2025-11-25 handshake, one JSON-RPC message a line, and waits for each answer.
+It performs the handshake of MCP 2025-11-25, sends one JSON-RPC message per line, and waits for each answer.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
 PROTOCOL = "2025-11-25"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 HEALTH_S = 5.0
+"""Maximum time for connecting and the handshake."""
 START_S = 30.0
+"""Maximum time for a started server to accept connections."""
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
-"""The error codes for an error of the caller. Source: JSON-RPC 2.0, error object."""
+"""JSON-RPC error codes that mean that the request was invalid. Source: JSON-RPC 2.0, error object."""
 LOG_TAIL = 600
-"""Maximum number of characters displayed of a server's log when it did not start."""
+"""Maximum number of characters to display from the log of a server that failed to start."""
 
 
 class NoServerError(StartError):
-    """No server answers for the workspace."""
+    """Raised when the workspace has no server that answers."""
 
     exit_status = 3
     why = ""
-    """The reason alone, for callers that add their own advice."""
+    """The reason alone, for callers that add advice of their own."""
 
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
@@ -51,7 +53,7 @@ class NoServerError(StartError):
 
 
 class ServerFailedError(NoServerError):
-    """A server was started, and ended before anybody could reach it."""
+    """Raised when a started server exited before it could be reached."""
 
     def __init__(self, workspace: Path, log: Path, status: int) -> None:
         words = server_record.log_tail(log.parent)[-LOG_TAIL:] or why_silent(log)
@@ -63,14 +65,14 @@ class ServerFailedError(NoServerError):
 
 
 def why_silent(log: Path) -> str:
-    """Return the likely reason why a server ended and left no words in its log."""
+    """Return the likely reason why a server exited without writing anything to its log."""
     if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
         return "its words had no place, as the disk of the workspace is full: make room there"
     return "it said nothing"
 
 
 class CannotStartError(NoServerError):
-    """Not even the process of a server could be started."""
+    """Raised when the process of a server could not be started."""
 
     def __init__(self, workspace: Path, error: OSError) -> None:
         StartError.__init__(
@@ -81,14 +83,14 @@ class CannotStartError(NoServerError):
 
 
 class ServerGoneError(CodriverError):
-    """The server closed the connection before it answered."""
+    """Raised when the server closed the connection before it answered."""
 
     def __init__(self) -> None:
         super().__init__("the server closed the connection before it answered: see `codriver status`")
 
 
 class CallError(CodriverError):
-    """The server answered a request with an error. `is_refusal`: the request was at fault."""
+    """Raised when the server answered with an error. `is_refusal` is true if the request itself was invalid."""
 
     def __init__(self, method: str, error: dict[str, Any]) -> None:
         super().__init__(f"{method}: {error.get('message', error)}")
@@ -97,7 +99,7 @@ class CallError(CodriverError):
 
 
 class NoMessageError(CodriverError):
-    """The server sent a line that is no message."""
+    """Raised when the server sent a line that is not a JSON-RPC message."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -106,17 +108,17 @@ class NoMessageError(CodriverError):
 
 
 class StrangeServerError(CodriverError):
-    """The server serves another workspace."""
+    """Raised when the server serves another workspace."""
 
     def __init__(self) -> None:
         super().__init__("it is the server of another workspace")
 
 
 class Connection:
-    """One connection to a server, for a few requests. A context manager. Making it sends nothing."""
+    """A connection to a server for a few requests. Creating it sends nothing. It is a context manager."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
-        # `create_connection` looks names up, and loads the tables of international names; this is an address.
+        # `create_connection` would resolve names and load the tables for international ones, but this is an address.
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self.socket.settimeout(HEALTH_S)
         try:
@@ -124,13 +126,13 @@ class Connection:
         except BaseException:
             self.socket.close()
             raise
-        # Without this, a second small message waits some 40 ms for the acknowledgement of the first.
+        # Without this, a second small message waits about 40 ms for the acknowledgement of the first.
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket.settimeout(timeout_s)
         self._file = self.socket.makefile("rb")
         self._requests = 0
         self.session: str | None = None
-        """The id of the server, from its verified record; None without a record."""
+        """The server's session id from its verified record, or None without a record."""
         self.on_notification: Callable[[dict[str, Any]], None] = _ignore
 
     def __enter__(self) -> Self:
@@ -140,24 +142,23 @@ class Connection:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the socket."""
         self._file.close()
         self.socket.close()
 
     def wait_without_limit(self) -> None:
-        """Let answers take any time from now on: evaluations have limits of their own."""
+        """Remove the timeout for answers, because evaluations have limits of their own."""
         self.socket.settimeout(None)
 
     def introduce(
         self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NOTHING
     ) -> None:
-        """Send the token, and name the server and the workspace: any other server hangs up, and so does this side.
+        """Send the token and name the expected server and workspace. Both sides disconnect if they do not match.
 
-        `others`: further fields of the introduction, if this conversation is about one request only.
+        `others` are further fields of the introduction, for a connection that makes a single request.
 
-        Raises:
-            StrangeServerError: the server is another workspace's.
-            ServerGoneError: the server hung up.
+        Raises: StrangeServerError: the server serves another workspace. ServerGoneError: the server closed the
+        connection.
         """
         status = workspace.stat()
         served = f"{status.st_dev}:{status.st_ino}"
@@ -172,21 +173,20 @@ class Connection:
         self.session = session
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
-        """Make the handshake, and return the server's description of itself."""
+        """Perform the MCP handshake, and return the server's result."""
         client = {"name": name, "version": "0"}
         about = self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
         self.notify("notifications/initialized", {})
         return about
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification."""
+        """Send a notification, which has no answer."""
         self._send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Send a request and wait for its result; notifications in the meantime go to `on_notification`.
+        """Send a request and return its result. Notifications received in the meantime go to `on_notification`.
 
-        Raises:
-            CallError: the answer is an error. NoMessageError, ServerGoneError: no answer was received.
+        Raises: CallError: the answer is an error. NoMessageError, ServerGoneError: there was no answer.
         """
         self._requests += 1
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
@@ -201,11 +201,11 @@ class Connection:
         raise ServerGoneError
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Call a tool; its answer. Raises like `request`."""
+        """Call a tool and return its structured answer. Raises the errors of `request`."""
         return self.call_with_images(tool, arguments)[0]
 
     def call_with_images(self, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """Call a tool; its answer and the images next to it, as kinds and base64. Raises like `request`."""
+        """Call a tool and return its structured answer and its images, each as a pair of media type and base64 data."""
         params = {"name": tool, "arguments": arguments, "_meta": {"progressToken": "p"}}
         answer = self.request("tools/call", params)
         content, parts = answer.get("structuredContent"), answer.get("content")
@@ -214,11 +214,9 @@ class Connection:
         return content if isinstance(content, dict) else {}, images
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """Yield messages as they come, until the connection ends.
+        """Yield received messages until the connection is closed.
 
-        Raises:
-            NoMessageError: something else came.
-            ServerGoneError: the connection broke.
+        Raises: NoMessageError: a line is not a JSON-RPC message. ServerGoneError: the connection broke.
         """
         while line := self._line():
             try:
@@ -244,12 +242,11 @@ class Connection:
 def connect(
     workspace: Path, *, start: bool = False, name: str = "codriver-cli", is_explicit: bool = True
 ) -> Connection:
-    """Return an initialized connection to the server of a workspace. With `start`, a missing server is started.
+    """Return an initialized connection to the server of a workspace. With `start`, start the server if none is running.
 
-    `is_explicit`: the user requested the start, so even a server that was stopped permanently is started.
+    With `is_explicit`, the user requested the start, so it also starts a server that was stopped permanently.
 
-    Raises:
-        NoServerError: no server runs, or the started one does not come up.
+    Raises: NoServerError: no server is running, or the started one cannot be reached.
     """
     directory = server_directory(workspace)
     try:
@@ -258,7 +255,7 @@ def connect(
         if not start:
             raise
     if is_explicit:
-        from codriver.net.registration import allow_start  # noqa: PLC0415  # most commands find a server
+        from codriver.net.registration import allow_start  # noqa: PLC0415  # only needed if no server is running
 
         allow_start(workspace)
     try:
@@ -308,11 +305,10 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
 
 
 def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NOTHING) -> Connection:
-    """Return a verified connection to the server of a workspace, with the introduction made: see `introduce`.
+    """Return a verified connection to the server of a workspace after introducing the client: see `introduce`.
 
-    Raises:
-        NotTheServerError: somebody else listens there. Nothing was sent.
-        StrangeServerError, ServerGoneError, OSError, ValueError: the connection failed.
+    Raises: NotTheServerError: another program listens on the port. Nothing was sent to it. StrangeServerError,
+    ServerGoneError, OSError, ValueError: the connection failed.
     """
     claimed = server_record.read_record(directory)
     is_its = claimed is not None and claimed.port == port
@@ -329,10 +325,9 @@ def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str
 
 
 def _read_port(workspace: Path, directory: Path) -> int:
-    """Return the port that the port file holds.
+    """Return the port from a workspace's port file.
 
-    Raises:
-        NoServerError: the file holds no port.
+    Raises: NoServerError: there is none.
     """
     try:
         return server_record.read_port(directory)
@@ -346,8 +341,8 @@ def _read_port(workspace: Path, directory: Path) -> int:
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
-    """Start a server that outlives this command and ends by itself once no one needs it."""
-    from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # no other call needs it
+    """Start a server that outlives this command and exits when it has had no clients for a while."""
+    from codriver_relay.starter import server_environment, start_detached  # noqa: PLC0415  # only needed to start a server
 
     directory = server_directory(workspace)
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace)]
@@ -357,23 +352,20 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
 
 
 def request_stop(workspace: Path, claimed: ServerRecord) -> None:
-    """Request that the server named by `claimed` stops, on systems without signals.
+    """Ask the server described by `claimed` to stop, on systems without signals.
 
-    Raises:
-        CodriverError, OSError, ValueError: the server cannot be reached.
+    Raises: CodriverError, OSError, ValueError: it cannot be reached.
     """
     _reach(workspace, server_directory(workspace), claimed.port, {"stop": "yes"}).close()
 
 
 def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]:
-    """Make one request to the server of a workspace instead of speaking MCP, and return the answer.
+    """Make a single request to the server of a workspace without speaking MCP, and return its answer.
 
-    Raises:
-        NoServerError: no server runs.
-        ServerGoneError: the server has no answer to such a request.
-        CodriverError, OSError, ValueError: the server cannot be reached.
+    Raises: NoServerError: no server is running. ServerGoneError: the server does not know the request. CodriverError,
+    OSError, ValueError: it cannot be reached.
     """
-    connect(workspace).close()  # its errors are written for people
+    connect(workspace).close()  # raises errors with messages for users
     directory = server_directory(workspace)
     others = {"request": name, "detail": detail}
     with _reach(workspace, directory, _read_port(workspace, directory), others) as connection:
@@ -385,9 +377,9 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
 
 
 def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
-    """Return the process of the server named by `claimed`, if it serves the workspace.
+    """Return the process id of the server described by `claimed`, if it serves the workspace.
 
-    The kernel names the process; on other systems the server is queried, and has to answer.
+    The kernel identifies the process. On systems where it cannot, the server itself is asked and has to answer.
     """
     directory = server_directory(workspace)
     try:
@@ -409,4 +401,4 @@ def _query_process(workspace: Path, directory: Path, claimed: ServerRecord) -> i
 
 
 def _ignore(_message: dict[str, Any]) -> None:
-    """Pass over a notification that no one requested."""
+    """Ignore a notification."""

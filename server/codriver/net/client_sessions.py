@@ -1,4 +1,4 @@
-"""Client sessions: each connected client's name and open requests, and all clients together."""
+"""The sessions of connected clients, each with the client's name and pending requests."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class OpenRequests:
-    """The requests read from a client and not answered yet, by id. A client may use an id twice at the same time."""
+    """A client's pending requests by id. The same id may be pending more than once."""
 
     def __init__(self) -> None:
         self._open: dict[str | int, list[int]] = {}
-        """By id the sizes in bytes of all requests with that id."""
+        """The sizes in bytes of all pending requests with each id."""
         self.count = 0
         self.bytes = 0
         self._changed: anyio.Event | None = None
@@ -33,13 +33,16 @@ class OpenRequests:
         return identity in self._open
 
     def add(self, identity: str | int, size: int = 0) -> None:
-        """Add a request of so many bytes that was read."""
+        """Add a request whose line has `size` bytes."""
         self._open.setdefault(identity, []).append(size)
         self.count += 1
         self.bytes += size
 
     def remove(self, identity: object) -> None:
-        """Remove a request that is answered, or never will be. An id that is not open is ignored, whatever its type."""
+        """Remove a request that was answered or never will be.
+
+        Ids that are not pending are ignored, whatever their type.
+        """
         if not isinstance(identity, str | int) or identity not in self._open:
             return
         self.bytes -= self._open[identity].pop()
@@ -50,7 +53,7 @@ class OpenRequests:
             self._changed.set()
 
     def clear(self) -> None:
-        """Forget all requests: no one is left to answer."""
+        """Forget all requests, because nobody is left to receive the answers."""
         self._open.clear()
         self.count = self.bytes = 0
 
@@ -61,56 +64,56 @@ class OpenRequests:
 
 
 class ClientSession:
-    """One client, for the life of its connection."""
+    """The state of one client for the lifetime of its connection."""
 
     def __init__(self, identity: str, outbox: Outbox) -> None:
         self.id = identity
         self.outbox = outbox
         self.name = ""
         self.handshake_version = ""
-        """The protocol version of the session that `initialize` opened; empty before its result.
+        """The protocol version that `initialize` negotiated, or empty before its result.
 
-        Requests with an envelope of their own are stateless, and do not belong to that session.
+        Requests with their own envelope are stateless and do not belong to that session.
         """
         self.requested_version = ""
-        """The protocol version that `initialize` requested."""
+        """The protocol version that the client requested in `initialize`."""
         self.handshake = False
-        """Whether the client finished the handshake, so that it gets notifications unasked."""
+        """Whether the handshake is complete, so that the client receives unsolicited notifications."""
         self.envelope: Mapping[str, object] | None = None
-        """The envelope of the newest stateless request that was admitted."""
+        """The envelope of the latest stateless request that was accepted."""
         self.sends_envelopes = False
         """Whether the client has sent a stateless request."""
         self.accepts_tasks = False
-        """Whether the client declared tasks in the handshake."""
+        """Whether the client declared support for tasks in the handshake."""
         self.accepts_skills = True
-        """Whether the client gets skills from this server; not if it has them as files."""
+        """Whether the client receives skills from this server. False if it has them as files."""
         self.accepts_forms = False
-        """Whether the client declared in the handshake that it shows forms to its human."""
+        """Whether the client declared in the handshake that it can display forms to its user."""
         self.knows_withheld = False
-        """Whether the client was notified of the workspace's settings that do not count."""
+        """Whether the client was informed of workspace settings that are ignored."""
         self.had_another = False
-        """Whether the client's relay was connected to another server before, and the client was not notified yet."""
+        """Whether the relay was connected to another server before and the client has not been informed of that."""
         self.subscribed: set[str] = set()
-        """URIs of the resources whose changes the client subscribed to."""
+        """URIs of the resources whose changes the client has subscribed to."""
         self.open_requests = OpenRequests()
         self.starts_server = False
-        """Whether the client comes by a relay that starts missing servers, and so keeps this one alive."""
+        """Whether the client uses a relay that starts missing servers. Such a client keeps this server running."""
         self.calls = 0
         self.conversation = ""
-        """The client's own session id, as its newest call names it; empty if the call names none."""
+        """The client's own session id from its latest call, or empty if it sends none."""
         self.conversation_of_claude = ""
-        """The session id that Claude Code gave its relay; it counts only if the client says that it is Claude Code."""
+        """The session id that Claude Code passed to its relay. Only used if the client is Claude Code."""
         self.read_immediately: Callable[[bytes], bool] = lambda _data: False
-        """Receives bytes while nothing else waits to be read, and returns whether it consumed all of them."""
+        """Processes bytes while nothing else is waiting to be read, and returns whether it consumed all of them."""
         self.part: Callable[[], object] = lambda: None
-        """Closes the connection immediately, whatever is still to be sent."""
+        """Closes the connection immediately, dropping unsent data."""
         self.has_left = False
-        """Whether nothing more comes from the client: later cancellations are not its own."""
+        """Whether the client sends nothing more, so that later cancellations are not caused by it."""
         self.reported_line = 0
-        """The client received the log up to this line, exclusive."""
+        """The client has received the log up to this line, exclusive."""
 
     def note_conversation(self, meta: Mapping[str, object]) -> str:
-        """Store the id of the client's own conversation from the `_meta` of a call, and return it."""
+        """Store the conversation's id from the `_meta` of a call, if it has one, and return the current id."""
         given = conversation_of(meta)
         if given is not None:
             self.conversation = given
@@ -118,10 +121,10 @@ class ClientSession:
 
 
 class Clients:
-    """All connected clients: their live sessions, where the core's state holds only their names."""
+    """The sessions of all connected clients. The core's state only has their ids."""
 
     def __init__(self, core: Core, *, introduced: Callable[[str], None]) -> None:
-        """`introduced` gets the name of each client that introduces itself."""
+        """Create an empty collection. `introduced` is called with the name of each client that introduces itself."""
         self._core = core
         self._introduced = introduced
         self._sessions: dict[str, ClientSession] = {}
@@ -134,7 +137,7 @@ class Clients:
         return len(self._sessions)
 
     def add(self, outbox: Outbox) -> ClientSession:
-        """Return a new client."""
+        """Create the session of a new client and report it to the core."""
         self._accepted += 1
         session = ClientSession(f"c{self._accepted}", outbox)
         self._sessions[session.id] = session
@@ -142,7 +145,7 @@ class Clients:
         return session
 
     def introduce(self, session: ClientSession, *, name: str, handshake: bool) -> None:
-        """Record a client's name. Repeating it is harmless."""
+        """Store a client's name and report it, unless that has been done already."""
         if session.handshake == handshake and session.name == name and session.name:
             return
         session.name, session.handshake = name, handshake
@@ -151,12 +154,12 @@ class Clients:
         self._introduced(name)
 
     def remove(self, session: ClientSession) -> None:
-        """Remove a client whose connection has finished."""
+        """Remove a client whose connection was closed."""
         del self._sessions[session.id]
         self._core.report(ClientGone(session.id))
 
     def counters(self) -> list[dict[str, object]]:
-        """Return one row a client."""
+        """Return a JSON object with the counters of each client, for `server_health`."""
         return [
             {
                 "id": session.id,

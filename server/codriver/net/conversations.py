@@ -1,7 +1,7 @@
-"""The ids by which clients name their conversations in the `_meta` of a call.
+"""The ids that clients send in the `_meta` of a call to identify their conversations.
 
-An id separates the conversations of one connection. It grants nothing: a client that sends another client's id gets a
-caller of its own connection alone.
+An id separates the conversations of one connection. It grants nothing: a client that sends another client's id only
+gets a caller of its own connection.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_CONVERSATION: Final = 128
-"""Maximum number of characters of an id."""
+"""Maximum length of an id in characters."""
 KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
-"""Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 names none."""
+"""Keys of `_meta` that contain an id.
+
+Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 sends none.
+"""
 CLAUDE_CODE: Final = "claude-code"
-"""The name of the client whose session id comes by its relay, from the variable `CLAUDE_CODE_SESSION_ID`."""
+"""The name of the client whose relay sends the session id, from the variable `CLAUDE_CODE_SESSION_ID`."""
 TURN: Final = "x-codex-turn-metadata"
-"""An object, or its JSON, with the `thread_id`. Source: a recording of Codex 0.171.0."""
+"""The key of an object, or of its JSON, that contains a `thread_id`. Source: a recording of Codex 0.171.0."""
 MAX_TURN: Final = 10_000
-"""The characters of JSON that are read of it."""
+"""Maximum length of that JSON in characters. Longer values are ignored."""
 
 
 def conversation_of(meta: Mapping[str, object]) -> str | None:
-    """Return the id of a conversation; None if the call names none."""
+    """Return the id of the conversation from the `_meta` of a call, or None if it has none."""
     for key in KEYS:
         if (found := as_id(meta.get(key))) is not None:
             return found
@@ -40,11 +43,11 @@ def conversation_of(meta: Mapping[str, object]) -> str | None:
 
 
 def as_id(given: object) -> str | None:
-    """Return a received value that may be an id; None for any other."""
+    """Return the value if it is a valid id, otherwise None."""
     is_id = isinstance(given, str) and 0 < len(given) <= MAX_CONVERSATION and given.isprintable()
-    return given if is_id else None  # type: ignore[return-value]  # it is text
+    return given if is_id else None  # type: ignore[return-value]  # `is_id` implies a string
 
 
 def digest_of(conversation: str) -> str:
-    """Return the displayed form of an id: enough to distinguish conversations, without revealing the id."""
+    """Return a short digest to display for an id, which distinguishes conversations without revealing the id."""
     return hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:8]

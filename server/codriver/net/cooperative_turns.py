@@ -1,4 +1,4 @@
-"""Long work on the event loop that pauses every half millisecond, so that other tasks run in between."""
+"""Long computations on the event loop that yield every half millisecond, so that other tasks can run."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ if TYPE_CHECKING:
 
 
 TURN_S: Final = 0.0005
-"""The time for which work continues before others get their turn."""
+"""Time after which a computation yields to other tasks."""
 TURNS_OF_OTHERS: Final = 12
-"""As many turns as a call of another client needs; an unused turn costs some 20 µs."""
+"""Number of loop iterations to yield for: as many as a call of another client needs. An idle one costs about 20 µs."""
 
 T = TypeVar("T")
 
 
 class Turns:
-    """The turns of one chunk of work, which begins with the first."""
+    """Tracks when a computation should yield. The first turn starts when it is created."""
 
     def __init__(self) -> None:
         self._ends = perf_counter() + TURN_S
 
     @property
     def is_over(self) -> bool:
-        """Return true if it is the others' turn."""
+        """Return whether the computation should yield now."""
         return perf_counter() >= self._ends
 
     async def leave_off(self) -> None:
-        """Let others continue."""
+        """Let other tasks run, and then start the next turn."""
         for _ in range(TURNS_OF_OTHERS):
             await asyncio.sleep(0)
         self._ends = perf_counter() + TURN_S
 
 
 async def in_turns(work: Generator[None, None, T]) -> T:
-    """Return the result of work that yields at each point where it can pause."""
+    """Run a generator that yields wherever it can pause, and return its result."""
     turns = Turns()
     while True:
         try:

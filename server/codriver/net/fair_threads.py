@@ -1,7 +1,7 @@
-"""Threads for blocking work, shared fairly between the clients, so that none of them starves another.
+"""Threads for blocking work, shared fairly between clients so that none starves another.
 
-With one pool of threads for everything, sixty slow files delayed queries, new clients and the shutdown of the server.
-So each kind of work has slots of its own, and the clients take turns.
+With a single pool, sixty slow files delayed queries, new clients and the shutdown of the server. So each kind of work
+has its own slots, and clients take turns.
 """
 
 from __future__ import annotations
@@ -25,13 +25,18 @@ if TYPE_CHECKING:
 
 
 FILE_SLOTS = 4
+"""Number of files that are read concurrently."""
 TEXT_SLOTS = 2
+"""Number of threads that process long strings."""
 QUERY_SLOTS = 2
-"""Python runs one thread at a time: more threads slow down each other and the event loop."""
+"""Number of concurrent queries.
+
+Python runs one thread at a time, so more threads would only slow down each other and the event loop.
+"""
 
 
 class NoTurnError(Exception):
-    """A caller's waiting time ended before its turn. `ahead`: the number of callers still waiting before it."""
+    """Raised when a caller got no slot in time. `ahead` is the number of callers that are still waiting."""
 
     def __init__(self, ahead: int) -> None:
         super().__init__(f"{ahead} were waiting for their turn")
@@ -40,7 +45,7 @@ class NoTurnError(Exception):
 
 @dataclass(eq=False, slots=True)
 class _Turn:
-    """One caller that waits for a slot, or has one."""
+    """A caller that waits for a slot or has one."""
 
     client: str
     decided: anyio.Event = field(default_factory=anyio.Event)
@@ -48,28 +53,28 @@ class _Turn:
     is_over: bool = False
     """Whether the work has finished."""
     has_left: bool = False
-    """Whether the caller has the result, or no longer waits."""
+    """Whether the caller has received the result or stopped waiting."""
 
 
 @dataclass(eq=False, slots=True)
 class _Share:
-    """One client's use of the slots."""
+    """A client's share of the slots."""
 
     waiting: deque[_Turn] = field(default_factory=deque)
     running: int = 0
-    """The number of turns whose work has not finished, or whose caller has not taken the result yet."""
+    """Number of turns whose work is unfinished or whose caller has not received the result."""
 
     @property
     def is_idle(self) -> bool:
-        """Return whether none of the client's work waits or runs."""
+        """Return whether none of the client's work is waiting or running."""
         return not self.waiting and not self.running
 
 
 class Shares:
-    """The slots for one kind of work, for the life of one server.
+    """The slots for one kind of work, for the lifetime of a server.
 
-    A client has at most `slots_per_client` of the `slots`. The clients take turns, and the calls of one client run in
-    their order. If the slots rest, each rests as long as it was used.
+    A client gets at most `slots_per_client` of the `slots`. Clients take turns, and the calls of one client run in
+    order. If `rests`, each slot pauses for as long as it was used.
     """
 
     def __init__(self, slots: int, *, slots_per_client: int = 1, rests: bool = False) -> None:
@@ -77,34 +82,33 @@ class Shares:
         self._slots_per_client = slots_per_client
         self._rests = rests
         self._shares: dict[str, _Share] = {}
-        """By client, in the order of their turns."""
+        """The share of each client, in the order of their turns."""
         self._is_closed = False
 
     @property
     def waiting(self) -> int:
-        """Return the number of callers that wait for a slot."""
+        """Return the number of callers that are waiting for a slot."""
         return sum(len(share.waiting) for share in self._shares.values())
 
     def is_busy(self, client: str) -> bool:
-        """Return whether work of this client runs or waits, so that new work would come after it."""
+        """Return whether work of this client is running or waiting, so that new work would come after it."""
         share = self._shares.get(client)
         return share is not None and not share.is_idle
 
     def close(self) -> None:
-        """Give no more turns because the server stops: waiting and later callers get an error immediately."""
+        """Stop assigning slots because the server stops. Waiting and later callers get an error immediately."""
         self._is_closed = True
         for share in self._shares.values():
             for turn in share.waiting:
                 turn.decided.set()
 
     async def run(self, client: str, work: Callable[[], T], *, until: float = math.inf) -> T:
-        """Run `work` in a thread at this client's turn, and return its result.
+        """Run `work` in a thread when it is this client's turn, and return its result.
 
-        A cancelled caller leaves immediately; its slot is free when the work has finished. `until`: on the event loop's
-        clock.
+        A cancelled caller returns immediately, but its slot stays occupied until the work has finished. `until` is a
+        time of the event loop's clock.
 
-        Raises:
-            NoTurnError: the client got no turn until then, or never will.
+        Raises: NoTurnError: the client got no turn until then, or the server is stopping.
         """
         turn = _Turn(client)
         self._shares.setdefault(client, _Share()).waiting.append(turn)
@@ -123,7 +127,7 @@ class Shares:
 
     async def _run_now(self, turn: _Turn, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
-        # Taken by the first of two: the thread that begins the work, or the caller that leaves before that.
+        # Popped by whichever comes first: the thread that starts the work, or the caller when it gives up.
         start = deque([None])
 
         def timed() -> T:
@@ -132,16 +136,16 @@ class Shares:
             try:
                 return work()
             except BaseException as error:
-                # The error lives in a circle with its future, which must not keep the work's data alive, such as a
+                # The error and its future form a reference cycle, which must not keep the work's data alive, such as a
                 # file's bytes.
                 traceback.clear_frames(error.__traceback__)
                 raise
             finally:
-                with contextlib.suppress(RuntimeError):  # the event loop is closed, and no one waits any more
+                with contextlib.suppress(RuntimeError):  # the event loop is closed, so nobody waits
                     loop.call_soon_threadsafe(self._end_work, turn, time.monotonic() - started)
 
         try:
-            # The slots are the limit here: a thread that no one waits for any more still has its slot.
+            # The slots limit the number of threads. An abandoned thread still occupies its slot.
             limiter = anyio.CapacityLimiter(1)
             return await anyio.to_thread.run_sync(timed, abandon_on_cancel=True, limiter=limiter)
         except BaseException:
@@ -153,7 +157,7 @@ class Shares:
             self._release(turn)
 
     def _leave(self, turn: _Turn) -> None:
-        """Remove a caller that no longer waits."""
+        """Remove a caller that stopped waiting."""
         if turn.is_granted:
             self._end_work(turn, 0.0)
             self._release(turn)
@@ -162,14 +166,14 @@ class Shares:
         self._forget_idle()
 
     def _release(self, turn: _Turn) -> None:
-        """Release the caller: its client's next work may begin once this work is finished too."""
+        """Record that the caller has its result. Its client's next work may start once this work has finished too."""
         turn.has_left = True
         if turn.is_over:
             self._shares[turn.client].running -= 1
             self._grant()
 
     def _end_work(self, turn: _Turn, elapsed_s: float) -> None:
-        """Free the slot. The client's next work does not begin before the caller has this result."""
+        """Free the slot. The client's next work does not start before the caller has received this result."""
         share = self._shares[turn.client]
         turn.is_over = True
         share.running -= turn.has_left
@@ -183,7 +187,7 @@ class Shares:
         self._grant()
 
     def _grant(self) -> None:
-        """Give the free slots to the next callers. A client's next turn comes after those of all others."""
+        """Assign free slots to the next callers, rotating the order of clients."""
         while self._free and not self._is_closed:
             client = next((name for name, share in self._shares.items() if self._is_ready(share)), None)
             if client is None:
@@ -206,17 +210,17 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The slots for work that clients have done in threads, by kind of work."""
+    """The slots for each kind of work that is done in threads for clients."""
 
     messages: Shares = field(default_factory=lambda: Shares(1))
-    """Reading long messages."""
+    """Parsing of long messages."""
     files: Shares = field(default_factory=lambda: Shares(FILE_SLOTS, slots_per_client=2))
-    """Reading files named by a client, on whatever disk."""
+    """Reading files that a client names, on whatever disk."""
     notebooks: Shares = field(default_factory=lambda: Shares(1))
-    """Reading notebooks: one at a time, as each may take as much memory as a notebook may."""
+    """Reading notebooks, one at a time because each may need a lot of memory."""
     editing: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))
-    """Reading, searching and comparing of long strings and code."""
+    """Processing of long strings and code."""
     queries: Shares = field(default_factory=lambda: Shares(QUERY_SLOTS))
     """Queries whose caller waits for the answer."""
     standing: Shares = field(default_factory=lambda: Shares(1, rests=True))
-    """Queries that are repeated while a client waits for another answer: together they take half a core at most."""
+    """Queries that are repeated while a client waits for a change. Together they use at most half a core."""

@@ -1,4 +1,4 @@
-"""TCP keep-alive, by which the kernel detects a client that disappeared silently."""
+"""TCP keep-alive, by which the kernel detects clients that disappeared without closing the connection."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
 
 KEEPALIVE_IDLE_S = 60
+"""Time without traffic after which the first probe is sent."""
 KEEPALIVE_INTERVAL_S = 10
+"""Time between two probes."""
 KEEPALIVE_PROBES = 3
-"""A minute of silence, then 3 probes 10 s apart: a client that disappeared silently is noticed within 90 s."""
+"""Number of unanswered probes after which the connection is closed: 90 s after the last traffic."""
 
 
 def keep_alive(raw: socket.socket) -> None:
-    """Let the kernel detect a client that disappeared silently."""
+    """Enable keep-alive on a socket with these times."""
     probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)

@@ -1,9 +1,10 @@
-"""The kernel's tables of sockets: the user and the inode of a socket, and whether its process holds a lock. Linux only.
+"""The Linux kernel's tables of sockets: which user and process a socket belongs to.
 
-Files name the listener on a port, and anybody's earlier process may have written them. The kernel's answer cannot be
-forged. A query costs 0.02 ms, so it is made for every connection, on both ends. For a port named by a file, a REPL's
-port file or a kernel's connection file, the listener's user is queried before a byte is sent: the file's writer may be
-gone, and the port another user's by now. A port that the user names directly is trusted without a query.
+The listener of a port is often known from a file, which an earlier process of anybody may have written, but the
+kernel's answer cannot be forged. A query takes 0.02 ms, so both ends of every connection are checked. If the port comes
+from a file, such as a REPL's port file or a kernel's connection file, the user of the listener is checked before
+anything is sent, because the process that wrote the file may have ended and another user may have the port now. A port
+that the user names directly is trusted without a query.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 
 GONE: Final = peer.GONE[0]
-"""The user of a socket without a process, which belongs to no one."""
+"""The user id of a socket that no process has any more."""
 LISTENING = "0A"
-"""The state of a listening socket in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
+"""The state of listening sockets in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
 TABLES: Final = Path("/proc/net")
 NETLINK_SOCK_DIAG: Final = 4
 SOCK_DIAG_BY_FAMILY: Final = 20
@@ -35,33 +36,32 @@ NLM_F_REQUEST: Final = 0x1
 NLM_F_DUMP: Final = 0x300
 NLMSG_DONE: Final = 3
 DIAG_BYTES: Final = 65536
-"""More than the kernel puts into one part of an answer. Source: netlink(7)."""
+"""Size of the receive buffer, larger than any part of an answer from the kernel. Source: netlink(7)."""
 
 ANY = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
-"""By the address of a listener on all interfaces: the address at which this machine reaches the listener."""
+"""The loopback address at which a listener on all interfaces is reached, by its address."""
 
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A socket of this machine as the kernel knows it: its user, and its inode, 0 when no process has it."""
+    """A socket of this machine: the id of its user, and its inode, which is 0 if no process has it."""
 
     uid: int
     inode: int
 
 
 class KernelSilentError(OSError):
-    """The kernel does not answer this kind of query."""
+    """Raised when the kernel does not support this kind of query."""
 
 
 def listener_of(connection: socket.socket) -> Peer | None:
-    """Return the peer of an outgoing connection: the user at its other end, and the socket that listened.
+    """Return the listening socket at the other end of an outgoing connection.
 
-    None when the other end is not on this machine, or not in this container.
+    Returns None if it is not on this machine, or not in this container.
 
-    Raises:
-        KernelSilentError: this system does not name the peer.
+    Raises: KernelSilentError: this system does not identify the peer.
     """
     try:
         return _peer(peer.listener_of(connection))
@@ -70,10 +70,9 @@ def listener_of(connection: socket.socket) -> Peer | None:
 
 
 def listener_at(remote: Address) -> Peer | None:
-    """Return the listener that gets the connections to an address of this machine; None without one.
+    """Return the socket that listens at an address of this machine, or None if there is none.
 
-    Raises:
-        KernelSilentError: this system does not name it.
+    Raises: KernelSilentError: this system does not identify it.
     """
     packed = peer.plain(remote[0])
     try:
@@ -83,10 +82,11 @@ def listener_at(remote: Address) -> Peer | None:
 
 
 def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
-    """Return the process with the lock on a file and the socket `inode`, found by `codriver_relay.peer`.
+    """Return the id of the process that holds the lock on a file and has the socket `inode`, or None.
 
-    Raises:
-        KernelSilentError: this system does not name it.
+    `hint` is a process id to try first.
+
+    Raises: KernelSilentError: this system does not identify it.
     """
     try:
         return peer.holder_of(lock, inode, hint)
@@ -95,36 +95,33 @@ def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | No
 
 
 def plain(address: tuple[str, int]) -> Address:
-    """Return an address without its zone; an IPv4 address seen by an IPv6 listener in its plain form."""
+    """Return an address without its zone, and with IPv4-mapped IPv6 addresses converted to IPv4."""
     host = address[0].partition("%")[0]
     return (host[7:] if host.startswith("::ffff:") and "." in host else host), address[1]
 
 
 def query_kernel(remote: Address, local: Address) -> Peer | None:
-    """Return the socket at the address `there` with the peer `here`; None without one.
+    """Return the socket at the address `remote` that is connected to `local`, or None.
 
-    Without a connection between them, the socket that listens at `there`.
+    If there is no such connection, return the socket that listens at `remote`.
 
-    Raises:
-        OSError: this kernel, or the container, does not answer such questions.
+    Raises: OSError: this kernel, or the container, does not support such queries.
     """
     return _peer(peer.ask_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
 
 
 def look_up(remote: Address, local: Address, *, directory: Path = TABLES) -> Peer | None:
-    """Return the peer from the kernel's tables, for a kernel that answers no questions.
+    """Return the same as `query_kernel`, but from the kernel's tables, which are slower and supported more widely.
 
-    Raises:
-        OSError: this system has no such tables.
+    Raises: OSError: this system has no such tables.
     """
     return _peer(peer.look_up(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1], tables=str(directory)))
 
 
 def listening_hosts(port: int, *, directory: Path = TABLES) -> list[str]:
-    """Return the addresses of this machine with a listener at `port`, from the kernel's tables.
+    """Return the addresses of this machine at which something listens on `port`.
 
-    Raises:
-        OSError: this system has no such tables.
+    Raises: OSError: this system has no such tables.
     """
     tables = [table for table in (directory / "tcp", directory / "tcp6") if table.exists()]
     if not tables:
@@ -134,10 +131,9 @@ def listening_hosts(port: int, *, directory: Path = TABLES) -> list[str]:
 
 
 def listening_sockets(*, directory: Path = TABLES) -> dict[int, str]:
-    """Return the listening sockets of this user, from the kernel: by inode the address at which they are reached.
+    """Return the addresses at which this user's listening sockets can be reached, by inode.
 
-    Raises:
-        OSError: this system has no such tables.
+    Raises: OSError: this system has no such tables.
     """
     try:
         rows = _query_listeners()
@@ -153,16 +149,15 @@ def listening_sockets(*, directory: Path = TABLES) -> dict[int, str]:
 
 
 Listener = tuple[int, int, str, int]
-"""The user of a listening socket, its inode, and its address."""
+"""The user id of a listening socket, its inode, host and port."""
 
 
 def _query_listeners() -> list[Listener]:
-    """Return the listeners, from the kernel's answers to two questions: 0.1 ms, for any number of connections.
+    """Query the kernel for all listeners, which takes 0.1 ms however many connections there are.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`; netlink(7), multipart messages.
 
-    Raises:
-        OSError: this kernel, or the container, does not answer such questions.
+    Raises: OSError: this kernel, or the container, does not support such queries.
     """
     if not peer.IS_LINUX:
         raise KernelSilentError(0, "sock_diag")
@@ -190,10 +185,9 @@ def _query_listeners() -> list[Listener]:
 
 
 def _read_listeners(directory: Path) -> list[Listener]:
-    """Return the listeners from the kernel's tables, for a kernel that answers no questions: 5 ms or more.
+    """Read all listeners from the kernel's tables, which takes 5 ms or more.
 
-    Raises:
-        OSError: this system has no such tables.
+    Raises: OSError: this system has no such tables.
     """
     found = []
     for table in (directory / "tcp", directory / "tcp6"):
@@ -213,7 +207,7 @@ def _peer(found: tuple[int, int] | None) -> Peer | None:
 
 
 def _host(words: str) -> str:
-    """Return an address out of a kernel's table, without its port."""
+    """Decode the address in a row of a kernel's table."""
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
@@ -222,9 +216,9 @@ SILENT = "this system does not tell who listens there"
 
 
 def objection_to(connection: socket.socket, file: Path) -> str | None:
-    """Return the reason to send nothing over a connection to the port in `file`, or None if there is none.
+    """Return why nothing should be sent over a connection to the port in `file`, or None if it is safe.
 
-    Waits for the kernel, or for a disk if the kernel does not answer.
+    Queries the kernel, or the disk if the kernel does not support it.
     """
     try:
         return objection_to_listener(listener_of(connection), file)
@@ -233,7 +227,7 @@ def objection_to(connection: socket.socket, file: Path) -> str | None:
 
 
 def objection_at(address: Address, file: Path) -> str | None:
-    """Return the reason to send nothing to an address of this machine, to which no connection is made.
+    """Return why nothing should be sent to an address of this machine, or None, without connecting to it.
 
     See `objection_to`.
     """
@@ -244,10 +238,10 @@ def objection_at(address: Address, file: Path) -> str | None:
 
 
 def objection_to_listener(listener: Peer | None, file: Path | None) -> str | None:
-    """Return the reason to send nothing to a listener; `None` as listener means that the system cannot name it.
+    """Return why nothing should be sent to a listener, or None. `listener` is None if the system cannot identify it.
 
-    The listener has to be this user's. If the system cannot tell, the file has to be this user's, writable by no one
-    else, and younger than the machine's start: no listener is older.
+    It must belong to this user. If the system cannot tell, the file must belong to this user, be writable by nobody
+    else, and be younger than the machine's start, because every listener is.
     """
     if listener is None:
         return _objection_to_file(file) if file is not None else SILENT
@@ -273,6 +267,6 @@ def _objection_to_file(file: Path) -> str | None:
 
 
 def _named(uid: int) -> str:
-    """Return a user by name and number; by number without a known name."""
+    """Return the name and id of a user, for messages."""
     name = user_name(uid)
     return f"the user {uid}" if name is None else f"{name} (uid {uid})"

@@ -1,9 +1,8 @@
-"""Notes of this user's servers in all workspaces, each kept while its server is reachable.
+"""Notes about this user's running servers in all workspaces.
 
-A note is in the workspace's own state, in the user's state directory, and holds only the path of the workspace. A
-server that ends removes its note; a killed server leaves it. So a note is only a claim, as the files in the workspace
-are, and `codriver.net.client` verifies it. The notes of other users are in their own state directories, which are not
-read.
+A note is in the state directory of its workspace and contains only the workspace's path. A server removes its note when
+it stops, but not when it is killed. So a note is only a claim, like the files in the workspace, which
+`codriver.net.client` verifies. Notes of other users are in their own state directories and are not read.
 """
 
 from __future__ import annotations
@@ -31,16 +30,19 @@ if TYPE_CHECKING:
 
 
 NOTE: Final = "workspace"
+"""The file name of a note."""
 RULES: Final = Rules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
 MOST_NOTES: Final = 1000
+"""Maximum number of state directories that are searched."""
 ANSWER_S: Final = 3.0
-"""Maximum time for a server to report its state, so that a hanging server does not delay the list."""
+"""Maximum time for a server to answer, so that one that hangs does not delay the list."""
 AT_ONCE: Final = 8
+"""Maximum number of servers that are queried concurrently."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownServer:
-    """One noted workspace: its server's state, by `server_health`, or why there is none."""
+    """A workspace with a note: the state of its server from `server_health`, or why there is none."""
 
     workspace: Path
     health: dict[str, Any] | None
@@ -48,10 +50,9 @@ class KnownServer:
 
 
 def note(workspace: Path) -> None:
-    """Note that a server of this workspace can be reached.
+    """Write the note that a server of this workspace can be reached.
 
-    Raises:
-        OSError: the note cannot be written.
+    Raises: OSError: the note cannot be written.
     """
     directory = workspace_state_directory(workspace)
     make_private_directory(directory)
@@ -59,16 +60,16 @@ def note(workspace: Path) -> None:
 
 
 def forget(workspace: Path) -> None:
-    """Remove the note of a workspace. Repeating it is harmless."""
+    """Remove the note of a workspace, if there is one."""
     with suppress(OSError):
         files.remove(workspace_state_directory(workspace) / NOTE)
 
 
 def noted_workspaces() -> tuple[Path, ...]:
-    """Return the noted workspaces, by their paths; notes of missing directories are removed."""
+    """Return the workspaces with a note, sorted by path. Notes of missing directories are removed."""
     found = set()
     for workspace in _notes():
-        if os.path.isdir(workspace):  # noqa: PTH112  # `is_dir` raises where it may not look
+        if os.path.isdir(workspace):  # noqa: PTH112  # `Path.is_dir` raises if permission is denied
             found.add(workspace)
         else:
             forget(workspace)
@@ -76,7 +77,7 @@ def noted_workspaces() -> tuple[Path, ...]:
 
 
 def health_of_all(name: str) -> tuple[KnownServer, ...]:
-    """Return the noted servers, queried concurrently, as the client `name`. Blocks for a few seconds at most."""
+    """Query all servers with a note concurrently. `name` is the client's name. Blocks for a few seconds at most."""
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # only for this list
 
     workspaces = noted_workspaces()
@@ -85,7 +86,7 @@ def health_of_all(name: str) -> tuple[KnownServer, ...]:
 
 
 def health_of(workspace: Path, name: str) -> KnownServer:
-    """Return the state of a workspace's server, queried as the client `name`."""
+    """Query the server of one workspace. `name` is the client's name."""
     try:
         with client.connect(workspace, name=name) as connection:
             connection.socket.settimeout(ANSWER_S)
@@ -99,13 +100,13 @@ def health_of(workspace: Path, name: str) -> KnownServer:
 
 
 def _left_over(workspace: Path) -> str:
-    """Return the reason why no server runs, in a word; blank while a process holds the workspace."""
+    """Return a message if the server was killed, or an empty string while a process holds the workspace's lock."""
     is_claimed = server_record.is_claimed(server_directory(workspace))
     return "its server ended without a word" if is_claimed is False else ""
 
 
 def _notes() -> Iterator[Path]:
-    """Yield the workspaces of all notes in valid locations."""
+    """Yield the workspaces of all notes that are in the right directory."""
     root = state_directory() / "workspaces"
     for directory in sorted(root.iterdir())[:MOST_NOTES] if root.is_dir() else ():
         try:

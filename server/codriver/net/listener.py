@@ -1,4 +1,4 @@
-"""The TCP listener: accepts connections and gives each a reader, a writer and the protocol."""
+"""The TCP listener, which admits connections and connects each one to the protocol."""
 
 from __future__ import annotations
 
@@ -30,20 +30,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONGESTED_BYTES = 8 * 2**20
-"""A client with this many bytes of unread answers is not read until it reads some."""
+"""Size of unread answers at which no more requests are read from a client."""
 MAX_REFUSED_AT_ONCE = 8
-"""Connections next to those of clients, so that a client too many gets an answer."""
+"""Number of connections beyond the maximum of clients, so that excess clients can be sent an error."""
 REFUSAL_S = 10.0
+"""Maximum time for refusing an excess client."""
 REFUSAL_BYTES = 64 * 1024
-"""The bytes and the time for reading a client too many, to answer its first request by its id."""
+"""Maximum number of bytes read from an excess client, to find the id of its first request."""
 TOO_MANY_CLIENTS = -32000
+"""JSON-RPC error code for an excess client."""
 FLUSH_S = 2.0
-"""Maximum time for a closing connection to accept its last lines."""
+"""Maximum time for sending the last lines when a connection is closed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListenerLimits:
-    """The most that the listener allows: clients at once, and waiting lines and bytes for one client."""
+    """Limits of the listener: clients at a time, and queued messages and bytes per client."""
 
     clients: int
     outbox_messages: int
@@ -51,17 +53,21 @@ class ListenerLimits:
 
 
 class ServesClients(Protocol):
-    """The listener's interface to the protocol that it serves."""
+    """The protocol that the listener serves."""
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
-        """Serve one client until it has left and has all answers. `receive` returns its bytes, None at their end."""
+        """Serve a client until it has disconnected and received all answers.
+
+        `receive` returns the client's next bytes, which are empty when it sends no more, or None if the connection
+        broke.
+        """
 
 
 class Listener:
-    """Serves every connection that is admitted, until it is cancelled.
+    """Serves every admitted connection until cancelled.
 
-    At most `maxClients` clients are served at the same time; a further admitted client is refused with a message. Of
-    the connections that are not admitted yet, the oldest is closed for the newest.
+    At most `maxClients` clients are served at a time. Further clients are refused with an error. If too many
+    connections wait for admission, the oldest one is closed.
     """
 
     def __init__(
@@ -74,7 +80,10 @@ class Listener:
         on_stop: Callable[[], None],
         requests: Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]],
     ) -> None:
-        """`requests`: by name, what answers a request that a command makes instead of speaking MCP."""
+        """Set up the listener.
+
+        `requests` has the handlers of single requests that commands make instead of speaking MCP.
+        """
         self._admission = admission
         self._protocol = protocol
         self._clients = clients
@@ -82,12 +91,12 @@ class Listener:
         self._on_stop = on_stop
         self._requests = requests
         self._pending: dict[anyio.CancelScope, None] = {}
-        """The connections that are not admitted yet, the oldest first."""
+        """Connections that have not been admitted yet, oldest first."""
         if refused := allow_open_files(limits.clients + FILES_WITHOUT_CLIENTS):
             logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
     async def serve_one(self, stream: SocketStream) -> None:
-        """Serve one connection from its first byte to its last. A failure ends that connection alone."""
+        """Serve one connection until it is closed. An unexpected error is logged and ends only that connection."""
         try:
             async with stream:
                 await self._serve(stream)
@@ -130,7 +139,7 @@ class Listener:
             self._clients.remove(session)
 
     async def _answer(self, stream: SocketStream, name: str, detail: str) -> None:
-        """Answer a request; one that is unknown gets no answer."""
+        """Answer a single request. Unknown requests get no answer."""
         if (answer := self._requests.get(name)) is None:
             logger.warning("refused a connection with an unknown request")
             return
@@ -138,7 +147,7 @@ class Listener:
         await stream.send(json.dumps(message).encode() + b"\n")
 
     def _evict_oldest(self) -> None:
-        """Close the oldest connection that is not admitted yet if too many are open."""
+        """Close the oldest connection that has not been admitted if too many are open."""
         if len(self._clients) + len(self._pending) < self._limits.clients + MAX_REFUSED_AT_ONCE:
             return
         oldest = next(iter(self._pending))
@@ -161,7 +170,7 @@ class Listener:
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
             await self._protocol.serve(session, receiving(stream, first, session))
             session.outbox.close()
-            # A writer ends when all is written; the writer of a client that does not read is not waited for.
+            # The writer ends when everything is sent. Do not wait longer for a client that does not read.
             tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
 
 
@@ -170,7 +179,7 @@ def _warn_of_loss(session: ClientSession) -> None:
 
 
 async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
-    """Answer the first request of a client too many, and read on, so that no reset destroys the answer."""
+    """Send an error in answer to an excess client's first request, and read on so that no TCP reset discards it."""
     text = (
         f"{most} clients are connected to this server, and maxClients allows no more: end one that nobody needs "
         "(codriver status names them), or raise maxClients in codriver.toml and restart the server"
@@ -188,7 +197,7 @@ async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
 
 
 def _identity_in(data: bytes) -> str | int | None:
-    """Return the id of the request in the first line; None without one."""
+    """Return the id of the request in the first line, or None."""
     try:
         given = json.loads(data.lstrip().partition(b"\n")[0])["id"]
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -197,12 +206,12 @@ def _identity_in(data: bytes) -> str | int | None:
 
 
 async def _write(session: ClientSession, stream: SocketStream, scope: anyio.CancelScope) -> None:
-    """Write the waiting lines of the outbox; a client that is gone ends the conversation."""
+    """Send the queued lines in batches. If the client has disconnected, end its conversation."""
     try:
         while (batch := session.outbox.batch()) is not None:
             await stream.send(batch)
             size = len(batch)
-            del batch  # a quiet client would hold its last answer, of any size, until the next one
+            del batch  # otherwise an idle client's last answer would stay in memory
             session.outbox.written(size)
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
         session.has_left = True

@@ -1,4 +1,4 @@
-"""Listening sockets, and a listener that outlives failures to accept."""
+"""Listening sockets, and a listener that continues after errors of `accept`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ACCEPT_AGAIN_S = 0.1
+"""Pause after a failed `accept`."""
 FILES_WITHOUT_CLIENTS = 256
-"""The files that REPLs, the log and not yet admitted connections may need, next to one a client."""
+"""Number of file descriptors reserved for REPLs, the log and pending connections, in addition to one per client."""
 
 
 class ListenError(StartError):
-    """The listener could not be opened."""
+    """Raised when the server cannot listen on its address."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         super().__init__(
@@ -34,10 +35,9 @@ class ListenError(StartError):
 
 
 async def listen(host: str, port: int) -> tuple[SocketListener, int]:
-    """Return a listener on `host`, on `port` if it is free and else on any free port, and the actual port.
+    """Return a listener and its port, which is `port` unless that is in use, and any free port otherwise.
 
-    Raises:
-        ListenError: listening failed, for another reason than a port in use.
+    Raises: ListenError: listening failed for a reason other than a port in use.
     """
     try:
         return await _bind(host, port)
@@ -60,7 +60,7 @@ async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         raw.bind((host, port))
         raw.listen(512)
-        raw.setblocking(False)  # noqa: FBT003  # the standard library's own signature
+        raw.setblocking(False)  # noqa: FBT003  # a positional-only parameter
         listener = PatientListener(await SocketListener.from_socket(raw))
     except BaseException:
         raw.close()
@@ -69,10 +69,10 @@ async def _bind(host: str, port: int) -> tuple[SocketListener, int]:
 
 
 class PatientListener(SocketListener):
-    """A listener that outlives failures of single connections, and a time without free file descriptors.
+    """A listener that continues after errors of single connections and while no file descriptors are free.
 
-    The library's own listener raises every error of `accept`: a waiting peer that hung up, or a process with too many
-    open files, would end the server.
+    The listener of anyio raises every error of `accept`. So a waiting peer that disconnected, or a process with too
+    many open files, would end the server.
     """
 
     def __init__(self, listener: SocketListener) -> None:
@@ -81,10 +81,10 @@ class PatientListener(SocketListener):
 
     @property
     def _raw_socket(self) -> socket.socket:
-        return self._listener._raw_socket  # noqa: SLF001  # the base class asks for it by this name
+        return self._listener._raw_socket  # noqa: SLF001  # required by the base class
 
     async def accept(self) -> SocketStream:
-        """Return the next connection that can be accepted."""
+        """Return the next connection, retrying until one can be accepted."""
         while True:
             try:
                 stream = await self._listener.accept()
@@ -98,5 +98,5 @@ class PatientListener(SocketListener):
                 return stream
 
     async def aclose(self) -> None:
-        """Close the listener."""
+        """Close the socket, which ends the server's accept loop."""
         await self._listener.aclose()

@@ -1,8 +1,8 @@
-"""Outboxes: the lines that wait to be written to one client.
+"""Outboxes: the queue of lines to send to one client.
 
-A response is never dropped. A notification may be dropped: beyond the limits the oldest waiting notification goes
-first, and is counted. So a slow reader loses notifications of its own, and costs no one else anything. A client that
-sends without ever reading is not read while `is_congested`.
+Responses are never dropped. Notifications may be: if there are too many, the oldest one is dropped and counted. So a
+slow reader only loses its own notifications and does not affect others. While an outbox `is_congested`, no more
+requests are read from its client.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 BATCH_BYTES = 64 * 1024
-"""About as much as a socket takes in one call."""
+"""Approximate size of a batch, which a socket accepts in one call."""
 
 
 def immediately(stream: SocketStream) -> Callable[[bytes], bool]:
-    """Return a function that sends a line immediately if nothing else is being sent, and returns whether it did.
+    """Return a function that sends a line without waiting if nothing else is being sent, and returns whether it did.
 
-    The stream's own `send` gives all other tasks a turn for each line: one notification to 200 clients took three times
-    as long. The library keeps the transport private; without the transport every line goes the long way.
+    The stream's own `send` yields to all other tasks for each line, which takes three times as long for a notification
+    to 200 clients. anyio keeps the transport private. If it cannot be accessed, every line is queued.
     """
     transport: asyncio.WriteTransport | None = getattr(stream, "_transport", None)
     if transport is None:
@@ -45,8 +45,8 @@ def immediately(stream: SocketStream) -> Callable[[bytes], bool]:
 class Outbox:
     """A queue of encoded lines for one connection.
 
-    `write_now` accepts a line that can be sent without waiting; while nothing else waits, such a line is not queued.
-    Otherwise `start_writer` starts a writer, which takes batches until none is left: most clients never need a writer.
+    While the queue is empty, lines are passed to `write_now`, which may send them immediately. Otherwise `start_writer`
+    starts a task that sends batches until the queue is empty. Most clients never need one.
     """
 
     def __init__(
@@ -71,29 +71,29 @@ class Outbox:
         self._write_now = write_now
         self.start_writer = start_writer
         self.on_first_loss: Callable[[], object] = lambda: None
-        """Called when the client loses a notification for the first time."""
+        """Called when a notification is dropped for the first time."""
         self._is_idle = True
-        """Whether no writer runs, so that a new line can overtake nothing."""
+        """Whether no writer is running, so that a line may be sent immediately without overtaking others."""
         self.dropped = 0
-        """The number of notifications that this client lost."""
+        """Number of notifications that were dropped."""
 
     @property
     def waiting(self) -> int:
-        """Return the number of lines that wait."""
+        """Return the number of queued lines."""
         return len(self._lines)
 
     @property
     def is_congested(self) -> bool:
-        """Return whether too many bytes wait to read anything more from this client."""
+        """Return whether too much is queued to read more requests from this client."""
         return self._waiting_bytes > self._congested_bytes
 
     def put(self, line: bytes) -> None:
-        """Add a response. It stays until it is written or the connection is gone."""
+        """Queue a response, which stays until it is sent or the connection is closed."""
         if not self._closed and not (self._is_idle and self._write_now(line)):
             self._add(line)
 
     def offer(self, line: bytes) -> None:
-        """Add a notification, dropping the oldest waiting ones if the outbox is full."""
+        """Queue a notification, dropping the oldest notifications if there are too many."""
         if self._closed:
             return
         if self._is_idle and self._write_now(line):
@@ -113,7 +113,7 @@ class Outbox:
                 self.on_first_loss()
 
     def batch(self) -> bytes | None:
-        """Return the next lines as one chunk of bytes, in order; None when nothing waits, so that the writer ends."""
+        """Remove and return the next lines as one chunk, or None if the queue is empty, so that the writer ends."""
         if not self._lines:
             self._is_idle = True
             return None
@@ -126,19 +126,19 @@ class Outbox:
         return lines[0] if len(lines) == 1 else b"".join(lines)
 
     def written(self, size: int) -> None:
-        """Note that the writer has written `size` bytes of a batch."""
+        """Record that the writer has sent a batch of `size` bytes."""
         self._waiting_bytes -= size
         if self._space is not None and not self.is_congested:
             self._space.set()
 
     async def wait_for_space(self) -> None:
-        """Return once the outbox is not congested."""
+        """Wait until the outbox is not congested, or closed."""
         while self.is_congested and not self._closed:
             self._space = anyio.Event()
             await self._space.wait()
 
     def close(self) -> None:
-        """Close the outbox: no more lines are added."""
+        """Ignore further lines, and wake tasks that wait for space."""
         self._closed = True
         if self._space is not None:
             self._space.set()

@@ -1,4 +1,4 @@
-"""Log lines about refused peers, at a limited rate, because the refused peer decides how often that happens."""
+"""Rate-limited log messages about refused connections, whose frequency is up to the peers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 INTERVAL_S: Final = 60.0
-"""Between two lines about refusals for the same reason."""
+"""Minimum time between two messages with the same reason."""
 
 
 class RefusalLog:
-    """The refusals of one listener. The reasons are fixed messages, so there are few of them."""
+    """Logs the refusals of one listener. The reasons are fixed strings, so there are only a few."""
 
     def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
@@ -23,7 +23,7 @@ class RefusalLog:
         self._unlogged: dict[str, int] = {}
 
     def note(self, reason: str) -> None:
-        """Log a refusal immediately if there was none for this reason in the last minute; count it otherwise."""
+        """Log a refusal, or count it if one with the same reason was logged within the last minute."""
         now = self._clock()
         if now - self._logged_at.get(reason, -INTERVAL_S) < INTERVAL_S:
             self._unlogged[reason] = self._unlogged.get(reason, 0) + 1

@@ -1,7 +1,7 @@
-"""The registration of a server in its workspace: a claim by a lock, a port file and a record of its process.
+"""The registration of a server in its workspace: a lock, a port file and a record of its process.
 
-The holder of the lock owns the workspace. Other files next to it are left over, or came with a checkout, and are
-removed.
+The process that holds the lock owns the workspace. Files next to a free lock are left over or came with a checkout, and
+are removed.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_S = 3.0
-"""The time that a start waits for the lock's holder: a stopping server frees the lock soon, a new one comes up."""
+"""Maximum wait for the lock. A stopping server releases it soon, and a starting one can then be reached."""
 LOCK_POLL_S = 0.02
+"""Pause between two attempts to acquire the lock."""
 NAMES = ("port", "server.json", "token")
-"""The files that a server publishes."""
+"""The names of the files that a server publishes."""
 
 
 class AlreadyRunningError(StartError):
-    """The workspace has a live server."""
+    """Raised when the workspace has a running server."""
 
     def __init__(self, directory: Path, record: ServerRecord | None) -> None:
         who = f"pid {record.pid} on port {record.port}" if record else "it is just starting, or just stopping"
@@ -55,7 +56,7 @@ class AlreadyRunningError(StartError):
 
 
 class ClaimError(StartError):
-    """The directory for the port file cannot be used."""
+    """Raised when the directory for the port file cannot be used."""
 
     def __init__(self, directory: Path, error: OSError) -> None:
         super().__init__(
@@ -65,10 +66,10 @@ class ClaimError(StartError):
 
 
 class StoppedForGoodError(StartError):
-    """The user wants only servers that are started by hand."""
+    """Raised when the user has stopped the server permanently, so that it must not be started on demand."""
 
     exit_status = STOPPED_FOR_GOOD
-    """The relay knows this exit status."""
+    """An exit status that the relay recognizes."""
 
     def __init__(self, workspace: Path) -> None:
         super().__init__(
@@ -79,7 +80,7 @@ class StoppedForGoodError(StartError):
 
 
 class Claim:
-    """The claim on one workspace, held from before the server listens until everything is closed."""
+    """A server's ownership of its workspace, from before it listens until everything is closed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -88,11 +89,14 @@ class Claim:
 
     @property
     def port_file(self) -> Path:
-        """Return the file in which clients find the port."""
+        """Return the path of the file in which clients find the port."""
         return self._directory / "port"
 
     def demand_token(self) -> str:
-        """Return a fresh token for peers to show, stored so that only this user can read it."""
+        """Create and return a token that peers must send, and store it so that only this user can read it.
+
+        Raises: ClaimError: it cannot be stored.
+        """
         self.token = secrets.token_urlsafe(32)
         try:
             _write(self._directory, "token", self.token)
@@ -101,7 +105,10 @@ class Claim:
         return self.token
 
     def publish(self, record: ServerRecord) -> None:
-        """Publish the server's address. `port` is written last: its readers find the other files."""
+        """Publish the server's address. The port file is written last, so that its readers find the other files.
+
+        Raises: ClaimError: a file cannot be written.
+        """
         fields = {
             "pid": record.pid,
             "port": record.port,
@@ -124,9 +131,9 @@ class Claim:
         self._published = record
 
     def withdraw(self) -> None:
-        """Remove the files that this server wrote; files that others wrote in the meantime stay.
+        """Remove the files that this server wrote, unless another server has replaced them.
 
-        Repeating it is harmless.
+        May be called repeatedly.
         """
         mine, token = self._published, self.token
         self._published = self.token = None
@@ -148,15 +155,14 @@ class Claim:
 
 @contextmanager
 def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
-    """Claim the workspace of `directory`, which is made private; leaving the context gives the claim up.
+    """Claim the workspace of `directory` for the duration of the context, and make the directory private.
 
-    The lock decides, whatever files say. `is_alive` checks whether the recorded server runs. It is called while another
-    process holds the lock, to give up early, and on file systems without locks, unless others could write to the
-    record's directory. Files left by a dead server or a checkout are removed.
+    Only the lock decides. `is_alive` checks whether the recorded server is running. It is called while another process
+    holds the lock, in order to give up early, and on file systems without locks, unless others could write to the
+    directory. Files left by a dead server or a checkout are removed.
 
-    Raises:
-        AlreadyRunningError: a live server has the workspace, or another start has held the lock for `lock_s` seconds.
-        ClaimError: the directory is another user's, is reached by a link, or cannot be written.
+    Raises: AlreadyRunningError: a running server has the workspace, or another process held the lock for `lock_s`
+    seconds. ClaimError: the directory belongs to another user, is reached through a link, or cannot be written.
     """
     try:
         lock, was_private = _prepare(directory)
@@ -185,10 +191,9 @@ def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: 
 
 
 def remove_left_over(directory: Path) -> list[str]:
-    """Remove the files of a dead server, under its lost claim, and return their names.
+    """Remove the files that a dead server left, and return their names.
 
-    Raises:
-        StartError: another server holds the claim, or the directory cannot be used.
+    Raises: StartError: another server has claimed the workspace, or the directory cannot be used.
     """
     record, token = read_record(directory), read_token(directory)
     with claim(directory, is_alive=lambda _: False, lock_s=0):
@@ -198,10 +203,11 @@ def remove_left_over(directory: Path) -> list[str]:
 
 
 def stop_for_good(workspace: Path) -> None:
-    """Mark the workspace as stopped, until `allow_start`. The mark is outside it, so that no checkout brings one.
+    """Mark the workspace as stopped until `allow_start`.
 
-    Raises:
-        ClaimError: the mark cannot be written.
+    The mark is outside the workspace, so no checkout can contain it.
+
+    Raises: ClaimError: the mark cannot be written.
     """
     mark = _stop_mark(workspace)
     try:
@@ -211,7 +217,7 @@ def stop_for_good(workspace: Path) -> None:
 
 
 def is_stopped_for_good(workspace: Path) -> bool:
-    """Return whether the user wants only servers that are started by hand."""
+    """Return whether servers of this workspace may only be started explicitly."""
     try:
         with files.locate(_stop_mark(workspace), Links.ANY) as mark:
             status = mark.status()
@@ -221,7 +227,7 @@ def is_stopped_for_good(workspace: Path) -> bool:
 
 
 def allow_start(workspace: Path) -> None:
-    """Allow servers to be started again, as a start by hand does. A mark that cannot be removed stays, harmlessly."""
+    """Remove the mark of `stop_for_good`, if there is one and it can be removed."""
     with suppress(OSError), files.locate(_stop_mark(workspace), Links.ANY, is_last_followed=False) as mark:
         mark.remove()
 
@@ -231,7 +237,7 @@ def _stop_mark(workspace: Path) -> Path:
 
 
 def _prepare(directory: Path) -> tuple[int, bool]:
-    """Return the open lock in the directory, which is made private; and whether the directory was private before."""
+    """Return the opened lock file and whether its directory was private already, after making it private."""
     with locate_in(directory, "lock", make=True, is_last_followed=False) as lock:
         was_private = files.is_private(lock.directory_status())
         lock.make_directory_private()
@@ -248,7 +254,7 @@ def _prepare(directory: Path) -> tuple[int, bool]:
 
 
 def _write(directory: Path, name: str, text: str) -> None:
-    """Write a small file that is the user's alone, as a whole; a link with its name is replaced, not followed."""
+    """Write a small private file atomically. A link with its name is replaced, not followed."""
     with locate_in(directory, name, is_last_followed=False) as opened:
         opened.replace(text.encode())
 
@@ -262,12 +268,12 @@ def _remove(directory: Path, name: str) -> None:
 
 
 def _stop_file(record: ServerRecord) -> Path:
-    """Return the file with the token, found by the port alone."""
+    """Return the path of a copy of the token, which can be found by the port alone."""
     return state_directory() / DOORS / str(record.port)
 
 
 def _remove_stop_file(stop_file: Path, token: str) -> None:
-    """Remove the file, unless it holds another server's token by now."""
+    """Remove that copy, unless it already contains the token of another server."""
     with suppress(OSError), files.locate(stop_file, Links.OF_USER) as position:
         if position.read(SECRET) == token.encode():
             position.remove()
@@ -279,10 +285,10 @@ def _give_up(directory: Path, name: str) -> None:
 
 
 def _lock(lock: int, directory: Path, live_server: Callable[[], ServerRecord | None], wait_s: float) -> bool:
-    """Hold the lock as long as this process lives: of two servers that start together, one is refused.
+    """Acquire the lock for the lifetime of this process, so that only one of two starting servers succeeds.
 
-    A lock held by another says that another server starts, runs or stops; only waiting shows which. False on file
-    systems without locks, where the server itself is queried.
+    If another process holds it, its server may be starting, running or stopping, and only waiting reveals which.
+    Returns False on file systems without locks, where the other server must be queried instead.
     """
     deadline = time.monotonic() + wait_s
     try:

@@ -1,16 +1,14 @@
-"""The relay as it is installed: a directory for each version, and the two scripts that clients start.
+"""The installation of the relay: a directory for each version, and two scripts that clients start.
 
-::
+    codriver_relay.py, codriver_hook.py  two lines that refer to the directory of the version installed last
+    relays/<digest>/codriver_relay/      the relay's modules, whose bytecode Python caches there
+    relays/<digest>/__main__.py          also runs them: `python -I -S relays/<digest>`
+    relays/<digest>/in-use               locked by each running relay, so that its version is not removed
 
-codriver_relay.py, codriver_hook.py    two lines, which name the directory of the version that was installed last
-relays/<digest>/codriver_relay/        the relay's modules, of which Python keeps the bytecode
-relays/<digest>/__main__.py            runs them, too: `python -I -S relays/<digest>`     relays/<digest>/in-use
-locked by each relay that runs: its version is not removed
-
-A directory is named by the digest of its files, so its content never changes, and the script is replaced whole after
-the directory is complete. Thus a relay that starts in the middle of an upgrade, or loads a module long after one, uses
-one version alone. One server installs at a time, and unused versions are removed but for some. Clients start the
-scripts: to run a directory, Python loads `runpy`, which takes longer than the whole relay.
+A directory is named by the digest of its files, so its content never changes, and the scripts are replaced atomically
+once it is complete. So a relay uses a single version, even if it starts during an upgrade or imports a module long
+after one. Only one server installs at a time. Unused versions are removed except for the newest. Clients start the
+scripts because Python takes longer to run a directory, which imports `runpy`, than to run the whole relay.
 """
 
 from __future__ import annotations
@@ -39,20 +37,21 @@ PACKAGE: Final = "codriver_relay"
 VERSIONS_DIRECTORY: Final = "relays"
 DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 MOST_VERSIONS: Final = 4
-"""Number of newest versions that are retained, in addition to those in use: a relay may be about to start."""
+"""Number of newest versions that are retained even if unused, because a relay may be about to start."""
 IN_USE: Final = "in-use"
-"""The file that `codriver_relay.command_line` locks; a server does not load that module."""
+"""The name of the file that `codriver_relay.command_line` locks. The server does not import that module."""
 LOCK: Final = "codriver_relay.lock"
 LOCK_S: Final = 10.0
-"""How long to wait for another server's installation, which takes some milliseconds."""
+"""Maximum wait for another server's installation, which takes a few milliseconds."""
 SCRIPT: Final = (
     'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
     "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"
 )
+"""The content of the scripts."""
 
 
 class RelayNotInstalledError(StartError):
-    """The relay cannot be copied to its stable path."""
+    """Raised when the relay cannot be installed."""
 
     def __init__(self, target: Path, error: OSError) -> None:
         super().__init__(
@@ -62,18 +61,17 @@ class RelayNotInstalledError(StartError):
 
 
 def shipped_relay() -> Path:
-    """Return the directory of the relay's package that came with this server."""
+    """Return the directory of the relay's package that was distributed with this server."""
     found = find_spec(PACKAGE)
     return Path(str(found.origin if found else None)).parent
 
 
 def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
-    """Return each file of the relay in the package directory `source`, by its installed place.
+    """Return the content of each file to install from the package directory `source`, by its path.
 
-    The last is the script `target`, which clients start; the script of hooks comes before it.
+    The last one is the script `target`, which clients start. The script for hooks precedes it.
 
-    Raises:
-        OSError: a file of the package cannot be read.
+    Raises: OSError: a file of the package cannot be read.
     """
     sources = {path.name: files.read(path, RULES) for path in sorted(source.glob("*.py"))}
     digest = hashlib.sha256(
@@ -91,10 +89,9 @@ def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
 
 
 def install_relay(source: Path, target: Path) -> Path:
-    """Install the relay at its stable path if the installed one differs, so that clients' configurations stay valid.
+    """Install the relay at its fixed path unless the same version is installed, and return the path.
 
-    Raises:
-        RelayNotInstalledError: the relay differs or is missing, and cannot be written.
+    Raises: RelayNotInstalledError: it is missing or different and cannot be written.
     """
     position = target
     try:
@@ -113,10 +110,9 @@ def install_relay(source: Path, target: Path) -> Path:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Keep other servers from installing or removing a version, if the file system knows locks.
+    """Keep other servers from installing or removing versions, if the file system supports locks.
 
-    Raises:
-        OSError: the directory cannot be written.
+    Raises: OSError: the directory cannot be written.
     """
     with files.locate(path, Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE) as opened:
         descriptor = opened.open_private(os.O_RDWR | os.O_CREAT)
@@ -131,7 +127,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _is_installed(target: Path, text: bytes) -> bool:
-    """Return whether a file of the relay has this text and is private; previous versions were readable for others."""
+    """Return whether a file has this content and is private."""
     try:
         now, status = files.read_stamped(target, RULES)
     except OSError:
@@ -140,15 +136,15 @@ def _is_installed(target: Path, text: bytes) -> bool:
 
 
 def _remove_old(target: Path) -> None:
-    """Remove all unused versions but the newest ones, as far as possible.
+    """Remove unused versions except for the newest, and ignore errors.
 
-    The old directory without a version is removed with the second version: its relays may start at this moment.
+    The directory that an early version used is removed with the second version, because its relays may be starting.
     """
     named = DIGEST.search(files.read_text(target, RULES))
     with suppress(OSError):
         os.utime(
             target.with_name(VERSIONS_DIRECTORY) / (named[0] if named else "")
-        )  # the version may have been installed before
+        )  # an old version may have been reinstalled
         found = [
             directory
             for directory in target.with_name(VERSIONS_DIRECTORY).iterdir()
@@ -161,11 +157,11 @@ def _remove_old(target: Path) -> None:
 
 
 def _is_in_use(directory: Path) -> bool:
-    """Return whether a relay of this version runs."""
+    """Return whether a relay of this version is running."""
     try:
         with files.locate(directory / IN_USE, Links.OF_USER) as position:
             if sys.platform == "win32":
-                position.path.unlink()  # Windows removes no open file, so a held directory may stay
+                position.path.unlink()  # Windows cannot remove an open file
             else:
                 descriptor = position.open_private(os.O_RDWR)
                 try:

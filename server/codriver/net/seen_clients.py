@@ -1,6 +1,6 @@
-"""The time of each client's last connection, for `codriver init --list`.
+"""The time at which each client was last connected, for `codriver init --list`.
 
-One file per user, in the state directory, has the newest clients of all workspaces by their callers' names, such as
+A single file in the user's state directory has the most recent clients of all workspaces by their names, such as
 `codex`.
 """
 
@@ -26,24 +26,26 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RECORD: Final = "seen-clients.json"
+"""The name of that file."""
 MAX_CLIENTS: Final = 64
+"""Maximum number of clients in the file."""
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=64 * files.KIBIBYTE)
 COMMAND_NAME_PREFIX: Final = "codriver-"
-"""The prefix of the names of Codriver's commands, which use no relay and are no clients of a user's."""
+"""The prefix of the client names of Codriver's own commands, which are not recorded."""
 REST_S: Final = 60
-"""The time within which a reconnecting client is noted only once."""
+"""Minimum time between two records of the same client, in case it keeps reconnecting."""
 
 
 class SeenClients:
-    """Notes the clients that connect, for the life of one server. No client waits for a note, and no note fails."""
+    """Records connecting clients for the lifetime of a server, in the background and ignoring errors."""
 
     def __init__(self) -> None:
         self._writes = BackgroundWrites()
         self._noted: dict[str, float] = {}
-        """The time of each client's last note, on the clock of the event loop."""
+        """The time at which each client was last recorded, by the clock of the event loop."""
 
     def note(self, who: str) -> None:
-        """Note a connected client of this name."""
+        """Record that a client with this name has connected."""
         if (
             not who
             or who.startswith(COMMAND_NAME_PREFIX)
@@ -56,14 +58,14 @@ class SeenClients:
             self._writes.start(partial(write, who, time.time()))
 
     async def end(self) -> None:
-        """Wait until all notes are written."""
+        """Wait until everything is written."""
         await self._writes.end()
 
 
 def write(who: str, now_s: float) -> None:
-    """Note that a client was connected at this time, in seconds since 1970. Blocks.
+    """Record that a client was connected at this time, in seconds since the epoch. Blocks on the disk.
 
-    A note that cannot be written is dropped silently: notes are only shown.
+    Errors are logged and ignored, because the record is only for display.
     """
     seen = {**read(), who: int(now_s)}
     stored = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
@@ -77,7 +79,7 @@ def write(who: str, now_s: float) -> None:
 
 
 def read() -> Mapping[str, int]:
-    """Return the newest time of each client, in seconds since 1970; empty without a readable record."""
+    """Return the time at which each client was last connected, in seconds since the epoch."""
     found = files.read_json(state_directory() / RECORD, RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

@@ -1,8 +1,8 @@
-"""The reader of one connection.
+"""A reader of one connection that stays registered with the event loop between messages.
 
-A client's socket stays registered with the event loop from one message to the next. The library's own stream takes the
-socket out of the selector after each received chunk and puts it in again for the next one: two system calls and some
-fifty function calls for each message. Here only back-pressure does that, when more is waiting than is taken.
+anyio's stream unregisters the socket after each received chunk and registers it again for the next, which costs two
+system calls and about fifty function calls per message. This reader only does so for back-pressure, when too much is
+waiting to be read.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     from codriver.net.client_sessions import ClientSession
 
 READ_BYTES: Final = 64 * 1024
+"""Maximum number of bytes that are returned at once."""
 MOST_WAITING_BYTES: Final = 64 * 1024
-"""Maximum number of bytes buffered; further bytes wait in the kernel, and then at the client."""
+"""Number of buffered bytes at which reading is paused, so that further data waits in the kernel and at the client."""
 
 
 class SocketReader(asyncio.Protocol):
-    """Reader of one connection, in place of the library's protocol, which continues with the writing."""
+    """The asyncio protocol that reads one connection. anyio's protocol, which it replaces, still handles writing."""
 
     def __init__(self, transport: asyncio.Transport, before: Any, first: bytes, session: ClientSession | None) -> None:
-        """`before` is the library's protocol, `first` the bytes that were read already.
+        """Replace anyio's protocol `before`. `first` has the bytes that were already read.
 
-        The `session` may consume bytes immediately while somebody waits for them; then no one is woken.
+        While a caller waits for data, the `session` may consume bytes immediately, so that the caller is not woken.
         """
         self._transport = transport
         self._session = session
@@ -43,12 +44,12 @@ class SocketReader(asyncio.Protocol):
         self._received = asyncio.Event()
         self._is_paused = True
         self._is_over = before.is_at_eof or transport.is_closing()
-        """Whether nothing more comes."""
+        """Whether no more data will arrive."""
         self._has_failed = before.exception is not None
         transport.set_protocol(self)
 
     async def receive(self) -> bytes | None:
-        """Return the next bytes: empty at their end, None when the connection is broken."""
+        """Return the next bytes, which are empty when there are no more, or None if the connection broke."""
         if self._waiting:
             await anyio.lowlevel.checkpoint()
         elif not self._is_over:
@@ -70,10 +71,10 @@ class SocketReader(asyncio.Protocol):
         self._waiting_bytes -= len(data)
         return data
 
-    # Callbacks of asyncio
+    # The following methods are called by asyncio.
 
     def data_received(self, data: bytes) -> None:
-        """Store received bytes. Windows' event loop passes an array that it reuses."""
+        """Buffer received bytes. They are copied because the event loop of Windows reuses its buffer."""
         data = bytes(data)
         if self._is_awaited and self._session is not None and self._session.read_immediately(data):
             return
@@ -86,35 +87,35 @@ class SocketReader(asyncio.Protocol):
         self._received.set()
 
     def eof_received(self) -> bool:
-        """Note that the client sends no more. It may still read answers."""
+        """Record that the client sends no more. It may still read answers, so keep the connection open."""
         self._is_over = True
         self._received.set()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Note that nothing more can be received or sent."""
+        """Record that nothing can be received or sent any more."""
         self._is_over = True
         self._has_failed = exc is not None
         self._received.set()
         self._before.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Stop writing: the client does not keep up."""
+        """Pause writing because the client does not keep up."""
         self._before.pause_writing()
 
     def resume_writing(self) -> None:
-        """Continue writing: the client reads again."""
+        """Continue writing because the client reads again."""
         self._before.resume_writing()
 
 
 def receiving(
     stream: SocketStream, first: bytes, session: ClientSession | None = None
 ) -> Callable[[], Awaitable[bytes | None]]:
-    """Return a function that returns `first`, then the stream's bytes: empty at their end, None for a broken stream.
+    """Return a function that returns `first` and then the stream's next bytes.
 
-    Bytes that the `session` consumes immediately are left out.
-
-    The library keeps its transport and its protocol private; without them the library's own stream is read.
+    It returns empty bytes at the end, and None if the connection broke. Bytes that the `session` consumes immediately
+    are not returned. anyio keeps the transport and protocol private. If they cannot be accessed, its own stream is
+    read.
     """
     transport, before = getattr(stream, "_transport", None), getattr(stream, "_protocol", None)
     if isinstance(transport, asyncio.Transport) and before is not None:

@@ -1,8 +1,8 @@
-"""Tasks that are started often, in a set that owns them.
+"""Short tasks that are started often, in a set that owns them.
 
-A task group of anyio takes some 25 µs to start a task, asyncio itself takes 5, and an evaluation needs two of them. The
-other services of a task group are given only as far as these tasks need them: no task is lost, none outlives its owner,
-and an error in one ends nothing else.
+anyio's task groups take about 25 µs to start a task and asyncio takes 5, and every evaluation needs two. The set
+provides only the guarantees that these tasks need: no task is lost or outlives its owner, and an error in one does not
+affect the others.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 
 
 class TaskSet:
-    """The tasks of one owner, which waits for them, or cancels them, before it ends."""
+    """The tasks of one owner, which joins or cancels them before it ends."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, work: Coroutine[object, object, None]) -> None:
-        """Begin `work` in the next turn of the event loop."""
+        """Start a task in the next iteration of the event loop."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
@@ -41,8 +41,8 @@ class TaskSet:
             await asyncio.wait(self._tasks)
 
     async def end(self) -> None:
-        """Cancel all tasks, and wait until they have finished."""
-        await asyncio.sleep(0)  # a task that has not started yet would be dropped without its `finally`
+        """Cancel all tasks and wait until they have finished."""
+        await asyncio.sleep(0)  # a task that has not started yet would be cancelled without running its `finally`
         for task in self._tasks:
             task.cancel()
         await self.join()
@@ -54,7 +54,7 @@ class TaskSet:
 
 
 def _log_failure(work: object, failure: BaseException) -> None:
-    """Log a failure by the name of the coroutine: clients see only this message, the log has the details."""
+    """Log an error with the name of the coroutine, because clients only see the message."""
     logger.error("%s failed", getattr(work, "__qualname__", work), exc_info=failure)
 
 
@@ -62,8 +62,8 @@ def _log_failure(work: object, failure: BaseException) -> None:
 async def cancelled_on_exit() -> AsyncIterator[TaskGroup]:
     """Open a task group whose tasks are cancelled when the context is left.
 
-    An exception leaves the context unwrapped: a plain task group would wrap it in a group of exceptions, and `except`
-    clauses would not match it.
+    An exception leaves the context unwrapped. A plain task group would wrap it in an exception group that `except`
+    clauses do not match.
     """
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:

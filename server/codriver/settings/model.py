@@ -1,10 +1,10 @@
-"""The model of the settings: their names, defaults, bounds and descriptions, and which ones need a restart.
+"""The settings: names, defaults, bounds and descriptions, and which ones need a restart.
 
-The setting `kernels` lists Jupyter kernels by connection file or URL, with the sources of their tokens. It is read only
-from the user's own settings, because it decides which server receives a token.
+The setting `kernels` lists Jupyter kernels by connection file or URL, with the sources of their tokens. It is ignored
+in a workspace's file, because it decides which server receives a token.
 
-`Durations` are the time limits of the server, read at its start and passed to the parts that wait. `CODRIVER_DURATIONS`
-overrides them by name, such as `progress_s=0.2 drain_s=0.1`, to test the server.
+`Durations` are the time limits of the server, which are read once at its start and passed to the parts that wait. For
+tests, `CODRIVER_DURATIONS` overrides them by name, as in `progress_s=0.2 drain_s=0.1`.
 """
 
 from __future__ import annotations

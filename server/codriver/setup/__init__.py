@@ -1,1 +1,1 @@
-"""Set-up of a workspace: recognises the project, and writes the entry of each MCP client into the client's own file."""
+"""The setup of a workspace: recognizing its project, configuring MCP clients, and checking the result."""

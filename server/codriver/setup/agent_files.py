@@ -1,9 +1,9 @@
-"""Files for agents beside the entries of their clients: hooks, skills, a block in AGENTS.md; planned, or taken out.
+"""Files for agents besides the clients' entries: hooks, skills, and a block in AGENTS.md, each planned or removed.
 
-Hooks are as `wrapper-config/hooks/` describes them. A client's own settings file keeps everything else, also other
-hooks for the same event; our hooks are recognised by the program that they run. A file of ours is written and removed
-whole. A skill's file ends in a line with the digest of the written text, so that an unchanged file can be replaced and
-removed, and a changed file is left alone.
+`wrapper-config/hooks/` describes the hooks. In a client's own settings file, everything else is preserved, including
+other hooks for the same event. Codriver's hooks are recognized by the program they run. Files that are entirely
+Codriver's are written and removed as a whole. The last line of a skill's file has the digest of its text, so that an
+unchanged file can be replaced or removed, and a file that a user has changed is left alone.
 """
 
 from __future__ import annotations
@@ -37,14 +37,18 @@ if TYPE_CHECKING:
 HOOK_FOLDER: Final = "hooks"
 PROGRAM: Final = "codriver-hook"
 OURS: Final = (PROGRAM, "codriver_hook", "note_edit")
-"""Names of our program and tool: the text of each hook of ours has one of them."""
+"""Names of Codriver's program and tool, one of which occurs in each of its hooks."""
 SKILL_FOLDERS: Final = (".agents/skills", ".claude/skills")
-"""Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, Claude Code the second. Source: observed."""
+"""Directories from which clients read skills.
+
+Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, and Claude Code the second. Source: observed.
+"""
 OF_LISP: Final = "editing-lisp-files"
-"""The skill that is useless if all projects are Python's."""
+"""The skill that is not needed if all projects are Python projects."""
 SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
+"""Matches the last line of a skill's file. Its group is the digest."""
 MOST_SKILL_FILES: Final = 200
-"""The most files of the folders that are searched for those of a former skill."""
+"""Maximum number of files that are searched for skills of an earlier version."""
 BEGIN: Final = "<!-- codriver: by `codriver init --agents-md` -->"
 END: Final = "<!-- /codriver -->"
 BLOCK: Final = """\
@@ -59,7 +63,7 @@ BLOCK: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class HookFile:
-    """One file of a client's hooks. See `wrapper-config/hooks/hooks.toml` for the fields."""
+    """A file with a client's hooks. See `wrapper-config/hooks/hooks.toml` for the fields."""
 
     path: str
     template: str
@@ -69,13 +73,16 @@ class HookFile:
     next: str = ""
 
     def words(self, launch: Launch, environment: Environment) -> tuple[str, ...]:
-        """The command line of the hook program: by name, if that works, in a file that others may get too."""
+        """Return the command line of the hook program.
+
+        It is the program's name if that is on the PATH and the file may be shared, and its path otherwise.
+        """
         if not self.is_private and environment.has_command(PROGRAM):
             return (PROGRAM,)
         return str(launch.python), "-I", "-S", str(hook_file(launch.relay))
 
     def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
-        """Return the whole file with our hooks alone."""
+        """Return the content of a file that has only Codriver's hooks."""
         command = typed(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
         filled = shipped_text(f"{HOOK_FOLDER}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
@@ -84,7 +91,7 @@ class HookFile:
 
 @cache
 def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
-    """Return the files of each client that has hooks, by the client's id."""
+    """Return the files with hooks of each client that supports them, by client id."""
     table = tomllib.loads(shipped_text(f"{HOOK_FOLDER}/hooks.toml"))
     return MappingProxyType({name: tuple(map(_hook_file, rows)) for name, rows in table.items()})
 
@@ -98,9 +105,9 @@ def plan_hooks(
     planned: Iterable[Change] = (),
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """The changes that install the hooks of these clients in the workspace, after the changes `planned` before.
+    """Return the changes that install the hooks of these clients, on top of the changes in `planned`.
 
-    `scope` is the scope of the entry; the hooks call its server.
+    `scope` is the scope of the client's entry, whose server the hooks call.
     """
     known, texts = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     changes = []
@@ -122,7 +129,7 @@ def plan_hooks(
 def plan_hooks_removal(
     clients: Iterable[Client], launch: Launch, *, planned: Iterable[Change] = ()
 ) -> tuple[Change, ...]:
-    """The changes that remove the hooks of these clients; a change of a file without hooks says `absent`."""
+    """Return the changes that remove the hooks of these clients. For a file without hooks, its state is `absent`."""
     known, texts = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     return tuple(
         _Target(client, file, launch, texts).removed() for client in clients for file in known.get(client.id, ())
@@ -131,7 +138,7 @@ def plan_hooks_removal(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """One file of a client's hooks in one workspace. `texts`: the texts of files with planned changes."""
+    """A file with a client's hooks in one workspace. `texts` has the contents of files with planned changes."""
 
     client: Client
     file: HookFile
@@ -139,7 +146,7 @@ class _Target:
     texts: Mapping[Path, str | None]
 
     def installed(self, text: str, *, force: bool) -> Change:
-        """Return the change that puts our hooks into the file, and removes older ones of ours."""
+        """Return the change that adds Codriver's hooks to the file, replacing earlier ones."""
         try:
             before = self._before()
             after = text if before is None or self.file.is_own else _merged(before, text)
@@ -154,7 +161,10 @@ class _Target:
         return replace(self._change(state, before, after), next=self.file.next)
 
     def skipped(self, text: str) -> Change:
-        """No change, as others get the file too, and it would name this machine's paths; an installed hook stays."""
+        """Return no change, because the file is shared and would contain paths of this machine.
+
+        An installed hook stays.
+        """
         change = self.installed(text, force=True)
         if not change.is_pending:
             return change
@@ -164,7 +174,7 @@ class _Target:
         return replace(self._change("skipped", change.before, change.before), problem=problem, fix=fix)
 
     def removed(self) -> Change:
-        """Return the change that removes our hooks from the file."""
+        """Return the change that removes Codriver's hooks from the file."""
         try:
             before = self._before()
             if before is None or not _is_ours(before):
@@ -199,16 +209,15 @@ class _Target:
 
 
 def _is_ours(hook: object) -> bool:
-    """Return whether a hook, or the text of a file of hooks, is ours."""
+    """Return whether a hook, or the content of a file with hooks, is Codriver's."""
     text = hook if isinstance(hook, str) else json.dumps(hook, ensure_ascii=False)
     return any(word in text for word in OURS)
 
 
 def _hooks_in(text: str) -> dict[str, list[Any]]:
-    """Return the hooks of a settings file by their events.
+    """Return the hooks in a settings file by event.
 
-    Raises:
-        FileFaultError: the file is no JSON, or has another shape.
+    Raises: FileFaultError: the file is not JSON, or has an unexpected structure.
     """
     root = jsonc.parse(text)
     value = {} if root is None else root.value
@@ -219,10 +228,9 @@ def _hooks_in(text: str) -> dict[str, list[Any]]:
 
 
 def _merged(before: str, ours: str) -> str:
-    """Return a settings file with our hooks behind those of others, for each event; all else as it was.
+    """Add Codriver's hooks to a settings file after other hooks for the same event, preserving everything else.
 
-    Raises:
-        FileFaultError: the file has another shape than the client's.
+    Raises: FileFaultError: the file has an unexpected structure.
     """
     text = _without_ours(before)
     if text is None:
@@ -242,7 +250,7 @@ def _data(text: str) -> dict[str, Any]:
 
 
 def _without_ours(text: str) -> str | None:
-    """A settings file without our hooks, and without the parts then empty; None if nothing else is left."""
+    """Return a settings file without Codriver's hooks and whatever is then empty, or None if nothing else is left."""
     for event, groups in _hooks_in(text).items():
         kept = [group for group in groups if not _is_ours(group)]
         if len(kept) == len(groups):
@@ -252,7 +260,7 @@ def _without_ours(text: str) -> str | None:
     try:
         root = jsonc.parse(text, comments=False)
     except FileFaultError:
-        return text  # somebody's comment is worth keeping
+        return text  # preserve comments
     return None if root is None or root.value in ({}, {"version": 1}, {"hooks": {}}) else text
 
 
@@ -269,7 +277,7 @@ def _hook_file(row: Mapping[str, Any]) -> HookFile:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The files to write, or with `remove` to remove. `is_named`: whether the user named these files."""
+    """The files to write, or to remove if `remove`. `is_named` is whether the user requested them explicitly."""
 
     skills: bool
     agents_md: bool
@@ -279,7 +287,10 @@ class Wanted:
 
 
 def plan_agent_files(workspace: Path, wanted: Wanted) -> tuple[Change, ...]:
-    """Return the changes to the files for agents. A removal tells absent files only if the user named them."""
+    """Return the changes to the files for agents.
+
+    When removing, missing files are only included if the user named them.
+    """
     changes: list[Change] = []
     if wanted.skills:
         changes += _plan_skills(workspace, wanted)
@@ -289,17 +300,17 @@ def plan_agent_files(workspace: Path, wanted: Wanted) -> tuple[Change, ...]:
 
 
 def skill_texts() -> Mapping[str, str]:
-    """The skills that come with Codriver as files for clients, by their path below a folder of skills."""
+    """Return the skills that are distributed with Codriver, by their path within a directory of skills."""
     shipped = shipped_directory("skills")
     return {
-        # A client can read a file beside the skill without a server.
+        # Clients can read files next to the skill without a server.
         path.relative_to(shipped).as_posix(): path.read_text("utf-8").replace(f"skill://{path.parent.name}/", "")
         for path in sorted(shipped.glob("*/*.md"))
     }
 
 
 def signed(text: str) -> str:
-    """Return a text with the line that holds its digest."""
+    """Append a line with the digest of the text."""
     return f"{text}<!-- codriver init {_digest(text)} -->\n"
 
 
@@ -308,7 +319,7 @@ def _digest(text: str) -> str:
 
 
 def _is_skill_of_ours(text: str) -> bool:
-    """Return whether a file is as some version of codriver wrote it; git may have changed the line ends."""
+    """Return whether a file is unchanged since some version of Codriver wrote it, apart from line endings."""
     text = text.replace("\r\n", "\n")
     found = SIGNATURE.search(text)
     return found is not None and found.group(1) == _digest(text[: found.start()])
@@ -320,7 +331,7 @@ def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
     is_lisp = wanted.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
     for name in SKILL_FOLDERS:
         folder = workspace / name
-        # One folder may be a link to the other.
+        # One directory may be a link to the other.
         if os.path.realpath(folder) in seen:
             continue
         seen.add(os.path.realpath(folder))
@@ -334,7 +345,7 @@ def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
 
 
 def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Change:
-    """Return the change of one file of a skill."""
+    """Return the change to one file of a skill."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError) as error:
@@ -353,16 +364,16 @@ def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Chang
 
 
 def _unless(wanted: Wanted, text: str) -> str | None:
-    """Return the text for a file."""
+    """Return the new content of the file."""
     return None if wanted.remove else text
 
 
 def _plan_left_over(file: Path, workspace: Path) -> Change | None:
-    """Return the removal of a file that an older codriver wrote, if no one has changed it."""
+    """Return the removal of a file that an older version wrote, unless it was changed."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):
-        return None  # the file is none of ours
+        return None  # it is not one of Codriver's
     if before is None or not _is_skill_of_ours(before):
         return None
     return Change("skills", file, "remove", before, None, root=workspace)
@@ -374,7 +385,7 @@ def _refused(title: str, file: Path, problem: str, workspace: Path) -> Change:
 
 
 def _plan_block(workspace: Path, *, remove: bool) -> Change:
-    """The change of AGENTS.md: only the text between the marks, and the line ends around them, are codriver's."""
+    """Return the change to AGENTS.md. Only the text between the marks and the surrounding line endings change."""
     file = workspace / "AGENTS.md"
     title = file.name
     try:
@@ -394,10 +405,9 @@ def _plan_block(workspace: Path, *, remove: bool) -> Change:
 
 
 def _span(text: str) -> tuple[int, int] | None:
-    """Return the place of the block, marks included; None without a block.
+    """Return the position of the block including its marks, or None if there is none.
 
-    Raises:
-        ValueError: the marks in the text make no block.
+    Raises: ValueError: the marks do not form a pair.
     """
     begins, ends = text.count(BEGIN), text.count(END)
     if not begins and not ends:
@@ -419,12 +429,12 @@ def _with_block(text: str, span: tuple[int, int] | None) -> str:
         return text[: span[0]] + block + text[span[1] :]
     if not text.removeprefix("\ufeff"):
         return text + block + line_end
-    # A file without a line end at its end gets none behind the block either: a removal sees the difference.
+    # If the file did not end with a line ending, add none after the block, so that a removal restores the file.
     return f"{text}{line_end}{block}{line_end if text.endswith(line_end) else ''}"
 
 
 def _without(text: str, begin: int, end: int) -> str:
-    """Return the text from before the block was added."""
+    """Return the text as it was before the block was added."""
     line_end = _line_end(text)
     before, behind = text[:begin], text[end:]
     return before.removesuffix(line_end) + behind.removeprefix(line_end)

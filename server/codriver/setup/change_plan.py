@@ -1,6 +1,6 @@
-"""The plan of changes to clients' files, and each change itself: whole or not at all, and never over another's.
+"""Planned changes to clients' configuration files, which are applied atomically unless a file has changed meanwhile.
 
-A client's settings file is a text in which one entry is looked up, set and removed.
+A configuration file is handled as text in which one entry is found, set or removed.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Client, Environment, Launch
 
 MAX_BYTES: Final = 32 * files.MEBIBYTE
-"""Some clients keep their conversations in the file that also has the entries."""
+"""Maximum size of a configuration file. Some clients also store their conversations in it."""
 NEW_FOLDER: Final = 0o777
-"""The user's umask decides others' rights to a new folder, as usual."""
+"""Mode of new directories, restricted by the user's umask."""
 
 PROGRAM_MODE: Final = 0o755
+"""Mode of new executable files."""
 
 State = Literal["add", "replace", "remove", "same", "absent", "refused", "skipped"]
+"""What a change does. `same` and `absent` require nothing; `refused` and `skipped` are explained in `Change`."""
 
 
 def find_entry(client: Client, text: str, name: str) -> Any:
-    """Return the entry of that name as data; None without one.
+    """Return the parsed entry with this name, or None.
 
-    Raises:
-        FileFaultError: the client could not read this file.
+    Raises: FileFaultError: the client could not read the file.
     """
     node = _data(client, text)
     for key in (*client.entry_path(), name):
@@ -65,19 +66,17 @@ def find_entry(client: Client, text: str, name: str) -> Any:
 
 
 def foreign_key(client: Client, text: str) -> str | None:
-    """A top-level key by which the file is another client's, so that our entry has no place there; None without one.
+    """Return a top-level key that shows that the file belongs to another client, or None.
 
-    Raises:
-        FileFaultError: the client could not read this file.
+    Raises: FileFaultError: the client could not read the file.
     """
     return next((key for key in client.foreign if key in _data(client, text)), None)
 
 
 def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
-    """Return `text` with the entry; all else as it was.
+    """Return the text with the entry added or replaced, preserving everything else.
 
-    Raises:
-        FileFaultError: the file has another shape than the client's documentation says.
+    Raises: FileFaultError: the file does not have the structure that the client documents.
     """
     keys = (*client.entry_path(), name)
     if not client.is_toml:
@@ -92,7 +91,7 @@ def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
 
 
 def remove_entry(client: Client, text: str, name: str) -> str:
-    """`text` without the entry of that name, and without parts around it that are then empty; all else as it was."""
+    """Return the text without the entry and enclosing parts that are then empty, preserving everything else."""
     keys = (*client.entry_path(), name)
     if find_entry(client, text, name) is None:
         return text
@@ -104,7 +103,7 @@ def remove_entry(client: Client, text: str, name: str) -> str:
 
 
 def is_left_over(client: Client, text: str) -> bool:
-    """Return whether the file holds nothing but the template's own text around an entry."""
+    """Return whether the file contains nothing but what the template has around an entry."""
     if client.is_toml:
         return not text.strip()
     try:
@@ -119,7 +118,7 @@ def _data(client: Client, text: str) -> Any:
     if client.is_toml:
         try:
             return tomllib.loads(text.removeprefix("\ufeff"))
-        except (ValueError, RecursionError) as error:  # no TOML, numbers too long to read, nesting too deep
+        except (ValueError, RecursionError) as error:  # invalid TOML, oversized numbers, or excessive nesting
             line, column = _toml_place(text, str(error))
             raise FileFaultError(str(error).split(" (at ")[0], line, column) from error
     root = jsonc.parse(text, comments=client.comments, trailing_commas=client.trailing_commas)
@@ -131,7 +130,7 @@ def _data(client: Client, text: str) -> Any:
 
 
 def _toml_place(text: str, message: str) -> tuple[int, int]:
-    """Return the place at the end of tomllib's message: `(at line 3, column 5)` or `(at end of document)`."""
+    """Return the line and column from the end of tomllib's error message, or the end of the text."""
     numbers = [
         int(word) for word in message.rpartition("(at ")[2].replace(",", " ").rstrip(")").split() if word.isdigit()
     ]
@@ -139,10 +138,10 @@ def _toml_place(text: str, message: str) -> tuple[int, int]:
 
 
 def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
-    """`text` with `block` in place of the table `[a.b]` and its subtables, for each line that may begin the table.
+    """Yield the text with the table `[a.b]` and its subtables replaced, for each line that may start the table.
 
-    The replacement goes by lines, so that comments behind the table, about the next table, stay as they are. A line
-    inside a string of several lines can look like a header, so the caller takes the first right version.
+    Lines are replaced as a whole, so that comments after the table, which concern the next one, are preserved. A line
+    within a multi-line string can look like a header, so the caller uses the first valid version.
     """
     name = r"\s*\.\s*".join(rf"[\"']?{re.escape(key)}[\"']?" for key in keys)
     header = re.compile(rf"\s*\[\s*{name}\s*(\.[^\]]*)?\]")
@@ -160,7 +159,7 @@ def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
 
 
 def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -> bool:
-    """Whether `changed` means the same as `text`, but for the entry at `keys`, which is `entry`, or none."""
+    """Return whether both texts mean the same, except that `changed` has `entry` at `keys`, or nothing if None."""
     try:
         new, old = (tomllib.loads(version.removeprefix("\ufeff")) for version in (changed, text))
     except (ValueError, RecursionError):  # as above
@@ -170,7 +169,7 @@ def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -
 
 
 def _taken(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    """The entry at `keys`, taken out of the document together with then empty tables; None for a missing entry."""
+    """Remove the entry at `keys` and tables that are then empty, and return it, or None if it does not exist."""
     first, *rest = keys
     if not rest:
         return document.pop(first, None)
@@ -182,12 +181,11 @@ def _taken(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
-    """Return `text` with another entry at `keys`, or none, for any way of writing the entry.
+    """Return the text with the entry at `keys` replaced or removed, however it is written.
 
-    Raises:
-        FileFaultError: the entry is written in a way that cannot be changed without the rest.
+    Raises: FileFaultError: it is written in a way that does not allow changing it alone.
     """
-    import tomlkit  # noqa: PLC0415  # only one client has TOML, and most runs have nothing to replace there
+    import tomlkit  # noqa: PLC0415  # rarely needed, as only one client uses TOML
 
     table_name = ".".join(keys[:-1])
     fault = FileFaultError(f"write {table_name} as [{table_name}.NAME] tables, so that one can be changed", 1, 1)
@@ -213,7 +211,7 @@ def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
 
 
 def _joined(text: str, block: str) -> str:
-    """Return `block` behind `text`, an empty line between, in the line ending of `text`."""
+    """Append `block` after an empty line, with the line endings of `text`."""
     newline = "\r\n" if "\r\n" in text else "\n"
     head = text.rstrip()
     block = block.replace("\n", newline)
@@ -221,14 +219,14 @@ def _joined(text: str, block: str) -> str:
 
 
 class FileChangedError(StartError):
-    """A file changed after the plan was made."""
+    """Raised when a file was changed after the plan was made."""
 
     def __init__(self, file: Path) -> None:
         super().__init__(f"{file} was changed meanwhile and is left alone; run the command again")
 
 
 class CannotWriteError(StartError):
-    """A file cannot be written."""
+    """Raised when a file cannot be written."""
 
     def __init__(self, file: Path, error: OSError) -> None:
         super().__init__(f"{file} cannot be written: {error.strerror or error}")
@@ -236,11 +234,11 @@ class CannotWriteError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one file, planned or done.
+    """A planned or completed change to one file.
 
-    `before` and `after` are the file's whole text, None for no file. With state `refused`, `problem` says why, `fix`
-    what to do, and nothing would happen. `skipped` is the same, but no failure unless this client was asked for by
-    name. With `same` and `absent` nothing has to happen.
+    `before` and `after` are its whole content, or None if it does not exist. If the state is `refused`, nothing is
+    changed, `problem` has the reason and `fix` what to do. `skipped` means the same, but only counts as an error if the
+    client was named explicitly.
     """
 
     title: str
@@ -252,13 +250,13 @@ class Change:
     fix: str = ""
     next: str = ""
     root: Path | None = None
-    """The workspace, for a file in it; None for the user's own file."""
+    """The workspace, for a file in it, or None for a file of the user."""
     is_executable: bool = False
-    """Whether a new file is a program."""
+    """Whether a new file is executable."""
 
     @property
     def is_pending(self) -> bool:
-        """Return whether the change has something to write."""
+        """Return whether applying the change would write or remove the file."""
         return self.state in ("add", "replace", "remove")
 
 
@@ -271,14 +269,13 @@ def plan(
     force: bool = False,
     approve: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the change that each client's file needs so that it starts the relay for `launch.workspace`.
+    """Return the change to each client's file that makes it start the relay for `launch.workspace`.
 
-    Without `scope`, a client's entry goes into the workspace if possible. `force` replaces a different entry of the
-    same name. Clients that share a file get one entry there. With `approve` an entry has its client run all tools
-    unasked, if the client knows such a key; an entry that does so already stays, except with `force`.
+    Without `scope`, the entry is in the workspace if possible. `force` replaces a different entry with the same name.
+    Clients that share a file get a single entry. With `approve`, the entry lets the client run all tools without
+    asking, if it has such a setting. An entry that does so already stays unless `force`.
 
-    Raises:
-        NoSuchScopeError: a client has no file in `scope`.
+    Raises: NoSuchScopeError: a client has no file in `scope`.
     """
     texts: dict[Path, str | None] = {}
     changes = []
@@ -301,7 +298,7 @@ def plan_removal(
     scope: Scope | None = None,
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the change that removes each client's entry. An entry that does not start our relay needs `force`."""
+    """Return the change that removes each client's entry. One that does not start Codriver's relay requires `force`."""
     texts: dict[Path, str | None] = {}
     changes = []
     for client in clients:
@@ -311,7 +308,7 @@ def plan_removal(
 
 
 def diff(change: Change) -> str:
-    """Return the change as a unified diff; empty when nothing would happen."""
+    """Return the change as a unified diff, or an empty string if it does nothing."""
     if not change.is_pending:
         return ""
     lines = difflib.unified_diff(
@@ -324,11 +321,10 @@ def diff(change: Change) -> str:
 
 
 def apply(change: Change) -> None:
-    """Make the change. A file is replaced in one step and keeps its mode, and a link to the file stays a link.
+    """Apply the change atomically. The file keeps its mode and owner, and links stay links.
 
-    Raises:
-        FileChangedError: the file changed after the plan was made.
-        CannotWriteError: the file cannot be written.
+    Raises: FileChangedError: the file was changed after the plan was made. CannotWriteError: the file cannot be
+    written.
     """
     if not change.is_pending:
         return
@@ -346,16 +342,16 @@ def apply(change: Change) -> None:
 
 
 def _put(place: DirectoryEntry, text: str, *, is_executable: bool = False) -> None:
-    """Give a file this text in one step. Its mode stays; a new file has the usual mode."""
+    """Write a file atomically, keeping the mode and owner of an existing one."""
     status = place.status()
     mode, owner = (None, None) if status is None else (mode_of(status), (status.st_uid, status.st_gid))
     place.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
 
 
 def read_file(file: Path, root: Path | None) -> str | None:
-    """Return the text of a file, line endings and byte order mark included; None for a missing file.
+    """Return a file's text with its line endings and byte order mark, or None if it does not exist.
 
-    `root`: the workspace, below which links have to stay; None for the user's own file, whose links are the user's.
+    `root` is the workspace, below which links must stay, or None for a file of the user, whose links are followed.
     """
     links = _links(root)
     try:
@@ -378,7 +374,7 @@ def _links(root: Path | None) -> Links:
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The place of one client's entry in one scope."""
+    """The location of a client's entry in one scope."""
 
     client: Client
     scope: Scope
@@ -391,7 +387,7 @@ class _Target:
         return Change(self.client.title, self.file, state, before, after, problem, fix, told, self.root)
 
     def text(self, texts: Mapping[Path, str | None]) -> str | None:
-        """Return the text of the target's file, with the changes planned before."""
+        """Return the file's content with all changes planned so far."""
         return texts[self.file] if self.file in texts else read_file(self.file, self.root)
 
 
@@ -402,18 +398,18 @@ def _target(client: Client, launch: Launch, environment: Environment, scope: Sco
 
 
 def _note(texts: dict[Path, str | None], change: Change) -> None:
-    """Show the file as this change leaves it to the clients later in the plan."""
+    """Record the planned content of a file for clients that follow in the plan."""
     if change.is_pending:
         texts[change.file] = change.after
 
 
 def _is_approved(target: _Target, texts: Mapping[Path, str | None]) -> bool:
-    """Return whether the target's present entry has its client run all tools unasked."""
+    """Return whether the existing entry lets the client run all tools without asking."""
     try:
         text = target.text(texts)
         entry = find_entry(target.client, text, target.name) if text is not None else None
     except (FileFaultError, OSError, UnicodeDecodeError):
-        return False  # the plan names the fault
+        return False  # reported by the plan
     approval = target.client.approval
     return bool(approval) and isinstance(entry, dict) and entry.items() >= approval.items()
 
@@ -430,7 +426,7 @@ def _plan_entry(
         entry = client.entry(launch, name)
         is_ours = bool(shared) and is_written_by_init(present, entry)
         if before is not None and (present == entry or (shared is not None and is_as_good(present, entry))):
-            is_planned = target.file in texts  # the entry was planned for a client before this one, and is new
+            is_planned = target.file in texts  # planned for an earlier client in this plan
             return replace(target.change("same", before, before), next=client.next if is_planned else "")
         if present is not None and not force and not is_ours:
             fix = f"codriver init --client {client.id} --force replaces it"
@@ -449,7 +445,7 @@ def _plan_entry(
 
 
 def _leads_elsewhere(present: object, workspace: Path) -> str:
-    """Words on an entry with the port file of another folder's server, such as another working tree's."""
+    """Return a clause if the entry refers to another workspace's server, such as another working tree's."""
     ours = port_file(workspace)
     found = (word for word in command_line(present) if word.endswith(f"/{ours.relative_to(workspace).as_posix()}"))
     file = next(found, None) if starts_relay(present) else None
@@ -457,7 +453,7 @@ def _leads_elsewhere(present: object, workspace: Path) -> str:
 
 
 def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
-    """Return the reason why no entry is written into a file that a team shares, and the cure."""
+    """Return why no entry is written to a shared file, and what to do."""
     client = target.client
     problem = "it is shared by git, and the entry would name paths of this machine: "
     first = ""
@@ -476,7 +472,7 @@ def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
 
 
 def _onto_the_path(launch: Launch) -> str:
-    """Return the simplest way to have the relay's command on the PATH, in words."""
+    """Describe the simplest way to have the relay's command on the PATH."""
     installed = "`uv tool install .` in a checkout of Codriver"
     venv = launch.python.parents[1]
     if (venv / "pyvenv.cfg").is_file() and program_in(launch.python.parent, RELAY[0]):
@@ -487,7 +483,10 @@ def _onto_the_path(launch: Launch) -> str:
 def _no_place(
     target: _Target, before: str | None, launch: Launch, environment: Environment, texts: Mapping[Path, str | None]
 ) -> tuple[str, str] | None:
-    """The reason why no entry belongs here, and the cure: the file is another client's, or another one has an entry."""
+    """Return why no entry belongs in this file and what to do, or None.
+
+    The file may belong to another client, or the client may read another file that already has an entry.
+    """
     client = target.client
     if before is not None and (key := foreign_key(client, before)):
         others = [scope for scope in client.scopes if scope != target.scope]

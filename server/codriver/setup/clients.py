@@ -1,6 +1,6 @@
-"""The MCP clients that can be set up, as `wrapper-config/` describes them: the place of each entry, and its text.
+"""The MCP clients that can be configured: where their entries belong, and their text.
 
-Some clients' entries are only printed for pasting: codriver does not write their files.
+`wrapper-config/` describes them. For some clients, the entry is only printed for pasting.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ Platform = Literal["linux", "macos", "windows"]
 
 NAME_KEY = "{{name}}"
 ARGUMENTS: Final = re.compile(r'"-I", "-S", "\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
-"""The arguments that follow the interpreter in every template."""
+"""Matches the arguments after the interpreter in every template."""
 RELAY: Final = ("codriver-relay", "--workspace", "auto", "--start")
-"""The relay as a command that finds its workspace itself."""
+"""The relay's command line if it is on the PATH, which finds the workspace itself."""
 INSTALLERS: Final = frozenset({"pip", "uv", "poetry", "pdm"})
 """Installers that fetch packages by name. Source: the INSTALLER files that they write."""
 HELP_S: Final = 10.0
+"""Maximum time to wait for the output of `codriver-relay --help`."""
 _PACKAGE: Final = "{claude-package}"
 
 
 class UnknownClientError(StartError):
-    """A client was named that Codriver does not know."""
+    """Raised when the user names an unknown client."""
 
     exit_status = 2
 
@@ -52,7 +53,7 @@ class UnknownClientError(StartError):
 
 
 class NoSuchScopeError(StartError):
-    """A client keeps no entries in the scope asked for."""
+    """Raised when a client has no configuration file in the requested scope."""
 
     exit_status = 2
 
@@ -64,7 +65,7 @@ class NoSuchScopeError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The machine and its user, as far as clients depend on them."""
+    """The parts of the machine and the user's environment that determine where clients are configured."""
 
     home: Path
     platform: Platform
@@ -81,7 +82,7 @@ class Environment:
         return cls(Path.home(), platform, MappingProxyType(dict(os.environ)))
 
     def paths(self, patterns: Iterable[str]) -> list[Path]:
-        """Return patterns from `clients.toml` as paths, without those in a package that is not installed."""
+        """Expand path patterns of `clients.toml`, without those in a package that is not installed."""
         folders: dict[str, Path] = {
             "home": self.home,
             "config": self._folder("XDG_CONFIG_HOME") or self.home / ".config",
@@ -94,60 +95,62 @@ class Environment:
         return [Path(pattern.format_map(folders)) for pattern in patterns if package or _PACKAGE not in pattern]
 
     def has_command(self, name: str) -> bool:
-        """Return whether the program is on the search path."""
+        """Return whether a program is on the PATH."""
         return self.which(name) is not None
 
     def which(self, name: str) -> str | None:
-        """Return the program of that name on the search path."""
+        """Return the path of a program on the PATH, or None."""
         return shutil.which(name, path=self.variables.get("PATH", ""))
 
     def _claude_package(self) -> Path | None:
-        """The folder of Claude Desktop's files, if the program was installed as a package of Windows.
+        """Return the directory of Claude Desktop's files if it is installed as a Windows package, or None.
 
-        Such a package sees a folder of its own in place of `AppData/Roaming`. Its name ends in its publisher's key.
+        Such a package uses a directory of its own in place of `AppData/Roaming`. Its name ends with the publisher's
+        key.
         """
         local = self._folder("LOCALAPPDATA") or self.home / "AppData" / "Local"
         return next(iter(sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude"))), None)
 
     def _folder(self, variable: str) -> Path | None:
-        """Return the directory in a variable; a relative path counts as none."""
+        """Return the directory in an environment variable, or None if it is not an absolute path."""
         given = self.variables.get(variable, "")
         return Path(given) if given and Path(given).is_absolute() else None
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The command for a client to run: the relay, for one workspace."""
+    """The command that a client should run: the relay for one workspace."""
 
     python: Path
-    """An interpreter that has Codriver installed: the relay starts the server with it."""
+    """An interpreter that has Codriver installed, with which the relay starts the server."""
     relay: Path
     workspace: Path
     shared: tuple[str, ...] | None = None
-    """The command line in files that a team shares, without a path of this machine; empty if none would work. None
-    before the search: the paths then stand there too.
+    """The command line for shared files, without paths of this machine. Empty if none would work.
+
+    None before it has been determined, in which case paths are used.
     """
 
     @classmethod
     def here(cls, workspace: Path) -> Launch:
-        """Return the launch by this interpreter and the relay of this user.
+        """Return the launch with this interpreter and this user's relay.
 
-        The path of the interpreter is left as it is: a virtual environment is known through its links.
+        The interpreter's path is not resolved, because a virtual environment is identified by its links.
         """
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
     def with_shared(self, environment: Environment) -> Launch:
-        """Return the launch with the command line for shared files, found on this machine."""
+        """Return the launch with the command line for shared files, as determined on this machine."""
         return replace(self, shared=() if is_border(str(self.workspace)) else shared_command(environment))
 
     def in_scope(self, scope: Scope) -> Launch:
-        """Return the launch for the files of one scope: the user's own files hold paths of this machine."""
+        """Return the launch for files of one scope. Files of the user contain paths of this machine."""
         return self if scope == "workspace" and self.shared else replace(self, shared=None)
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One MCP client: the form and the place of its file. See `wrapper-config/clients.toml` for the fields."""
+    """An MCP client and its configuration files. See `wrapper-config/clients.toml` for the fields."""
 
     id: str
     title: str
@@ -165,23 +168,22 @@ class Client:
     is_once: bool = False
     private: str = ""
     approval: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """The keys of an entry that have the client run all tools unasked; empty if the client knows none."""
+    """The keys of an entry that let the client run all tools without asking, or empty if there are none."""
     who: str = ""
-    """The name of its callers, by which the server remembers that it was connected."""
+    """The name by which the server records that the client was connected."""
     greets: tuple[str, ...] = ()
-    """The name that the client tells a server, and its version of MCP, if they are known."""
+    """The name and the MCP version that the client sends, if known."""
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        """Return the scopes in which the client keeps entries, the preferred one first."""
+        """Return the scopes in which the client can be configured, preferred one first."""
         places: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
         return tuple(scope for scope, files in places if files)
 
     def file(self, scope: Scope, workspace: Path, environment: Environment) -> Path:
-        """Return the client's file in a scope: the first existing one, else the first that it would read.
+        """Return the client's file in a scope: the first one that exists, or else the first that it would read.
 
-        Raises:
-            NoSuchScopeError: the client has no file in that scope.
+        Raises: NoSuchScopeError: the client has no file in that scope.
         """
         if scope not in self.scopes:
             raise NoSuchScopeError(self.title, scope)
@@ -192,7 +194,7 @@ class Client:
         return next((file for file in files if is_there(file)), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
-        """Return whether the workspace has traces of this client's use."""
+        """Return whether the workspace shows signs that this client is used in it."""
         return any(is_there(workspace / mark) for mark in self.marks)
 
     def is_on(self, environment: Environment) -> bool:
@@ -202,7 +204,7 @@ class Client:
         )
 
     def entry_path(self) -> tuple[str, ...]:
-        """Return the keys that lead to the entry in the template, without the entry's own name."""
+        """Return the keys in the template that lead to the entries."""
         keys, node = [], self._parsed(self.template)
         while NAME_KEY not in node:
             key = next(key for key, value in node.items() if isinstance(value, dict))
@@ -211,7 +213,7 @@ class Client:
         return tuple(keys)
 
     def render(self, launch: Launch, name: str) -> str:
-        """Return the whole file with the entry alone, as it would be written by hand."""
+        """Return the content of a file that has only this entry."""
         filled = {
             "name": name,
             "python": str(launch.python),
@@ -225,13 +227,13 @@ class Client:
             template = ARGUMENTS.sub(lambda _: words, template)
 
         def fill(found: re.Match[str]) -> str:
-            # The inside of a JSON string is also the inside of a TOML basic string.
+            # JSON's escapes are also valid in a TOML basic string.
             return json.dumps(filled[found.group(1)], ensure_ascii=False)[1:-1]
 
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
 
     def approving(self) -> Client:
-        """Return the client with a template whose entry has the keys of `approval` too."""
+        """Return the client with the keys of `approval` added to its entry."""
         template = self.template
         for key, value in self.approval.items():
             if self.is_toml:
@@ -241,35 +243,34 @@ class Client:
         return replace(self, template=template)
 
     def entry(self, launch: Launch, name: str) -> Any:
-        """Return the entry as data."""
+        """Return the entry as parsed data."""
         node: Any = self._parsed(self.render(launch, name))
         for key in (*self.entry_path(), name):
             node = node[key]
         return node
 
     def _parsed(self, text: str) -> Any:
-        # A name in braces is no bare key in TOML, so it is quoted there before it is read.
+        # A name in braces is not a valid bare key in TOML, so quote it before parsing.
         return tomllib.loads(text.replace(f".{NAME_KEY}]", f'."{NAME_KEY}"]')) if self.is_toml else json.loads(text)
 
 
 def is_there(path: Path) -> bool:
-    """True if such a file or folder exists; an entry of an unreadable folder counts as missing."""
-    return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises where it may not look
+    """Return whether a file or directory exists. In an unreadable directory, it counts as missing."""
+    return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises if permission is denied
 
 
 @cache
 def known_clients() -> Mapping[str, Client]:
-    """Return every client, by its id, in the order they are shown."""
+    """Return all clients by id, in display order."""
     folder = shipped_directory("wrapper-config")
     table = tomllib.loads((folder / "clients.toml").read_text(encoding="utf-8"))
     return MappingProxyType({name: _client(name, row, folder) for name, row in table.items()})
 
 
 def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
-    """Return the clients of those names; `all` means every one.
+    """Return the clients with these ids, where `all` stands for every client.
 
-    Raises:
-        UnknownClientError: a name is no client's.
+    Raises: UnknownClientError: an id is unknown.
     """
     known = known_clients()
     wanted: dict[str, Client] = {}
@@ -284,14 +285,14 @@ def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
 
 
 def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
-    """Return the clients with traces in this workspace or on this machine."""
+    """Return the clients that are used in this workspace or installed on this machine."""
     return tuple(
         client for client in known_clients().values() if client.is_used_in(workspace) or client.is_on(environment)
     )
 
 
 def command_line(entry: object) -> tuple[str, ...]:
-    """The words of an entry's command, in any of the clients' three shapes; empty without a command."""
+    """Return the command line of an entry in any of the three formats that clients use, or an empty tuple."""
     if isinstance(entry, dict):
         entry = entry.get("transport", entry)
     if not isinstance(entry, dict):
@@ -301,17 +302,17 @@ def command_line(entry: object) -> tuple[str, ...]:
 
 
 def starts_relay(entry: object) -> bool:
-    """Return whether an entry starts our relay, from whatever place."""
+    """Return whether an entry starts Codriver's relay, wherever it is installed."""
     return any(re.search(r"codriver[-_]relay(\.py)?\Z", word) for word in command_line(entry))
 
 
 def is_shareable(words: tuple[str, ...]) -> bool:
-    """Return whether a command line is ours, for files that a team shares."""
+    """Return whether a command line is one that `init` writes to shared files."""
     return words == RELAY or (words[:2] == ("uvx", "--from") and words[3:] == RELAY and "codriver" in words[2])
 
 
 def is_written_by_init(present: object, entry: object) -> bool:
-    """Whether some version's `init`, on some machine, wrote the present entry in the place for `entry`."""
+    """Return whether some version's `init` wrote the existing entry in place of `entry`, perhaps on another machine."""
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     words = command_line(present)
@@ -324,14 +325,14 @@ def is_written_by_init(present: object, entry: object) -> bool:
 
 
 def is_as_good(present: object, entry: object) -> bool:
-    """Whether an entry of ours for shared files can stay: another machine may need another of our command lines."""
+    """Return whether an existing entry in a shared file can stay, although another command line works here."""
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
     return is_shareable(command_line(present)) and _rest(present) == _rest(entry)
 
 
 def is_versioned(workspace: Path) -> bool:
-    """Return whether a directory is in a git repository, so that others get its files too."""
+    """Return whether a directory is in a git repository, so that its files are shared."""
     return any(is_there(folder / ".git") for folder in (workspace, *workspace.parents))
 
 
@@ -342,9 +343,9 @@ def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shared_command(environment: Environment) -> tuple[str, ...]:
-    """Return the relay's command line on any machine with Codriver; empty if none works on this machine.
+    """Return a command line for the relay that works wherever Codriver is installed, or empty if none works here.
 
-    The relay on the search path may be another installation's, and has to know `auto`.
+    A relay on the PATH may belong to another installation, so it is checked that it supports `auto`.
     """
     relay = environment.which(RELAY[0])
     if relay is not None and _knows_auto(relay):
@@ -357,9 +358,9 @@ def _knows_auto(relay: str) -> bool:
     if Path(relay).parent == Path(sys.executable).parent:
         return True
     if not Path(relay).is_absolute():
-        return False  # a file in the current folder may be anybody's
+        return False  # a file in the current directory is not trusted
     try:
-        done = subprocess.run(  # noqa: S603  # the user's own
+        done = subprocess.run(  # noqa: S603  # a program on the user's PATH
             [relay, "--help"], env=server_environment(str(Path.cwd())), capture_output=True, timeout=HELP_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -368,8 +369,8 @@ def _knows_auto(relay: str) -> bool:
 
 
 def registry_version() -> str:
-    """The version of this installation if it came from a registry, where others can get it by name; else empty."""
-    from importlib import metadata  # noqa: PLC0415  # with the relay on the search path, nobody asks
+    """Return the installed version if others can install it from a registry by name, or an empty string."""
+    from importlib import metadata  # noqa: PLC0415  # not needed if the relay is on the PATH
 
     try:
         installed = metadata.distribution("codriver")
@@ -381,13 +382,13 @@ def registry_version() -> str:
 
 
 def entry_name(scope: Scope, workspace: Path) -> str:
-    """Return the name of the entry. In a file read in all workspaces, each workspace has an entry of its own."""
+    """Return the name of the entry. In files for all workspaces, each workspace has an entry of its own."""
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
 
 def shipped_text(name: str, folder: Path | None = None) -> str:
-    """Return the text of a file of `wrapper-config/`. `folder`: another place of `wrapper-config/` than ours."""
+    """Return the content of a file in `wrapper-config/`. `folder` overrides that directory."""
     return ((folder or shipped_directory("wrapper-config")) / name).read_text(encoding="utf-8")
 
 
@@ -416,7 +417,7 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text for pasting: its place, and the template."""
+    """A text for pasting: where it belongs, and its template."""
 
     place: str
     template: str
@@ -424,7 +425,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class PrintedClient:
-    """A client whose entry is printed, as `wrapper-config/printed.toml` describes it."""
+    """A client whose entry is printed for pasting. See `wrapper-config/printed.toml` for the fields."""
 
     id: str
     title: str
@@ -433,24 +434,24 @@ class PrintedClient:
     blocks: tuple[Block, ...]
 
     def render(self, block: Block, launch: Launch) -> str:
-        """Return the text of a block, filled in."""
+        """Return the text of a block for this launch."""
         client = Client(self.id, self.title, block.template, is_toml=False, next=self.next)
         return client.render(launch.in_scope(self.scope), entry_name(self.scope, launch.workspace))
 
     def to_text(self, launch: Launch) -> str:
-        """Return all texts for pasting, each block behind its place, and the next steps."""
+        """Return all texts for pasting with their locations, followed by the next steps."""
         parts = [f"{self.title}: paste into {block.place}\n\n{self.render(block, launch)}" for block in self.blocks]
         return "\n".join([*parts, f"then {self.next}\n"])
 
 
 def printed_clients() -> Mapping[str, PrintedClient]:
-    """Return every client whose entry is printed, by its id."""
+    """Return all clients whose entry is printed, by id."""
     table = tomllib.loads(shipped_text("printed.toml"))
     return MappingProxyType({name: _printed_client(name, row) for name, row in table.items()})
 
 
 def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tuple[str, tuple[str, ...]]:
-    """The text that `init` prints for clients among `names` with printed entries, and the other names."""
+    """Return what to print for the clients among `names` that are configured by pasting, and the other names."""
     known = printed_clients()
     texts, others = [], []
     for name in names:

@@ -1,4 +1,4 @@
-"""`codriver doctor` as a function: checks, one function each, and the cures of their findings."""
+"""The diagnosis of `codriver doctor`: checks with suggested fixes."""
 
 from __future__ import annotations
 
@@ -62,12 +62,13 @@ if TYPE_CHECKING:
     from codriver.setup.doctor_checks import State, Support
 
 Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""Calls a tool of the running server: name, arguments, and the answer. It raises `CodriverError`, `OSError` or
-`ValueError` without a server, or when another program answers.
+"""Calls a tool of the running server with a name and arguments, and returns its answer.
+
+Raises `CodriverError`, `OSError` or `ValueError` if there is no server or another program answers.
 """
 
 Reach = Callable[["Launch", Path], "str | None"]
-"""Tries the relay on a port file; the obstacle between relay and server, None without one."""
+"""Tries to reach the server through the relay, and returns the problem or None."""
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
@@ -83,11 +84,10 @@ def diagnose(
     *,
     settings_model: type[Settings] = Settings,
 ) -> Report:
-    """Check the workspace `launch.workspace`: versions, settings, skills, server, relay, clients, permissions, REPLs.
+    """Check versions, settings, skills, the server, the relay, clients, permissions and REPLs of a workspace.
 
-    `settings_model` has the settings of the base and of its features.
-
-    Changes nothing, and starts nothing but the relay, for a moment, when a server runs.
+    `settings_model` has the settings of the base and its features. Changes nothing, and starts nothing but the relay
+    for a moment if a server is running.
     """
     workspace = launch.workspace
     checks = [_check_versions(), *_check_programs(), *_check_settings(workspace, environment, settings_model)]
@@ -111,10 +111,10 @@ def diagnose(
 
 
 def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
-    """Return the answer of a tool; else the reason in words why none came."""
+    """Return the answer of a tool, or the reason why there is none."""
     try:
         answer = ask(tool, {})
-    except (CodriverError, OSError, ValueError) as error:  # the answering program may not even speak JSON
+    except (CodriverError, OSError, ValueError) as error:  # another program may answer
         return str(error) or type(error).__name__
     return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
 
@@ -134,7 +134,7 @@ def _check_versions() -> Check:
 
 
 def _check_programs() -> Iterator[Check]:
-    """Yield the check that a server started by a client with a window finds programs too: on macOS."""
+    """On macOS, check that servers started by graphical clients find programs outside launchd's PATH."""
     if found := directories_to_add(":".join(LAUNCHD_PATH)):
         text = f"servers that clients with a window start get launchd's PATH, and also look in {', '.join(found)}"
         yield Check("programs", "ok", text)
@@ -172,7 +172,7 @@ def _in_brackets(problem: str | None) -> str:
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
-    """Yield skills that no one sees: skills from a source that is not allowed, and unreadable ones."""
+    """Report skills that agents do not receive, because their source is not enabled or they cannot be read."""
     allowed = Selection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
     found = SkillLibrary(workspace, allowed).find_all()
     off: dict[str, list[str]] = {}
@@ -223,7 +223,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
 
 
 def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
-    """Return the check of a server that does not answer, with advice by the files in the workspace."""
+    """Return the check for a server that does not answer, with a fix that depends on the files in the workspace."""
     written = _written_port(file)
     if not written:
         if is_stopped_for_good(workspace):
@@ -231,7 +231,7 @@ def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
             return Check("server", "note", text, "codriver serve")
         return Check("server", "note", "none runs; the first client starts one", "codriver serve")
     record = read_record(file.parent)
-    # A record may have come with a checkout: only a held lock shows a process to end.
+    # The record may have come with a checkout, so only suggest to end a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
         text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
         return Check("server", "wrong", text, _end_of(record, file.parent))
@@ -240,7 +240,7 @@ def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
 
 
 def _end_of(record: ServerRecord, folder: Path) -> str:
-    """The way to end a hanging server: its process is named only if the kernel tells which one it is."""
+    """Return how to end a server that hangs, with its process id if the kernel can identify it."""
     with contextlib.suppress(OSError, CodriverError):
         process = server_record.process_of(record, folder)
         if process is not None:
@@ -283,7 +283,7 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 
 
 def _file_problems(folder: Path) -> Iterator[Check]:
-    """The faults in the modes of the folder and its files: anybody who can write the port file redirects clients."""
+    """Report wrong permissions of the directory and its files. Whoever can write the port file can redirect clients."""
     try:
         with locate_in(folder, "port", is_last_followed=False) as there:
             status = there.directory_status()
@@ -323,7 +323,7 @@ def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
 
 
 def _written_port(file: Path) -> str:
-    """Return the port in the port file, as text; empty without a valid one."""
+    """Return the port in the port file as text, or an empty string if there is none."""
     try:
         return str(read_port(file.parent))
     except ValueError:
@@ -333,9 +333,9 @@ def _written_port(file: Path) -> str:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """Return whether others may write.
+    """Return whether other users may write to the file.
 
-    The user's own group does not count: many systems give each user a group alone.
+    The current group is ignored, because many systems give each user a group of their own.
     """
     if stat.S_ISLNK(status.st_mode):
         return False
@@ -369,7 +369,7 @@ def _check_repl(repl: Mapping[str, Any]) -> Iterator[Check]:
         again = f"""fix that, then codriver call restart_repl '{{"replSessionKey": "{key}"}}'"""
         yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", again)
     else:
-        # Its user started it and may end it at any time, as a development server.
+        # The user started it and may stop it at any time, such as a development server.
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it has ended'}", "start it again when you need it")
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
@@ -381,7 +381,7 @@ def _has_jupyter() -> bool:
 
 
 def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """Without a server no one has tried the kernels that a human started here, but they can be listed."""
+    """Report the kernels that run in the workspace if there is no server that could have connected to them."""
     cure = "codriver serve connects to it" if _has_jupyter() else INSTALL
     folder = runtime_directory({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), folder).find().kernels:
@@ -390,7 +390,10 @@ def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]
 
 
 def _check_python(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:
-    """The interpreter that a server would take, if it may lack the project's packages; a running server says so."""
+    """Report if a server would use an interpreter that may lack the project's packages.
+
+    A running server reports it itself.
+    """
     with contextlib.suppress(SettingsError):
         chosen = load(workspace, environ=environment.variables, model=model).settings.python
         found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
@@ -403,7 +406,7 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
 
 
 def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
-    """How Python test runs start: warm, or plain and why."""
+    """Report how Python test runs start: warm, or plain and why."""
     for start in starts:
         where = " in ".join(str(start[key]) for key in ("python", "directory") if key in start)
         text = f"{where}: {start.get('start')}" if where else str(start.get("start"))
@@ -417,7 +420,7 @@ def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
 
 
 def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
-    """REPLs that run for another project, by the server's word: their port file may be left from a REPL that ended."""
+    """Report REPLs that run in another project, whose port files may be left over."""
     for session in sessions:
         if session.get("elsewhere"):
             file, home = session.get("origin"), session.get("projectRoot")

@@ -1,11 +1,11 @@
-"""Checks of the doctor, and the report of them: the state folder, clients' entries and hooks, reachability, the seam.
+"""Individual checks of the doctor, and its report: the state directory, clients, hooks, reachability, and the seam.
 
-The report is text for one screen, or JSON. The history, the memory and long texts of a workspace need room on disk. A
-client's entry has to exist, and so have all files that it names. Each installed hook is run with a recorded input, and
-its time and answer are told; nothing is run from a file in the workspace that differs from the one we would install. A
-client has to reach the server through the relay, and strangers may reach no port of this machine. The row of the seam
-tells the frames that the application shows, or the reason why it shows none, and the cure. Nothing is evaluated for
-that: the server is asked about a name of the seam's, and about errors told before.
+The report is text for a terminal or JSON. The history, the memory and long outputs need disk space. Each client's entry
+must exist, and so must all files that it names. Each installed hook is run with a recorded input, and its duration and
+answer are reported; nothing is run from a file in the workspace that differs from what Codriver would install. Clients
+must be able to reach the server through the relay, and strangers must not reach any port. For the seam, the report
+lists the frames that the application exposes, or why there are none. Nothing is evaluated for that: the server is only
+asked about a name of the seam and about logged errors.
 """
 
 from __future__ import annotations
@@ -49,15 +49,17 @@ if TYPE_CHECKING:
 State = Literal["ok", "note", "wrong"]
 Support = Literal["works", "adapted", "missing"]
 Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
-"""The meaning of a piece of the report, which decides its colour."""
+"""The meaning of a piece of the report, which determines its colour."""
 
 _TONES: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
 _MARKS: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 ANSWER_S: Final = 10.0
+"""Maximum wait for an answer through the relay."""
 NAME: Final = "codriver-doctor"
-"""The doctor's own name as a client."""
+"""The doctor's name as a client."""
 
 CONNECT_S: Final = 0.3
+"""Maximum wait for a connection to a port."""
 
 QUESTION: Final = {
     "jsonrpc": "2.0",
@@ -69,11 +71,12 @@ QUESTION: Final = {
         "clientInfo": {"name": NAME, "version": "0"},
     },
 }
+"""The request that is sent through the relay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check's result. A `note` works, and may surprise; `fix` is a command or other advice."""
+    """The result of one check. A `note` is not an error but may be unexpected. `fix` is a command or other advice."""
 
     area: str
     state: State
@@ -83,7 +86,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One capability of one REPL. `detail`: the op that gives the capability, or the one line that would give it."""
+    """A capability of a REPL. `detail` is the op that provides it, or how to get it."""
 
     capability: str
     support: Support
@@ -92,7 +95,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ReplReport:
-    """One REPL session and what it can do."""
+    """A REPL session and its capabilities."""
 
     key: str
     title: str
@@ -103,23 +106,23 @@ class ReplReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The checks and REPLs that the doctor reports. Something `wrong` gives the exit status 1."""
+    """The results of all checks, and the REPLs. The exit status is 1 if any check is `wrong`."""
 
     checks: tuple[Check, ...]
     repls: tuple[ReplReport, ...] = ()
 
     @property
     def exit_status(self) -> int:
-        """0 when nothing is wrong, else 1."""
+        """Return 1 if a check is `wrong`, otherwise 0."""
         return int(any(check.state == "wrong" for check in self.checks))
 
     @property
     def indent(self) -> int:
-        """Return the column at which the texts of the checks begin."""
-        return max((len(check.area) for check in self.checks), default=0) + 9  # a mark of five, and two spaces twice
+        """Return the column at which the texts of the checks start."""
+        return max((len(check.area) for check in self.checks), default=0) + 9  # mark and gaps
 
     def to_json(self) -> dict[str, object]:
-        """Return the report as JSON values, with camelCase keys."""
+        """Return the report as a JSON object."""
         return {
             "ok": self.exit_status == 0,
             "checks": [asdict(check) for check in self.checks],
@@ -127,11 +130,11 @@ class Report:
         }
 
     def to_text(self) -> str:
-        """Return the report for a terminal of any width: a line for each check, and the cure below it."""
+        """Return the report as text, with a line for each check followed by its fix."""
         return "".join(text for _, text in self.pieces())
 
     def pieces(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
-        """Yield the report in chunks, each with its tone. If brief, without the checks that pass."""
+        """Yield pieces of the report with their tones. If `is_brief`, checks that passed are left out."""
         checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
         for check in checks:
@@ -148,7 +151,7 @@ class Report:
             yield "ok", f"\n{self._good_news()}\n"
 
     def _good_news(self) -> str:
-        """Return the good news that nothing is wrong, with the praise that is due."""
+        """Return the conclusion if no check is `wrong`."""
         notes = sum(check.state == "note" for check in self.checks)
         has = "has" if notes == 1 else "have"
         return f"Nothing is wrong; {notes} of {len(self.checks)} checks {has} a note." if notes else "All is well."
@@ -164,16 +167,16 @@ class Report:
 
 
 ROOM_BYTES: Final = 64 * 2**20
-"""With less free, long texts and the log of a busy day are not kept."""
+"""Minimum free disk space for the state. With less, long outputs and the log of a busy day cannot be stored."""
 SERVER_BYTES: Final = 64 * 2**10
-"""With less free in the workspace, the files by which clients find a server may not fit."""
+"""Minimum free disk space in the workspace. With less, the files by which clients find the server may not fit."""
 KEPT: Final = "what was evaluated and printed is kept in memory alone, and gone when the server ends"
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
-    """The faults of the folder with the state of a workspace, or of the future parent of a missing one."""
+    """Check that the state directory of a workspace, or the directory in which it will be created, can be written."""
     folder = workspace_state_directory(workspace)
-    there = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # False too where one may not look
+    there = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # `Path.exists` raises if permission is denied
     elsewhere = "set XDG_STATE_HOME to a folder that can be"
     if not there.is_dir():
         yield Check("state", "wrong", f"{folder} cannot be made, as {there} is a file: {KEPT}", f"mv {there} …")
@@ -191,7 +194,7 @@ def check_state(workspace: Path) -> Iterator[Check]:
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
-    """Yield checks of the entries of the clients found here."""
+    """Check the entries of all clients found here."""
     clients = found_clients(launch.workspace, environment)
     if not clients:
         yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
@@ -200,7 +203,7 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
 
 
 def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
-    """Return the check of one client's entry: in the workspace, else in the user's own file."""
+    """Check the entry of one client in the workspace, or else in the user's file."""
     changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
     good = next((change for change in changes if change.state == "same"), None)
     if good is not None:
@@ -216,7 +219,7 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
 
 
 def _judge_good(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """Return a shared entry that may be right, while its program is missing here."""
+    """Check that the program of a correct entry exists on this machine."""
     command, *_ = command_line(_entry(client, change, launch))
     if _is_missing_program(command, environment, is_command=True):
         fix = f"put {command} on the PATH, or codriver init --client {client.id} --force"
@@ -225,7 +228,7 @@ def _judge_good(client: Client, change: Change, launch: Launch, environment: Env
 
 
 def _judge_other(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """Return a different entry, which still works if all its files exist, such as another Python of ours."""
+    """Check an entry that differs from Codriver's. It may work, for example with another Python."""
     if change.state == "replace":
         fix = f"codriver init --client {client.id} writes one without paths of this machine"
         change = replace(change, problem="it has an older entry of codriver", fix=fix)
@@ -240,25 +243,28 @@ def _judge_other(client: Client, change: Change, launch: Launch, environment: En
 
 
 def _entry(client: Client, change: Change, launch: Launch) -> object:
-    """Return the entry in the file now."""
+    """Return the current entry in the file."""
     scope: Scope = "workspace" if change.file.is_relative_to(launch.workspace) else "user"
     return None if change.before is None else find_entry(client, change.before, entry_name(scope, launch.workspace))
 
 
 def _is_missing_program(word: str, environment: Environment, *, is_command: bool) -> bool:
-    """Return true if a word of a command line names a missing program or script."""
+    """Return whether a word of a command line refers to a program or script that does not exist."""
     if Path(word).is_absolute():
         return (is_command or word.endswith(".py")) and not Path(word).exists()
     return is_command and not environment.has_command(word)
 
 
 RUN_S: Final = 40.0
+"""Maximum duration of a hook."""
 SHOWN_CHARACTERS: Final = 60
+"""Maximum length of a hook's answer in the report."""
 PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
+"""Matches a client's placeholder in the arguments of a hook."""
 
 
 def check_hooks(launch: Launch, environment: Environment, ask: Ask) -> Iterator[Check]:
-    """Yield checks of the hooks installed in the workspace; none for clients without hooks."""
+    """Check the hooks that are installed in the workspace, by running each with a recorded input."""
     recorded = json.loads(shipped_text(f"{HOOK_FOLDER}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
@@ -280,7 +286,7 @@ def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change],
 
 
 class _Runner:
-    """Runs the hooks of one client, each with the recorded input for its event."""
+    """Runs the hooks of one client with the recorded input for each event."""
 
     def __init__(
         self, launch: Launch, environment: Environment, ask: Ask, recorded: Mapping[str, Mapping[str, Any]]
@@ -291,7 +297,7 @@ class _Runner:
         self._recorded = recorded
 
     def run(self, client: Client, file: HookFile, event: str) -> tuple[str, bool]:
-        """Return the event with the time and the answer, and whether the answer is valid."""
+        """Run a hook and return its event with duration and answer as text, and whether the answer is valid."""
         started = time.monotonic()
         call = _calls(client, file, self._launch).get(event)
         answer = self._by_program(client, file, event) if call is None else self._by_tool(call, event)
@@ -303,11 +309,11 @@ class _Runner:
         words = list(file.words(self._launch, self._environment))
         words[0] = self._environment.which(words[0]) or words[0]
         try:
-            done = subprocess.run(  # noqa: S603  # our own program, by the command line that we install
+            done = subprocess.run(  # noqa: S603  # Codriver's own program with the command line that `init` installs
                 [*words, client.id, event],
                 input=json.dumps(self._recorded[event]).encode(),
                 cwd=self._launch.workspace,
-                # A hook found by its name is an ordinary Python program, which would take modules from there.
+                # A hook on the PATH is an ordinary Python program, which could import modules from the workspace.
                 env=server_environment(str(self._launch.workspace), self._environment.variables),
                 capture_output=True,
                 timeout=RUN_S,
@@ -327,7 +333,7 @@ class _Runner:
         return json.dumps(answer, ensure_ascii=False)
 
     def _filled(self, value: Any, event: str) -> Any:
-        """Return a value with the recorded input's values in place of the client's placeholders."""
+        """Replace the client's placeholders in a value by the values of the recorded input."""
 
         def found(placeholder: re.Match[str]) -> str:
             node: Any = self._recorded[event]
@@ -339,7 +345,10 @@ class _Runner:
 
 
 def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mapping[str, Any]]:
-    """The arguments with which a file's hooks call the tool, by event; without hooks that run the program."""
+    """Return the arguments with which hooks call the tool directly, by event.
+
+    Hooks that run the program are left out.
+    """
     if not file.template.endswith(".json"):
         return {}
     server = entry_name(client.scopes[0], launch.workspace)
@@ -356,15 +365,16 @@ def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mappi
 
 SEAM: Final = "seam"
 ERRORS: Final = 200
-"""The number of newest errors in the log that are searched for a failed import."""
+"""Maximum number of logged errors that are searched for a failed import."""
 REASON_CHARACTERS: Final = 160
+"""Maximum length of an error in the report."""
 _OURS: Final = re.compile(r"codriver[._/]seam")
 
 
 def seam_row(session: Mapping[str, Any], support: Support | None, ask: Ask) -> Row | None:
-    """The row of a session, with its REPL's `support`; None for a missing REPL without a known place.
+    """Return the row for the seam in a session's report, or None if there is no REPL.
 
-    `ask`: see `codriver.setup.doctor`.
+    `support` is None if the REPL has no seam. For `ask`, see `codriver.setup.doctor`.
     """
     way = STEPS.get(str(session.get("dialect")))
     if session.get("phase") != "connected":
@@ -380,7 +390,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, ask: Ask) -> R
 
 
 def _told(session: Mapping[str, Any], way: Steps | None) -> str:
-    """Return the row of a loaded seam: its provider, its frames by name, and its faults."""
+    """Describe a loaded seam: its provider, and its frames or why there are none."""
     support, shown = session["capabilities"][SEAM], session.get(SEAM)
     by = f"by {support.get('op')}"
     if not isinstance(shown, dict):
@@ -397,16 +407,16 @@ def _told(session: Mapping[str, Any], way: Steps | None) -> str:
 
 
 def _left_behind(session: Mapping[str, Any]) -> Row | None:
-    """Return the row of a port file that leads to no REPL: its application has ended."""
+    """Return the row for a port file without a REPL, whose application has ended."""
     if session.get("kind") != "port-file":
         return None
-    file = session.get("origin")  # the check of the REPL says why
+    file = session.get("origin")  # the check of the REPL has the reason
     cure = f"start the application again, or rm {file} if it was left behind"
     return Row(SEAM, "missing", f"{file} leads to no REPL: {cure}")
 
 
 def _switched_off(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
-    """The reason why an imported seam is off; empty if the seam was not imported, or the reason is unknown."""
+    """Return why a seam that was imported is not active, or an empty string if unknown."""
     found = _answer(ask, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
     if "arglists" not in found:
         return ""
@@ -415,7 +425,7 @@ def _switched_off(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
 
 
 def _failed_import(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
-    """The reason why an import of the seam failed in an evaluation; empty without such an error in the log."""
+    """Return the error with which an import of the seam failed, or an empty string if the log has none."""
     told = _answer(ask, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": ERRORS})
     for entry in reversed(told.get("result") or ()):
         lines = [line for line in str(entry.get("text")).splitlines() if line.strip()]
@@ -430,19 +440,19 @@ def _of(session: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(ask: Ask, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the answer of a tool; empty without one."""
+    """Return the answer of a tool, or an empty mapping if there is none."""
     try:
         answer = ask(tool, arguments)
-    except (CodriverError, OSError, LookupError, ValueError):  # the row then tells the cure, and not the reason
+    except (CodriverError, OSError, LookupError, ValueError):  # the row then has the fix without the reason
         return {}
     return answer if answer.get("ok", True) else {}
 
 
 def obstacle(launch: Launch, port_file: Path) -> str | None:
-    """The obstacle between a client and the running server; None when the relay brings the server's answer."""
-    command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # as in the clients' entries
+    """Return what prevents a client from reaching the running server through the relay, or None."""
+    command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # the command in the clients' entries
     try:
-        done = subprocess.run(  # noqa: S603  # the command of the clients' entries
+        done = subprocess.run(  # noqa: S603  # the command in the clients' entries
             command,
             input=json.dumps(QUESTION) + "\n",
             capture_output=True,
@@ -466,7 +476,7 @@ def obstacle(launch: Launch, port_file: Path) -> str | None:
 
 
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
-    """Yield the check of a REPL that others than this user's programs may reach."""
+    """Report a REPL that other machines may reach, or whose connection crosses the network."""
     if not is_loopback(host):
         text = f"{name}: {host} is another machine; code and results cross the network as plain text"
         yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
@@ -476,7 +486,7 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
 
 
 def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
-    """The check of a REPL found by a port file, from the server's words in `text`; None without an objection."""
+    """Return the check for a REPL that was found by a port file and whose listener is not trusted, or None."""
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
         return None
@@ -485,14 +495,14 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
 
 
 def _way(address: str) -> str:
-    """Return the way to a REPL at whose port somebody else listens."""
+    """Return how to connect to a REPL although another user's process seems to listen on its port."""
     return (
         f"codriver serve --nrepl {address}, or nrepl in your own settings, if that is meant; else start your REPL again"
     )
 
 
 def check_port_files(workspace: Path) -> Iterator[Check]:
-    """Check the port files in a workspace without a server: whether anything listens at the port of each."""
+    """Check the port files of a workspace without a server, and whether anything listens on their ports."""
     for name in kinds.port_files():
         written = port_text(workspace, name)
         if written.isdecimal() and not has_listener(int(written)):
@@ -506,7 +516,7 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
 
 
 def wide_listener(port: int) -> str | None:
-    """Return the address beyond loopback on which something here listens at `port`; None without one."""
+    """Return an address beyond loopback on which something listens on `port`, or None."""
     try:
         hosts = listening_hosts(port)
     except OSError:
@@ -515,8 +525,8 @@ def wide_listener(port: int) -> str | None:
 
 
 def has_listener(port: int) -> bool:
-    """Return true if something on this machine takes connections at `port` by a loopback address."""
-    if not 0 < port <= LARGEST_PORT:  # some resolvers take the port modulo 65536: another server's
+    """Return whether something accepts connections on `port` at a loopback address."""
+    if not 0 < port <= LARGEST_PORT:  # some resolvers reduce the port modulo 65536
         return False
     for host in ("127.0.0.1", "::1"):
         with suppress(OSError, OverflowError), socket.create_connection((host, port), timeout=CONNECT_S):
@@ -525,10 +535,10 @@ def has_listener(port: int) -> bool:
 
 
 def _reached_from_outside(port: int) -> str | None:
-    """The outer address of this machine, if the port answers there: for systems without such a table."""
+    """Return this machine's outer address if the port answers there. Used on systems without a table of listeners."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            # Connecting a datagram socket sends nothing; connecting only chooses the address to use.
+            # Connecting a datagram socket sends nothing. It only selects the local address.
             probe.connect(("192.0.2.1", 9))
             host = str(probe.getsockname()[0])
         if is_loopback(host):

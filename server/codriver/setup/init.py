@@ -1,8 +1,8 @@
-"""`codriver init` as a function: looks, plans, reports, and writes except in a dry run.
+"""The implementation of `codriver init`, which plans changes and applies them unless in a dry run.
 
-A removal also removes the folders that were made for clients' files, if they are empty. The report names the programs
-that a project's REPL needs, and the parts that a linked working tree of git has of its own. `--list` tells for each
-client whether it is found, has an entry, and was connected.
+A removal also deletes directories that were created for clients' files, if they are empty. The report names the
+programs that a project's REPL requires, and what a linked working tree has of its own. `--list` reports for each client
+whether it was found, is configured, and has been connected.
 """
 
 from __future__ import annotations
@@ -55,19 +55,20 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Client
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
-"""The text of a `codriver.toml` that only needs to exist."""
+"""The content of a `codriver.toml` that only marks the workspace."""
 ANY_PICTURES: Final = "~/.local/state/codriver/workspaces/*/pictures"
-"""The folders of pictures in `clients.toml`, for every workspace; see `codriver.log.picture_files`."""
+"""The placeholder in `clients.toml` for the directories of image files; see `codriver.log.picture_files`."""
 OWN_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
-"""A file with nothing but this command's own lines."""
+"""Matches a file that has only lines written by this command."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
-"""The line that sets the toolset, anywhere before the first table."""
+"""Matches the line that sets the toolset."""
 HEAD = ("client", "--client", "found", "last connected", "entry")
+"""The column titles of the list of clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """The options of `init`. Without `clients`, the clients with traces in the workspace or on the machine."""
+    """The options of `init`. Without `clients`, those found in the workspace or on the machine are configured."""
 
     clients: Sequence[str] = ()
     scope: Scope | None = None
@@ -75,44 +76,42 @@ class InitOptions:
     force: bool = False
     remove: bool = False
     approve: bool = False
-    """Have the clients run all tools unasked, if their entries can say so."""
+    """Whether to let clients run all tools without asking, if they have such a setting."""
     toolset: str | None = None
-    """The toolset to write into `codriver.toml`; None leaves it as it is."""
+    """The toolset to write to `codriver.toml`, or None to leave it unchanged."""
     skills: bool = False
-    """Write the skills as files too; with `remove`, remove only the parts named in this way."""
+    """Whether to also write skills as files. With `remove`, only the parts named this way are removed."""
     agents_md: bool = False
-    """Write the block in AGENTS.md too; with `remove` as above."""
+    """Whether to also write the block in AGENTS.md. See `skills` for removal."""
     hooks: bool = False
-    """Install the clients' hooks too; with `remove` as above."""
+    """Whether to also install hooks. See `skills` for removal."""
     start_repl: bool = True
-    """Write the REPL to start into `codriver.toml`, if the project has one and no REPL runs yet."""
+    """Whether to write the REPL to start to `codriver.toml`, if the project has one and none is running."""
 
     @property
     def is_partial(self) -> bool:
-        """Return whether a removal removes only the parts that it names."""
+        """Return whether only the named parts are to be removed."""
         return self.remove and (self.skills or self.agents_md or self.hooks)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The report of `init`: text for a terminal, and the exit status (1 when something was refused)."""
+    """The result of `init`: text for a terminal, and the exit status, which is 1 if something was refused."""
 
     text: str
     changes: tuple[Change, ...]
     exit_status: int
     greetings: tuple[tuple[str, str], ...] = ()
-    """For each client set up: the name that it tells a server, and its version of MCP."""
+    """The name and the MCP version of each configured client, as it sends them to a server."""
 
 
 def run_init(launch: Launch, options: InitOptions, environment: Environment) -> Report:
-    """Set `launch.workspace` up for its clients, or with `remove` take their entries out again.
+    """Configure the clients for `launch.workspace`, or remove their entries.
 
-    The relay has to be at `launch.relay` when a client starts: the caller installs it, except for a dry run.
+    Clients expect the relay at `launch.relay`, which the caller installs except in a dry run.
 
-    Raises:
-        UnknownClientError: a named client is unknown.
-        NoSuchScopeError: a client has no file in the scope requested.
-        StartError: the workspace cannot be looked into.
+    Raises: UnknownClientError: a named client is unknown. NoSuchScopeError: a client has no file in the requested
+    scope. StartError: the workspace cannot be read.
     """
     _look_into(launch.workspace)
     lacking = _lacking(options)
@@ -120,7 +119,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     clients = chosen or found_clients(launch.workspace, environment)
     planner = plan_removal if options.remove else partial(plan, approve=options.approve)
     if not options.clients:
-        # Nobody named these clients, so a client without a file in the scope is no mistake.
+        # These clients were not named explicitly, so ignore those without a file in the scope.
         clients = tuple(client for client in clients if options.scope in (None, *client.scopes))
     entered = () if options.is_partial else clients
     changes = planner(entered, launch, environment, scope=options.scope, force=options.force)
@@ -160,9 +159,9 @@ def _plan_hooks(
     options: InitOptions,
     planned: Sequence[Change],
 ) -> tuple[Change, ...]:
-    """The changes of the clients' hooks: only if asked for; a removal removes hooks together with the entries."""
+    """Return the requested changes to clients' hooks. When entries are removed, hooks are removed too."""
     if options.remove and (options.hooks or not options.is_partial):
-        # A client without traces may still have left hooks.
+        # A client that is no longer found may have left hooks.
         others = clients if options.clients else known_clients().values()
         changes = plan_hooks_removal(others, launch, planned=planned)
         is_told = options.hooks and options.clients
@@ -173,9 +172,9 @@ def _plan_hooks(
 
 
 def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...]:
-    """The changes of the files for agents that were asked for; a removal that names nothing removes all of them.
+    """Return the requested changes to files for agents. A removal that names none removes all of them.
 
-    The files belong to no single client, so they stay when one client alone, or only the user's own files, are cleaned.
+    They do not belong to a single client, so they stay if only one client or only the user's files are cleaned up.
     """
     if options.remove and not options.is_partial:
         is_all = not options.clients and options.scope != "user"
@@ -186,14 +185,13 @@ def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...
 
 
 class NotAProjectError(StartError):
-    """The workspace is a directory that holds other projects."""
+    """Raised when the workspace is a directory that contains other projects."""
 
 
 def check_is_project(workspace: Path, home: Path) -> None:
-    """Refuse the root directory, the home directory and those above it, in which everything of a user would be shared.
+    """Check that the workspace is not the root, the home directory or above it, where everything would be shared.
 
-    Raises:
-        NotAProjectError: the workspace is such a directory.
+    Raises: NotAProjectError: it is.
     """
     home = home.resolve()
     if workspace in (home, workspace.parent, *home.parents):
@@ -206,7 +204,7 @@ def check_is_project(workspace: Path, home: Path) -> None:
 
 def _look_into(workspace: Path) -> None:
     try:
-        os.listdir(workspace)  # noqa: PTH208  # `iterdir` looks only when it is iterated
+        os.listdir(workspace)  # noqa: PTH208  # `iterdir` would not raise before it is iterated
     except OSError as error:
         raise StartError(
             f"{workspace} cannot be read: {error.strerror}; run `{to_open(workspace)}` if it is "
@@ -215,7 +213,7 @@ def _look_into(workspace: Path) -> None:
 
 
 def _grants(clients: Sequence[Client]) -> list[str]:
-    """Return the permission that `approve` grants, a line for each client."""
+    """Return a line for each client that describes what `approve` permits."""
     lines = []
     for client in clients:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
@@ -252,16 +250,19 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
 
 
 def _repl_line(projects: Sequence[Project], workspace: Path, environment: Environment) -> str:
-    """The line in `codriver.toml` that starts the REPL; empty if none is needed or the settings name one."""
+    """Return the line for `codriver.toml` that starts the project's REPL.
+
+    It is empty if no REPL is needed, or the settings name one already.
+    """
     if not projects or running_repls(workspace):
-        return ""  # a running REPL is found
+        return ""  # a running REPL will be found
     if not can_start(projects[0], workspace, environment) or _settings_name_a_repl(workspace):
         return ""
     return f'repl = ["{projects[0].repl}"]\n'
 
 
 def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tuple[Change, ...]:
-    """Return the change of `codriver.toml`: the REPL to start, and the requested toolset."""
+    """Return the change to `codriver.toml` for the REPL to start and the requested toolset."""
     if not repl_line and toolset is None:
         return ()
     file = workspace / "codriver.toml"
@@ -270,7 +271,7 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
     if toolset is not None:
         text = TOOLSET_LINE.sub("", text, count=1)
     line = "" if toolset is None else f'toolset = "{toolset}"\n'
-    # A bare key belongs before the first table of a TOML file.
+    # Keys without a table must come before the first table.
     after = repl_line + line + text
     if after == (before or "").removeprefix("\ufeff"):
         return ()
@@ -279,7 +280,7 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
 
 
 def _plan_mark(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The marking file by which `--workspace auto` finds a workspace without other marks, if an entry needs it."""
+    """Return the creation of `codriver.toml` if `--workspace auto` would not find the workspace without it."""
     needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
     if not needs_mark or is_workspace(str(launch.workspace)):
         return ()
@@ -289,7 +290,7 @@ def _plan_mark(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
 def _plan_unmark(
     launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change]
 ) -> tuple[Change, ...]:
-    """The removal of the marking file, if it is unchanged and no other client's entry stays in the workspace."""
+    """Return the removal of `codriver.toml` if only `init` wrote to it and no other client needs it."""
     file = launch.workspace / "codriver.toml"
     try:
         before = read_file(file, launch.workspace)
@@ -305,13 +306,13 @@ def _plan_unmark(
 
 
 def _settings_name_a_repl(workspace: Path) -> bool:
-    """Return whether the workspace's settings name a REPL, or are unreadable and so must be left alone."""
+    """Return whether the workspace's settings name a REPL, or cannot be read and so must not be changed."""
     named = _named_repls(workspace)
     return named is None or bool(named)
 
 
 def _named_repls(workspace: Path) -> dict[str, object] | None:
-    """Return the REPLs that the workspace's settings name, by setting; None for unreadable settings."""
+    """Return the REPLs in the workspace's settings by setting, or None if they cannot be read."""
     try:
         own, project = (
             toml_file.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
@@ -334,9 +335,9 @@ _WORDS = {
 
 
 def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], list[Change], bool]:
-    """Apply the changes, unless in a dry run; a line for each, the changes as they ended, and whether one failed.
+    """Apply the changes unless in a dry run. Return lines for the report, the applied changes, and whether any failed.
 
-    A failure does not stop the other changes.
+    A failed change does not prevent the others.
     """
     lines, ended, failed = [], [], False
     named = {client.title for client in chosen_clients(name for name in options.clients if name != "all")}
@@ -355,7 +356,7 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
 
 
 def _done(change: Change) -> Change:
-    """Make a change, and keep account of the directories made for it; the change, refused if it failed."""
+    """Apply a change and record directories created for it. Return the change, which is refused if that failed."""
     made = missing_above(change.file) if change.is_pending else ()
     try:
         apply(change)
@@ -369,7 +370,7 @@ def _done(change: Change) -> Change:
 
 
 def _lacking(options: InitOptions) -> tuple[Client, ...]:
-    """Return the clients named only by `all` that keep no entries in the scope requested."""
+    """Return the clients that are only included by `all` and have no file in the requested scope."""
     if "all" not in options.clients or options.scope is None:
         return ()
     unnamed = [client for name, client in known_clients().items() if name not in options.clients]
@@ -400,7 +401,7 @@ def _next_steps(
 
 
 def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
-    """Return the advice on the files in the workspace that a team may share."""
+    """Return advice about files in the workspace that may be shared with a team."""
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
         needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on the PATH of the client"
@@ -422,7 +423,7 @@ def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
 def _left_elsewhere(
     clients: Sequence[Client], launch: Launch, environment: Environment, options: InitOptions
 ) -> list[str]:
-    """The entries for this workspace that a removal in one scope leaves in another, with the command to remove them."""
+    """Return lines about entries that remain in another scope, with the command that removes them."""
     lines: list[str] = []
     for scope in get_args(Scope):
         others = [c for c in clients if scope in c.scopes and scope != (options.scope or c.scopes[0])]
@@ -446,11 +447,11 @@ def _it(several: Sequence[object]) -> str:
 
 RECORD: Final = "made-folders.json"
 RECORD_RULES: Final = Rules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
-"""Empty folders in the record are removed, so the record must be the user's own."""
+"""Rules for reading the record. Directories in it may be removed, so it must belong to the user."""
 
 
 def missing_above(file: Path) -> tuple[Path, ...]:
-    """The missing folders above `file`, the innermost first; they are made together with the file."""
+    """Return the missing parent directories of a file, innermost first."""
     missing: list[Path] = []
     for folder in file.parents:
         if os.path.lexists(folder):
@@ -460,7 +461,7 @@ def missing_above(file: Path) -> tuple[Path, ...]:
 
 
 def record(folders: Iterable[Path]) -> None:
-    """Remember that these directories were made. Without a written record they stay permanently."""
+    """Record that these directories were created, so that they can be removed later. Errors are ignored."""
     made = {str(folder) for folder in folders if folder.is_dir()}
     known = _recorded()
     if not made <= known:
@@ -468,7 +469,7 @@ def record(folders: Iterable[Path]) -> None:
 
 
 def take_out(file: Path) -> None:
-    """Remove the folders above a removed file, innermost first, as long as they were made for it and are empty."""
+    """Remove empty parent directories of a removed file that were created for it."""
     known = _recorded()
     gone: set[str] = set()
     for folder in file.parents:
@@ -480,7 +481,7 @@ def take_out(file: Path) -> None:
 
 
 def _is_removed(folder: Path) -> bool:
-    """Return whether the directory could be removed, as it was empty and no link."""
+    """Remove a directory if it is empty and not a link, and return whether it was removed."""
     try:
         with files.locate(folder, Links.OF_USER, is_last_followed=False) as place:
             place.remove_directory()
@@ -500,15 +501,15 @@ def _write(folders: set[str]) -> None:
         path = state_directory() / RECORD
         files.replace(path, text.encode("ascii"), links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError:
-        return  # then a removable folder stays
+        return  # then the directory will not be removed later
 
 
 _BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
-"""The folders of a project's programs that are not on the search path."""
+"""Directories with programs of a project that are not on the PATH."""
 
 
 def can_start(project: Project, workspace: Path, environment: Environment) -> bool:
-    """Return true if a program for the project's REPL is installed. Python and its Lisp need only ours."""
+    """Return whether a program for the project's REPL is installed. Python and Basilisp need none."""
     return not project.programs or any(_has_program(name, workspace, environment) for name in project.programs)
 
 
@@ -519,7 +520,7 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
 
 
 def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the lines for a terminal on a linked working tree's own parts; none for any other directory."""
+    """Yield lines about what a linked working tree has of its own, or nothing for any other directory."""
     main = main_checkout(workspace)
     if main is None:
         return
@@ -532,9 +533,9 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
-    """Return a table with a line for each client that `init` knows, as seen from `launch.workspace`.
+    """Return a table of all clients that `init` knows, as found from `launch.workspace`.
 
-    `seen`: the time of each client's last connection, in any workspace, in seconds since 1970.
+    `seen` has the time of each client's last connection in any workspace, in seconds since the epoch.
     """
     rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
     printed = [(one.title, one.id, "?", _moment(seen.get(one.id))) for one in printed_clients().values()]
@@ -554,12 +555,12 @@ def _row(client: Client, launch: Launch, environment: Environment, seen: Mapping
 
 
 def _moment(when: int | None) -> str:
-    """Return a time for a person, in the time zone of this machine."""
+    """Format a time in the local time zone, or return "never"."""
     return "never" if when is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
 
 
 def _entry(client: Client, launch: Launch, environment: Environment) -> str:
-    """The places of a client's entries; entries of another kind than `init` writes, and unreadable files, are told."""
+    """Describe where a client's entries are, including different entries and unreadable files."""
     told: list[str] = []
     for scope in client.scopes:
         (change,) = plan([client], launch, environment, scope=scope)
@@ -574,7 +575,7 @@ def _entry(client: Client, launch: Launch, environment: Environment) -> str:
 
 
 def _shown(file: Path, workspace: Path, home: Path) -> str:
-    """Return the path in a person's short form."""
+    """Return a path relative to the workspace or the home directory, if possible."""
     if file.is_relative_to(workspace):
         return str(file.relative_to(workspace))
     return f"~/{file.relative_to(home)}" if file.is_relative_to(home) else str(file)

@@ -1,6 +1,6 @@
-"""JSON with comments: a reader that keeps all places, and changes of one member that leave all else as it is.
+"""JSON with comments: a parser that records positions, and edits of single members that preserve everything else.
 
-Source: RFC 8259; comments and trailing commas as editors take them in their settings files.
+Source: RFC 8259; comments and trailing commas as editors accept them in their settings files.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_DEPTH: Final = 200
-"""Deeper than any settings file, and far from the interpreter's own limit."""
+"""Maximum nesting, well below the interpreter's recursion limit."""
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|[A-Za-z]+')
 _COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
@@ -24,7 +24,7 @@ _BLANKS: Final = re.compile(r"[ \t\r\n\ufeff]+")
 
 
 class FileFaultError(StartError):
-    """A file is not what its format says. `line` and `column` count from 1."""
+    """Raised when a file does not have the expected format. `line` and `column` count from 1."""
 
     def __init__(self, problem: str, line: int, column: int) -> None:
         super().__init__(f"line {line}, column {column}: {problem}")
@@ -34,7 +34,7 @@ class FileFaultError(StartError):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A key and its value in an object. `start`: the key's place; `comma`: the place of a comma behind the value."""
+    """A member of an object. `start` is the position of its key, and `comma` that of a comma after its value."""
 
     key: str
     start: int
@@ -44,7 +44,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value, from `start` to before `end`. `members` are an object's members, in order."""
+    """A value from position `start` up to `end`, exclusive. `members` are those of an object, in order."""
 
     value: object
     start: int
@@ -52,24 +52,25 @@ class Node:
     members: tuple[Member, ...] = ()
 
     def member(self, key: str) -> Member | None:
-        """Return the member of that name; the last one, as readers of JSON take it."""
+        """Return the member with this key, or None.
+
+        If it occurs repeatedly, the last one counts, as for JSON parsers.
+        """
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
 def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
-    """Return the value in `text`; None if the text holds only blanks and comments.
+    """Parse a text, and return None if it only has whitespace and comments.
 
-    Raises:
-        FileFaultError: the text is no JSON, or has comments or commas that the arguments forbid.
+    Raises: FileFaultError: it is not valid JSON, or has comments or trailing commas although they are not allowed.
     """
     return _Parser(text, comments=comments, trailing_commas=trailing_commas).document()
 
 
 def with_member(text: str, path: Sequence[str], value: object) -> str:
-    """Return `text` with the member at `path` set to `value`; missing objects on the way are made.
+    """Return the text with the member at `path` set to `value`, creating missing objects.
 
-    Raises:
-        FileFaultError: the text is no JSON, or something on the way is no object.
+    Raises: FileFaultError: the text is not valid JSON, or `path` leads through something other than an object.
     """
     root = parse(text)
     if root is None:
@@ -81,10 +82,9 @@ def with_member(text: str, path: Sequence[str], value: object) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """Return `text` without the member at `path`; unchanged without such a member.
+    """Return the text without the member at `path`, or unchanged if it does not exist.
 
-    Raises:
-        FileFaultError: the text is no JSON, or something on the way is no object.
+    Raises: FileFaultError: the text is not valid JSON, or `path` leads through something other than an object.
     """
     root = parse(text)
     if root is None:
@@ -95,12 +95,11 @@ def without_member(text: str, path: Sequence[str]) -> str:
 
 
 def without_entry(text: str, path: Sequence[str]) -> str:
-    """Return `text` without the member at `path`, and without the objects on the way that are then empty.
+    """Return the text without the member at `path` and objects around it that are then empty.
 
-    The outermost object stays, and so does an object with a comment.
+    The outermost object and objects with comments are preserved.
 
-    Raises:
-        FileFaultError: the text is no JSON, or something on the way is no object.
+    Raises: FileFaultError: the text is not valid JSON, or `path` leads through something other than an object.
     """
     keys = list(path)
     text = without_member(text, keys)
@@ -118,7 +117,7 @@ def without_entry(text: str, path: Sequence[str]) -> str:
 
 
 def dump(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\n") -> str:
-    """Return `value` as JSON for people: objects on several lines, lists of plain values on one."""
+    """Format a value as JSON: objects on several lines, lists on one."""
     if isinstance(value, dict) and value:
         inner = indent + unit
         members = (
@@ -130,13 +129,13 @@ def dump(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\
 
 
 def line_and_column(text: str, offset: int) -> tuple[int, int]:
-    """Return the line and the column, from 1, of an offset."""
+    """Return the line and column of an offset, counted from 1."""
     line_start = text.rfind("\n", 0, offset) + 1
     return text.count("\n", 0, offset) + 1, offset - line_start + 1
 
 
 def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str]]:
-    """Return the deepest existing object on the way to `path`, and the remaining keys."""
+    """Return the innermost existing object on `path`, and the remaining keys."""
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
@@ -148,7 +147,7 @@ def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str
 
 
 class _Parser:
-    """Reads one text."""
+    """A recursive-descent parser for one text."""
 
     def __init__(self, text: str, *, comments: bool, trailing_commas: bool) -> None:
         self._text = text
@@ -212,9 +211,9 @@ class _Parser:
         return Node(items, start, self._at)
 
     def _closes(self, bracket: str, comma: int | None) -> bool:
-        """Return whether the next character ends this object or array.
+        """Return whether the object or array ends here.
 
-        A trailing comma before it is a fault if forbidden.
+        Raises FileFaultError for a trailing comma that is not allowed.
         """
         if not self._text.startswith(bracket, self._at):
             return False
@@ -223,7 +222,7 @@ class _Parser:
         return True
 
     def _comma(self, bracket: str) -> int | None:
-        """Return the place of the comma behind a value; None when `bracket` follows."""
+        """Skip a comma after a value and return its position, or None before the closing bracket."""
         self._skip()
         at = self._at
         if self._text.startswith(",", at):
@@ -265,7 +264,7 @@ def _no_constant(name: str) -> None:
 
 
 class _Edit:
-    """Changes one text, in its own style: line ending, indentation, one line or several."""
+    """An editor for one text, which keeps its style: line endings, indentation, and one line or several."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -299,7 +298,7 @@ class _Edit:
         line_start = text.rfind("\n", 0, start) + 1
         line_end = re.compile(r"[ \t]*(?=\r?\n|\Z)").match(text, end)
         if not text[line_start:start].strip() and line_end:
-            # The member has its lines for itself: the lines go, with the line ending before them.
+            # Nothing else is on the member's lines, so remove them with the preceding line ending.
             start = line_start - (2 if text[:line_start].endswith("\r\n") else 1) if line_start else start
             end = line_end.end()
         elif found := re.compile(r"[ \t]+").match(text, end):
@@ -322,12 +321,12 @@ class _Edit:
         return self._text[: holder.start] + inside + new + self._text[holder.end - 1 :]
 
     def _before_close(self, holder: Node, at: int) -> str:
-        """Return the text from `at` on; a closing bracket right at `at` moves to a line of its own."""
+        """Return the text from `at` on, with a closing bracket at `at` moved to a line of its own."""
         rest = self._text[at:]
         return self._newline + self._indent(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
 
     def _line_rest(self, at: int) -> int:
-        """Return the end of the blanks and comments behind `at` on the same line."""
+        """Return the offset after whitespace and comments that follow `at` on the same line."""
         while found := re.compile(r"[ \t]*(//[^\r\n]*|/\*[^\n]*?\*/)").match(self._text, at):
             at = found.end()
         return at
@@ -339,7 +338,7 @@ class _Edit:
         return dump(value, unit=self._unit, indent=indent, newline=self._newline)
 
     def _indent(self, at: int) -> str:
-        """Return the blanks at the beginning of the line of `at`."""
+        """Return the indentation of the line that contains `at`."""
         line_start = self._text.rfind("\n", 0, at) + 1
         found = re.compile(r"[ \t]*").match(self._text, line_start)
         return found.group() if found else ""

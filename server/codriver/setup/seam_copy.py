@@ -1,7 +1,7 @@
-"""Copies of `codriver_seam` for a project: the seam of Python and Clojure, with the REPL of `start_repl`.
+"""Copies of `codriver_seam` in projects: the seam for Python and Clojure, and the REPL of `start_repl`.
 
-A record beside the files has the digest of each written file, so that a later version replaces and removes unchanged
-files, and leaves every other file alone.
+A file next to the copy records the digest of each file, so that a later version replaces and removes unchanged files
+and leaves all others alone.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 NAME: Final = "codriver_seam"
 PACKAGE: Final = Path(codriver.__file__).resolve().parents[1] / NAME
-"""The package, beside ours."""
+"""The directory of the package, next to Codriver's."""
 CLOJURE: Final = PACKAGE / "clojure"
-"""The folder for a classpath, with nothing but the seam."""
+"""A directory for the classpath that contains only the seam."""
 WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
 RECORD: Final = "copied-files.txt"
-"""The record, in the format of `sha256sum --check`."""
+"""The name of the record, which has the format of `sha256sum --check`."""
 OUR_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 RULES: Final = Rules(Links.NEVER, files.MEBIBYTE)
 _HEADER: Final = "# Files of codriver "
 _LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
-"""A line of the record. Its paths have no dot but the last, so they stay in the folder."""
+"""Matches a line of the record. Its paths have no dots but the last, so they stay in the directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """A new or renewed copy. The names are below `package`."""
+    """The result of creating or updating a copy. Names are relative to `package`."""
 
     package: Path
     written: tuple[str, ...]
@@ -47,9 +47,9 @@ class Copied:
 
 
 def python_path() -> Path:
-    """A folder for PYTHONPATH with the package alone: a copy among the user's caches, made or renewed now.
+    """Return a directory for PYTHONPATH that contains only the seam, after creating or updating it in the user's cache.
 
-    Codriver's own folder also has its dependencies, which would take the place of the application's.
+    Codriver's own directory also has its dependencies, which would replace those of the application.
     """
     folder = cache_directory() / f"seam-{codriver.__version__}"
     folder.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -58,12 +58,10 @@ def python_path() -> Path:
 
 
 def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
-    """Copy the package into `folder`, or renew the copy there. `is_folder_ours`: all its content is replaced.
+    """Copy the package into `folder`, or update the copy there. If `is_folder_ours`, all its files may be replaced.
 
-    Raises:
-        StartError: a file is not as it was copied, or was never copied, or `folder` is the package's own place. Nothing
-            is changed then.
-        OSError: a file cannot be read or written.
+    Raises: StartError: a file was changed or is not from a copy, or `folder` contains the original. Nothing is changed.
+    OSError: a file cannot be read or written.
     """
     folder = folder.resolve()
     if folder == PACKAGE.parent:
@@ -95,7 +93,7 @@ def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
 
 
 def _sources() -> Mapping[str, Path]:
-    """The files that come with us, by their names in a copy: the REPL lies where `codriver_seam.repl` looks for it."""
+    """Return the files to copy by their names in the copy. `codriver_seam.repl` expects the REPL at this path."""
     return {
         **{path.name: path for path in sorted(PACKAGE.glob("*.py"))},
         **{path.relative_to(PACKAGE).as_posix(): path for path in sorted(CLOJURE.glob("*/*.cljc"))},
@@ -104,7 +102,7 @@ def _sources() -> Mapping[str, Path]:
 
 
 def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the files in the directory."""
+    """Return the content of the files that exist."""
     found: dict[str, bytes] = {}
     for name in names:
         try:
@@ -115,17 +113,17 @@ def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
 
 
 def _is_ours(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
-    """Return true if a file is as an earlier copy left it."""
+    """Return whether a file is unchanged since it was copied."""
     return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
 
 
 def _digest(data: bytes) -> str:
-    """Return the digest of a file, after undoing git's changes of line ends."""
+    """Return the digest of a file with normalized line endings, which git may change."""
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def _recorded(record: bytes) -> Mapping[str, str]:
-    """Return the digests in a record, by name."""
+    """Return the digests in a record by file name."""
     lines = map(_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
     return {line[2]: line[1] for line in lines if line}
 
