@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from codriver.setup.agent_files import skill_texts
+from codriver.setup.agent_files import skill_files
 from codriver.setup.clients import RELAY
 
 ROOT: Final = Path(__file__).parents[1]
@@ -62,7 +62,7 @@ def packages() -> dict[Path, str]:
         PLUGIN / CODEX_ENTRY: as_json({"mcpServers": {about["name"]: codex_entry(about)}}),
         PLUGIN / "gemini-extension.json": as_json(gemini_extension(about)),
         PLUGIN / "README.md": about["page"].lstrip("\n"),
-        **{PLUGIN / "skills" / path: text for path, text in skill_texts().items()},
+        **{PLUGIN / "skills" / path: text for path, text in skill_files().items()},
         **debugging(about["debugger"]),
         MANIFEST: as_json(bundle_manifest(about)),
         Path("wrapper-config/server.json"): as_json(registry_entry(about)),

@@ -1,8 +1,9 @@
-"""The command `codriver`, also `python -m codriver`. An evaluation for a program takes a short way.
+"""The command `codriver`, also `python -m codriver`, with a fast path for evaluations by programs.
 
-Scripts evaluate a thousand times, and reading a command line with `click` costs more than the evaluation. A command
-line of one plain shape is therefore begun here, and an answer of mere values is printed here. All else goes the whole
-way, and takes along the begun evaluation: code is never sent twice.
+Scripts may evaluate thousands of times, and parsing a command line with click takes longer than the evaluation. So a
+plain `codriver eval` is sent from here, and an answer with only output and values is printed here. Everything else is
+handled by `codriver.commands.cli`, which continues with the call that was already made, so that code is never sent
+twice.
 """
 
 from __future__ import annotations
@@ -18,27 +19,27 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 FIRST_MS = 300
-"""The wait for the first answer, as on the whole way without options."""
+"""Timeout of the first call, the same as without the fast path."""
 
 
 def main() -> None:
-    """Run the command line; exit with its status."""
+    """Run the command line and exit with its status."""
     begun = _begin(sys.argv[1:]) if _is_for_a_program() else None
     if begun is None or not _is_said(begun[1]):
-        from codriver.commands import cli  # noqa: PLC0415  # the short way is short without it
+        from codriver.commands import cli  # noqa: PLC0415  # slow to import
 
         cli.main(begun)
 
 
 def _is_for_a_program() -> bool:
-    """Whether the caller is a program, and the shell neither completes words nor leaves patterns in them."""
+    """Return whether a program reads the output, and the shell is not completing words."""
     streams = (sys.stdout, sys.stderr)
     is_read = all(stream is not None and not stream.isatty() for stream in streams)
     return is_read and sys.platform != "win32" and "_CODRIVER_COMPLETE" not in os.environ
 
 
 def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseException] | None:
-    """The answer to `eval CODE` or `eval --workspace DIR CODE`, or the error that came; None for other commands."""
+    """Return the connection and the answer or error for a plain `eval`, or None for any other command line."""
     match words:
         case ["eval", code]:
             given = None
@@ -48,7 +49,7 @@ def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseEx
             return None
     if not code or code.startswith("-"):
         return None
-    from codriver.errors import CodriverError  # noqa: PLC0415  # other commands import it as they need it
+    from codriver.errors import CodriverError  # noqa: PLC0415  # not needed by other commands
     from codriver.net import client  # noqa: PLC0415  # as above
 
     connection = None
@@ -66,21 +67,21 @@ def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseEx
 
 
 def _workspace(given: str | None) -> Path | None:
-    """The given folder, else the current one if a server is or was there; None for any other."""
+    """Return the given directory, or the current one if it has or had a server, or None for any other."""
     from pathlib import Path  # noqa: PLC0415  # as above
 
     from codriver.files.own_folders import server_directory  # noqa: PLC0415  # as above
     from codriver.net import server_record  # noqa: PLC0415  # as above
 
     if given is not None:
-        is_folder = not given.startswith("-") and stat.S_ISDIR(os.stat(given).st_mode) and os.access(given, os.R_OK)  # noqa: PTH116  # as `click` looks
+        is_folder = not given.startswith("-") and stat.S_ISDIR(os.stat(given).st_mode) and os.access(given, os.R_OK)  # noqa: PTH116  # as click does
         return Path(given).resolve() if is_folder else None
     here = Path.cwd()
     return here.resolve() if server_record.lock_status(server_directory(here)) is not None else None
 
 
 def _is_said(answer: dict[str, Any] | BaseException) -> bool:
-    """Whether the answer holds only output, values and plain notes, and these were printed."""
+    """Print an answer that has only output, values and plain notes, and return whether it was printed."""
     if isinstance(answer, BaseException) or answer.get("ok") is not True or answer.get("status") != "done":
         return False
     values = answer.get("values") or ([answer["result"]] if "result" in answer else [])

@@ -1,17 +1,15 @@
-"""Every exception Codriver raises, every word by which it refuses, and helpers for its sentences.
-
-::
+"""The base classes of Codriver's exceptions, all reasons for refusals, and helpers for messages.
 
     CodriverError
-    ├── PeerError             the other side broke its protocol: the connection is closed
+    ├── PeerError             the peer violated its protocol, and the connection is closed
     │   └── ReplDisconnectedError
-    ├── RefusedError          understood, and will not be done: becomes an ``{"ok": false}`` answer
-    │   ├── (a class where somebody tells it from others; else raised by its reason, see `refused`)
-    └── StartError            a server, REPL or command could not start: becomes a line on stderr
+    ├── RefusedError          the request was understood and refused, and becomes an ``{"ok": false}`` answer
+    │   ├── (a subclass if callers catch it; otherwise raised with its reason, see `refused`)
+    └── StartError            a server, REPL or command could not start, and the message is printed to stderr
 
-An exception says what happened, why, and what to do, with the values of its situation; one with a class carries them
-and builds its own sentence. They become answers in one place, `codriver.tools.calls.gate`, and are told apart by
-type, never by text.
+A message says what happened, why, and what to do, with the specific values. Subclasses store these values and build the
+message. Refusals become answers in a single place, `codriver.tools.calls.gate`. Code distinguishes errors by type and
+never by text.
 """
 
 from __future__ import annotations
@@ -23,23 +21,23 @@ if TYPE_CHECKING:
 
 
 class CodriverError(Exception):
-    """The root of the tree: catches all of Codriver's exceptions and no others."""
+    """The base class of all of Codriver's exceptions."""
 
 
 class PeerError(CodriverError):
-    """The other side of a connection broke its protocol; the connection cannot go on."""
+    """Raised when the peer of a connection violates its protocol, so that the connection must be closed."""
 
 
 NOT_CONNECTED: Final = "it is not connected at the moment"
-"""The cause of a request to a REPL without a connection: nothing was sent."""
+"""The cause of an error for a request to a REPL without a connection. Nothing was sent."""
 MAY_HAVE_RUN: Final = "may have run, in part or whole"
-"""The words on code with an unknown end."""
+"""The clause for code whose outcome is unknown."""
 NOT_SENT_AGAIN: Final = f"{MAY_HAVE_RUN}, and is not sent again"
-"""The words on code whose REPL, or whose connection to it, was lost."""
+"""The clause for code whose REPL, or the connection to it, was lost."""
 
 
 class ReplDisconnectedError(PeerError):
-    """The connection to a REPL ended while something waited for it. The sent code may have run."""
+    """Raised when the connection to a REPL is lost during a request. Code that was sent may have run."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(f"the connection to the REPL was lost: {cause}")
@@ -98,13 +96,13 @@ Reason = Literal[
     "unknown-symbol",
     "wrong-language",
 ]
-"""The closed list: every word by which Codriver refuses. Those of an application's seam stand beside the envelope."""
+"""All reasons for refusals. Those of an application's seam are listed next to its envelope."""
 
 
 class RefusedError(CodriverError):
-    """Understood, and will not be done. A refusal that callers catch has a class of its own; for others see `refused`.
+    """Raised when a request is understood but refused. Subclasses exist for refusals that callers catch.
 
-    `hint` says what to do next; `details` holds further JSON values for the answer under camelCase keys.
+    `hint` says what to do next. `details` has further JSON values for the answer, with camelCase keys.
     """
 
     reason: Reason
@@ -117,35 +115,35 @@ class RefusedError(CodriverError):
 
 
 def refused(reason: Reason, message: str, *, hint: str, details: Mapping[str, object] | None = None) -> RefusedError:
-    """A refusal that nobody catches by its type, to be raised."""
+    """Create a refusal with this reason, for the caller to raise. Used for refusals that nobody catches by type."""
     error = RefusedError(message, hint=hint, details=details)
     error.reason = reason
     return error
 
 
 class StartError(CodriverError):
-    """A server, a REPL or a command could not start. The message is ready for a terminal."""
+    """Raised when a server, a REPL or a command cannot start. The message is ready to be printed."""
 
     exit_status: ClassVar[int] = 1
-    """The exit status of a command that fails in this way."""
+    """The exit status of a command that fails this way."""
 
 
 def cut(text: str, most: int) -> str:
-    """At most `most` characters of a text; the last one marks a cut."""
+    """Truncate a text to `most` characters, the last of which is then an ellipsis."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def cut_counted(text: str, most: int) -> str:
-    """The first `most` characters of a text, with the number of all for a longer one."""
+    """Truncate a text to `most` characters, followed by an ellipsis and the original length."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def few(names: Sequence[str], most: int = 5) -> str:
-    """Some of the names, and the number of further ones."""
+    """Join the first `most` names, followed by the number of further ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def install_extra(extra: str) -> str:
-    """The command that adds an extra to Codriver, in words: as nothing of it is published, from a checkout of it."""
+    """Return the command that installs Codriver with an extra, as a clause for messages."""
     return f"`uv tool install '.[{extra}]'` in a checkout of Codriver (pipx and pip do it too: README, Install)"

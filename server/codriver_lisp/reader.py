@@ -338,7 +338,7 @@ class Imbalance:
 
 
 def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
-    """Describe `fault` in `text`."""
+    """Describe `imbalance`, which was found in `text`, as an error with its position."""
     positions = Positions(text)
     line, column = positions.of(imbalance.at)
     match imbalance.kind:

@@ -46,12 +46,12 @@ def test_a_server_on_uvloop_serves_clients_and_relays_and_stops_cleanly(live):
 
 def test_uvloop_is_used_if_installed_unless_disabled_by_a_setting(monkeypatch):
     monkeypatch.setattr(serve, "find_spec", lambda _name: object())
-    assert serve._takes_uvloop(Settings())
-    assert not serve._takes_uvloop(Settings(event_loop="asyncio"))
+    assert serve._uses_uvloop(Settings())
+    assert not serve._uses_uvloop(Settings(event_loop="asyncio"))
 
 
 def test_without_uvloop_only_a_setting_that_requires_it_is_an_error(monkeypatch):
     monkeypatch.setattr(serve, "find_spec", lambda _name: None)
-    assert not serve._takes_uvloop(Settings())
+    assert not serve._uses_uvloop(Settings())
     with pytest.raises(serve.UvloopMissingError, match=r"uv tool install '\.\[fast\]'"):
-        serve._takes_uvloop(Settings(event_loop="uvloop"))
+        serve._uses_uvloop(Settings(event_loop="uvloop"))

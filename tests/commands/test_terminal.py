@@ -137,12 +137,12 @@ def drawn():
         seen.acquire()
 with click.Context(click.Command("wait")), terminal.patience(words) as waiting:
     drawn()
-    terminal.say("meanwhile", err=sys.argv[1] == "err")
+    terminal.echo("meanwhile", err=sys.argv[1] == "err")
     drawn()
     with waiting.away():
-        terminal.say("typing ", end="")
+        terminal.echo("typing ", end="")
     drawn()
-terminal.say("done")
+terminal.echo("done")
 """
 
 

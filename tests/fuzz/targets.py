@@ -274,7 +274,7 @@ def client_file(data):
     text = text_of(data)
     try:
         root = jsonc.parse(text)
-    except jsonc.FileFaultError as error:
+    except jsonc.FileFormatError as error:
         assert error.line >= 1
         return
     if root is None:
@@ -282,7 +282,7 @@ def client_file(data):
     path = ("mcpServers", "codriver-fuzzed")
     try:
         changed = jsonc.with_member(text, path, {"command": "x"})
-    except jsonc.FileFaultError:
+    except jsonc.FileFormatError:
         return
     after = jsonc.parse(changed)
     holder = after.member("mcpServers").node

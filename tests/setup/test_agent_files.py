@@ -7,15 +7,24 @@ import pytest
 from live_server import environ
 
 from codriver.setup import agent_files
-from codriver.setup.agent_files import BEGIN, BLOCK, END, SKILL_FOLDERS, Wanted, plan_agent_files, signed, skill_texts
+from codriver.setup.agent_files import (
+    BEGIN,
+    BLOCK,
+    END,
+    SKILL_DIRECTORIES,
+    AgentFileOptions,
+    plan_agent_files,
+    signed,
+    skill_files,
+)
 from codriver.setup.change_plan import apply
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
 
-SKILLS = Wanted(skills=True, agents_md=False)
-UNSKILLED = Wanted(skills=True, agents_md=False, remove=True)
-ADVICE = Wanted(skills=False, agents_md=True)
-UNADVISED = Wanted(skills=False, agents_md=True, remove=True)
+SKILLS = AgentFileOptions(skills=True, agents_md=False)
+UNSKILLED = AgentFileOptions(skills=True, agents_md=False, remove=True)
+ADVICE = AgentFileOptions(skills=False, agents_md=True)
+UNADVISED = AgentFileOptions(skills=False, agents_md=True, remove=True)
 
 
 @pytest.fixture
@@ -43,8 +52,8 @@ def files(workspace):
 
 def test_each_skill_is_written_where_clients_read_it(workspace):
     assert set(do(workspace, SKILLS)) == {"add"}
-    assert files(workspace) == {f"{folder}/{path}" for folder in SKILL_FOLDERS for path in skill_texts()}
-    assert "live-repl/SKILL.md" in skill_texts()
+    assert files(workspace) == {f"{folder}/{path}" for folder in SKILL_DIRECTORIES for path in skill_files()}
+    assert "live-repl/SKILL.md" in skill_files()
 
 
 def test_the_lisp_skill_is_not_written_into_a_pure_python_project(workspace):
@@ -54,7 +63,7 @@ def test_the_lisp_skill_is_not_written_into_a_pure_python_project(workspace):
     (workspace / "backend").mkdir()
     (workspace / "backend" / "deps.edn").write_text("{}")
     do(workspace, SKILLS)
-    assert len(list(workspace.rglob("editing-lisp-files"))) == len(SKILL_FOLDERS)
+    assert len(list(workspace.rglob("editing-lisp-files"))) == len(SKILL_DIRECTORIES)
 
 
 def test_a_skill_file_starts_with_the_front_matter_clients_expect(workspace):
@@ -84,7 +93,7 @@ def test_skills_can_be_removed_without_a_trace(workspace):
 
 def test_a_skill_file_of_an_older_codriver_is_replaced(workspace):
     do(workspace, SKILLS)
-    file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
+    file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
     newest = file.read_text()
     file.write_text(signed("what it said a year ago\n"))
     assert sorted(set(do(workspace, SKILLS))) == ["replace", "same"]
@@ -92,7 +101,7 @@ def test_a_skill_file_of_an_older_codriver_is_replaced(workspace):
 
 
 def test_a_file_of_a_skill_that_no_longer_exists_is_removed(workspace):
-    gone = workspace / SKILL_FOLDERS[1] / "older-skill" / "SKILL.md"
+    gone = workspace / SKILL_DIRECTORIES[1] / "older-skill" / "SKILL.md"
     gone.parent.mkdir(parents=True)
     gone.write_text(signed("of last year\n"))
     (gone.parent / "OWN.md").write_text("the user's\n")
@@ -104,15 +113,15 @@ def test_a_file_of_a_skill_that_no_longer_exists_is_removed(workspace):
 @pytest.mark.parametrize("changed", ["my own skill\n", signed("of codriver\n") + "and mine\n", ""])
 @pytest.mark.parametrize("wanted", [SKILLS, UNSKILLED])
 def test_a_modified_skill_file_is_kept_without_force(workspace, changed, wanted):
-    file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
+    file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
     file.parent.mkdir(parents=True)
     file.write_text(changed)
     (change,) = (change for change in plan_agent_files(workspace, wanted) if change.file == file)
     assert (change.state, "--force" in change.fix) == ("refused", True)
     do(workspace, wanted)
     assert file.read_text() == changed
-    do(workspace, Wanted(skills=True, agents_md=False, remove=wanted.remove, force=True))
-    assert not file.exists() if wanted.remove else file.read_text() == signed(skill_texts()["live-repl/SKILL.md"])
+    do(workspace, AgentFileOptions(skills=True, agents_md=False, remove=wanted.remove, force=True))
+    assert not file.exists() if wanted.remove else file.read_text() == signed(skill_files()["live-repl/SKILL.md"])
 
 
 def test_line_endings_changed_by_git_do_not_count_as_a_modification(workspace):
@@ -127,7 +136,7 @@ def test_a_directory_linked_to_the_other_is_written_once(workspace):
     (workspace / ".agents" / "skills").mkdir(parents=True)
     (workspace / ".claude").mkdir()
     (workspace / ".claude" / "skills").symlink_to("../.agents/skills")
-    assert len(do(workspace, SKILLS)) == len(skill_texts())
+    assert len(do(workspace, SKILLS)) == len(skill_files())
 
 
 def test_nothing_is_written_through_a_link_out_of_the_workspace(workspace, tmp_path):
@@ -200,7 +209,7 @@ def test_an_older_section_is_replaced_in_place(workspace):
 def test_unpaired_section_markers_are_left_alone(workspace, text, wanted):
     (workspace / "AGENTS.md").write_text(text)
     (change,) = plan_agent_files(workspace, wanted)
-    assert (change.state, "no pair" in change.problem) == ("refused", True)
+    assert (change.state, "no pair" in change.reason) == ("refused", True)
     do(workspace, wanted)
     assert (workspace / "AGENTS.md").read_text() == text
 
@@ -225,7 +234,7 @@ def test_init_writes_agent_files_only_on_request(workspace, init):
     init(clients=["vscode"])
     assert files(workspace) == {".vscode/mcp.json"}
     assert init(clients=["vscode"], skills=True, agents_md=True).exit_status == 0
-    assert len(files(workspace)) == 2 + 2 * len(skill_texts())
+    assert len(files(workspace)) == 2 + 2 * len(skill_files())
 
 
 def test_a_dry_run_writes_no_agent_files(workspace, init):
@@ -259,12 +268,12 @@ def test_a_full_removal_also_removes_the_directories(workspace, init):
 def test_a_partial_removal_keeps_files_shared_by_all_clients(workspace, init, options):
     init(clients=["vscode"], skills=True, agents_md=True)
     init(remove=True, **options)
-    assert {"AGENTS.md", f"{SKILL_FOLDERS[0]}/live-repl/SKILL.md"} <= files(workspace)
+    assert {"AGENTS.md", f"{SKILL_DIRECTORIES[0]}/live-repl/SKILL.md"} <= files(workspace)
 
 
 def test_a_full_removal_keeps_a_modified_skill_and_says_so(workspace, init):
     init(clients=["vscode"], skills=True)
-    file = workspace / SKILL_FOLDERS[0] / "live-repl" / "SKILL.md"
+    file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
     file.write_text("mine\n")
     report = init(remove=True)
     assert (report.exit_status, files(workspace)) == (0, {file.relative_to(workspace).as_posix()})
@@ -282,8 +291,8 @@ def test_the_command_accepts_the_agent_file_options(workspace, tmp_path):
 def test_a_bounded_number_of_skill_files_is_inspected(workspace, monkeypatch):
     monkeypatch.setattr(agent_files, "MOST_SKILL_FILES", 1)
     for name in ("a", "b"):
-        file = workspace / SKILL_FOLDERS[0] / name / "SKILL.md"
+        file = workspace / SKILL_DIRECTORIES[0] / name / "SKILL.md"
         file.parent.mkdir(parents=True)
         file.write_text(signed(name))
     do(workspace, SKILLS)
-    assert (workspace / SKILL_FOLDERS[0] / "b" / "SKILL.md").exists()
+    assert (workspace / SKILL_DIRECTORIES[0] / "b" / "SKILL.md").exists()

@@ -231,15 +231,15 @@ def test_a_broken_file_is_left_alone_and_its_error_located(name, text, problem, 
     file_of(name).write_text(text)
     change = one(name)
     assert change.state == "refused"
-    assert problem in change.problem
-    assert CLIENTS[name].title in change.problem
+    assert problem in change.reason
+    assert CLIENTS[name].title in change.reason
     apply(change)
     assert file_of(name).read_text() == text
 
 
 def test_a_file_that_is_not_text_is_left_alone(one, file_of):
     file_of("vscode").write_bytes(b"{}\xff")
-    assert one("vscode").problem == "it is not UTF-8 (byte 2)"
+    assert one("vscode").reason == "it is not UTF-8 (byte 2)"
 
 
 def test_a_diff_shows_the_change_and_git_can_apply_it(one, file_of, tmp_path):
@@ -287,7 +287,7 @@ def test_a_workspace_file_linked_to_the_outside_is_refused(one, file_of, tmp_pat
     file_of("zed").symlink_to(real)
     change = one("zed", planner, force=True)
     assert change.state == "refused"
-    assert "leads out of" in change.problem
+    assert "leads out of" in change.reason
     apply(change)
     assert real.read_text() == text
 
@@ -332,7 +332,7 @@ def test_an_unwritable_file_is_reported(one, file_of):
 @pytest.mark.skipif(os.name == "nt", reason="a folder cannot be read as a file in other words there")
 def test_a_directory_in_place_of_a_file_is_reported(one, file_of):
     file_of("claude-code").mkdir()
-    assert "cannot be read" in one("claude-code").problem
+    assert "cannot be read" in one("claude-code").reason
 
 
 ODD = [
@@ -351,7 +351,7 @@ def test_an_entry_is_written_or_refused_whatever_the_file_contains(name, text, o
     file.write_bytes(text.encode())
     change = one(name, force=True)
     if change.state in ("refused", "skipped"):
-        assert change.problem
+        assert change.reason
         assert file.read_bytes() == text.encode()
     else:
         apply(change)
@@ -380,7 +380,7 @@ def test_a_client_that_reads_two_files_gets_one_entry(machine, launch, one, firs
     apply(one("copilot", scope=first))
     change = one("copilot", scope=second)
     assert change.state == "skipped"
-    assert "would start codriver twice" in change.problem
+    assert "would start codriver twice" in change.reason
     assert f"--remove --client copilot --scope {first}" in change.fix
     assert not change.file.exists()
     apply(one("copilot", plan_removal, scope=first))
@@ -394,7 +394,7 @@ def test_keys_of_two_clients_are_never_mixed_in_one_file(one, file_of, name):
     file_of(name).write_text(theirs)
     change = one(name, force=True)
     assert change.state == "skipped"
-    assert f"its key {key}" in change.problem
+    assert f"its key {key}" in change.reason
     apply(change)
     assert file_of(name).read_text() == theirs
 

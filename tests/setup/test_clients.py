@@ -268,7 +268,7 @@ def test_clients_are_selected_by_name():
 def test_the_launch_uses_this_interpreter_and_the_users_relay(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "link").symlink_to(tmp_path)
-    launch = Launch.here(tmp_path / "link")
+    launch = Launch.current(tmp_path / "link")
     assert launch == Launch(Path(sys.executable), tmp_path / "config" / "codriver" / "codriver_relay.py", tmp_path)
 
 

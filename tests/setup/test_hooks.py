@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from needs import node
 
-from codriver.setup.agent_files import OURS, known_hooks, plan_hooks, plan_hooks_removal
+from codriver.setup.agent_files import CODRIVER_MARKS, known_hooks, plan_hooks, plan_hooks_removal
 from codriver.setup.change_plan import apply
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.init import InitOptions, run_init
@@ -68,7 +68,7 @@ def test_hooks_are_installed_recognized_and_removed_without_a_trace(place, name)
     assert {change.state for change in plan_hooks(clients(name), launch(place), machine(place))} == {"same"}
     for change in installed:
         text = change.file.read_text()
-        assert any(word in text for word in OURS)
+        assert any(word in text for word in CODRIVER_MARKS)
         assert "{{" not in text
     remove(place, name)
     assert files(place) == set()
@@ -133,7 +133,7 @@ def test_a_foreign_plugin_named_codriver_is_kept_without_force(place):
     file.parent.mkdir(parents=True)
     file.write_text("export const Mine = 1\n")
     (change,) = plan_hooks(clients("opencode"), launch(place), machine(place))
-    assert (change.state, change.problem) == ("refused", "it is not codriver's")
+    assert (change.state, change.reason) == ("refused", "it is not codriver's")
     (change,) = plan_hooks(clients("opencode"), launch(place), machine(place), force=True)
     assert change.state == "add"
     assert plan_hooks_removal(clients("opencode"), launch(place))[0].state == "absent"

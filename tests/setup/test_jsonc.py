@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.setup.jsonc import FileFaultError, dump, parse, with_member, without_member
+from codriver.setup.jsonc import FileFormatError, dump, parse, with_member, without_member
 
 PATH = ("mcpServers", "codriver")
 ENTRY = {"command": "python", "args": ["a", "b"]}
@@ -112,7 +112,7 @@ def test_missing_objects_on_the_path_are_created():
 
 @pytest.mark.parametrize("text", ['{"a": []}', '{\n "a": 3}', "[]"])
 def test_another_type_on_the_path_is_refused(text):
-    with pytest.raises(FileFaultError, match="here should be an object"):
+    with pytest.raises(FileFormatError, match="here should be an object"):
         with_member(text, ["a", "b"], 1)
 
 
@@ -137,7 +137,7 @@ def test_another_type_on_the_path_is_refused(text):
     ],
 )
 def test_an_error_has_its_position(text, line, column, problem):
-    with pytest.raises(FileFaultError, match="line") as caught:
+    with pytest.raises(FileFormatError, match="line") as caught:
         parse(text)
     assert problem in str(caught.value)
     assert (caught.value.line, caught.value.column) == (line, column)
@@ -146,14 +146,14 @@ def test_an_error_has_its_position(text, line, column, problem):
 @pytest.mark.parametrize("text", ['{} // x"', "/* x */ {}", '{"a": /* x */ 1}'])
 def test_comments_are_an_error_if_the_client_does_not_support_them(text):
     parse(text)
-    with pytest.raises(FileFaultError, match="a comment is not allowed"):
+    with pytest.raises(FileFormatError, match="a comment is not allowed"):
         parse(text, comments=False)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1,}', "[1, ]", '{"a": [1,\n]}', "[1, // x\n]"])
 def test_trailing_commas_are_an_error_if_the_client_does_not_support_them(text):
     parse(text)
-    with pytest.raises(FileFaultError, match="a comma before"):
+    with pytest.raises(FileFormatError, match="a comma before"):
         parse(text, trailing_commas=False)
 
 
@@ -195,7 +195,7 @@ def test_setting_and_removing_changes_only_one_member(data, indent, key, new):
 
 @given(st.text(alphabet='{}[]",:/*\\ \n1atrue', max_size=40))
 def test_any_text_is_parsed_or_refused(text):
-    with contextlib.suppress(FileFaultError):
+    with contextlib.suppress(FileFormatError):
         assert without_member(with_member(text, ["a"], 1), ["a"]) is not None
 
 

@@ -11,7 +11,7 @@ from live_server import RELAY
 from real_clients import AGENTS, Place, program
 from scripted_model import SAID, serving_model
 
-from codriver.setup.agent_files import Wanted, plan_agent_files
+from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
 
@@ -27,7 +27,7 @@ def test_a_real_agent_evaluates(tmp_path, name):
     machine = Environment(place.home, "linux", place.environment)
     (change,) = plan([known_clients()[name]], launch, machine)
     apply(change)
-    for change in plan_agent_files(place.workspace, Wanted(skills=True, agents_md=True)):
+    for change in plan_agent_files(place.workspace, AgentFileOptions(skills=True, agents_md=True)):
         apply(change)
     with serving_model({"code": "print('hé')\n6 * 7"}) as model:
         (command, *words), variables = AGENTS[name](place, model.url)

@@ -200,7 +200,7 @@ def test_a_file_in_a_repository_gets_no_paths_without_force(workspace, machine):
     (workspace / ".git").write_text("gitdir: /elsewhere\n")
     (change, other) = plan([CLIENTS["gemini"], CLIENTS["claude-code"]], launch, machine)
     assert (change.state, other.state) == ("skipped", "skipped")
-    assert "paths of this machine" in change.problem
+    assert "paths of this machine" in change.reason
     assert "codriver init --client gemini --scope user" in change.fix
     assert "--client claude-code --force" in other.fix
     command = shlex.split(other.fix.split("`")[-2])
@@ -236,7 +236,7 @@ def test_a_directory_that_auto_refuses_gets_no_shared_entry(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared(machine)
     assert launch.shared == ()
     (change,) = plan([CLIENTS["zed"]], launch, machine)
-    assert "takes no folder of others" in change.problem
+    assert "takes no folder of others" in change.reason
 
 
 # What is said, and what is left

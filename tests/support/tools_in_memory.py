@@ -76,7 +76,7 @@ class InMemory(Live):
     def _serve(self, settings):
         wanted = {"mcp_socket_server_port": 0, "repl": ("none",), "lanes": False, "toolset": "full", **settings}
         try:
-            serve.run(serve.ServeOptions(self.workspace, wanted, on_reached=self._reached.set, says="quiet"))
+            serve.run(serve.ServeOptions(self.workspace, wanted, on_reached=self._reached.set, verbosity="quiet"))
         finally:
             self._reached.set()  # or it never will be
 

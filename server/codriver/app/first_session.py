@@ -53,7 +53,9 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
 
     Clients for which a server has already stored an entry are skipped. Blocks on the disk.
 
-    Raises: SettingsError: the settings of the workspace are invalid. OSError: the workspace cannot be read.
+    Raises:
+        SettingsError: the settings of the workspace are invalid.
+        OSError: the workspace cannot be read.
     """
     settings = load(workspace, environ=os.environ).settings
     state = expected_state(workspace, settings)
@@ -63,20 +65,21 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     for name, protocol in clients:
         words = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
         offered = tools_offered(manifest, state, settings, name)
-        kept = first.to_store(name, protocol, without_secrets, words, offered)
-        kept_lists.write(workspace, kept, only_new=True)
+        first_answers = first.to_store(name, protocol, without_secrets, words, offered)
+        kept_lists.write(workspace, first_answers, only_new=True)
 
 
 def expected_state(workspace: Path, settings: Settings) -> State:
     """Return the state of a server that has just been started in the workspace, without starting anything.
 
-    Raises: OSError: the workspace cannot be read.
+    Raises:
+        OSError: the workspace cannot be read.
     """
     core = Core(
         state=State(), settings=settings, now=int, handlers=HANDLERS,
         performers=lambda _: dict.fromkeys(EFFECTS, _not_done),
     )  # fmt: skip
-    core.report(Start("", 0, __version__, str(workspace)), look_for_languages(workspace))
+    core.report(Start("", 0, __version__, str(workspace)), find_languages(workspace))
     Discovery(
         core=core,
         workspace=workspace,
@@ -121,8 +124,8 @@ def instructions_for(
     ]
     offered = {tool.name for tool in tools_offered(manifest, state, settings, client_name, expected=False)}
     evaluates = settings.enable_mcp_repl_evaluation
-    is_told = state.repl_of_files and not settings.repl and not state.lifecycle.is_searching
-    to_have_one = to_name_one(state) if is_told else ""
+    is_suggested = state.repl_of_files and not settings.repl and not state.lifecycle.is_searching
+    to_have_one = to_name_one(state) if is_suggested else ""
     return instructions(
         skills, repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one,
         trust_adds=_trust_adds(state),
@@ -147,7 +150,7 @@ def _trust_adds(state: State) -> str:
     return "the project's own environment and its tests" if PYTHON in state.languages() else ""
 
 
-LOOK_S: Final = 8.0
+SCAN_INTERVAL_S: Final = 8.0
 """Minimum interval between two scans of a workspace."""
 REST_TIMES: Final = 100
 """The pause after a scan, as a multiple of its duration."""
@@ -163,22 +166,22 @@ async def watch_languages(core: Core, workspace: Path) -> None:
     """Report the languages of the workspace's files at the start and when they change. Languages are only added."""
     seen: LanguagesSeen | None = None
 
-    def look() -> LanguagesSeen:
-        return look_for_languages(workspace, seen.languages if seen else frozenset())
+    def scan() -> LanguagesSeen:
+        return find_languages(workspace, seen.languages if seen else frozenset())
 
-    def is_news(found: LanguagesSeen) -> bool:
+    def is_changed(found: LanguagesSeen) -> bool:
         return found != seen
 
-    poller = Poller(look, interval_s=LOOK_S, rest_times=REST_TIMES)
+    poller = Poller(scan, interval_s=SCAN_INTERVAL_S, rest_times=REST_TIMES)
     while True:
-        seen = await poller.next(is_news)
+        seen = await poller.next(is_changed)
         core.report(seen)
 
 
-def look_for_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
+def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
     """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
-    wanted = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
-    found = markers_in(workspace, wanted, max_entries=MAX_SEARCHED) if wanted else frozenset()
+    missing = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
+    found = markers_in(workspace, missing, max_entries=MAX_SEARCHED) if missing else frozenset()
     repl = repl_of_project(workspace)
     is_accepted = trust.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.tool import Tool
 
 
-LOOK_S = 0.25
+SCAN_INTERVAL_S = 0.25
 """Minimum interval between two scans for saved files."""
 COST = 10
 """The pause after a scan, as a multiple of its duration, so that scanning takes at most a tenth of a core."""
@@ -77,19 +77,19 @@ class Watcher:
 
     async def run(self) -> None:
         """Scan for saved files and load them, until cancelled."""
-        poller = Poller(partial(stamps, self._services.workspace), interval_s=LOOK_S, rest_times=COST)
+        poller = Poller(partial(stamps, self._services.workspace), interval_s=SCAN_INTERVAL_S, rest_times=COST)
         while True:
             if self._services.live.settings.watch:
                 now = await poller.next()
                 if not self._services.ledger.saves.is_writing:
-                    await self._take(self._saved(now))
+                    await self._load_all(self._saved(now))
             else:
                 self._loaded = None
                 await self._services.live.changed.wait()
 
-    async def _take(self, saved: Sequence[Path]) -> None:
+    async def _load_all(self, saved: Sequence[Path]) -> None:
         if len(saved) > MAX_AT_ONCE:
-            self._say(f"{len(saved)} files changed at once and were not loaded: load those that you need", error=False)
+            self._log(f"{len(saved)} files changed at once and were not loaded: load those that you need", error=False)
             return
         for file in saved:
             await self._load(file)
@@ -109,36 +109,36 @@ class Watcher:
         whole = tuple(sorted(written, key=lambda file: (now[file], file)))
         known = {file: stamp for file, stamp in self._loaded.items() if file in now}
         self._loaded, self._last = known | {file: now[file] for file in whole}, now
-        ours = self._services.ledger.saves.stamps
-        return tuple(file for file in whole if ours.pop(file, None) != now[file])
+        edited = self._services.ledger.saves.stamps
+        return tuple(file for file in whole if edited.pop(file, None) != now[file])
 
     async def _load(self, file: Path) -> None:
         services = self._services
-        shown = file.relative_to(services.workspace)
+        relative_path = file.relative_to(services.workspace)
         repl = server_of(file, services.core.state.repls.values(), services.workspace)
         if repl is None or isinstance(repl, str):
-            self._say_unserved(
-                file.suffix, f"{shown} was saved and not loaded: {repl or 'no connected REPL speaks it'}"
+            self._log_unserved(
+                file.suffix, f"{relative_path} was saved and not loaded: {repl or 'no connected REPL speaks it'}"
             )
             return
         self._unserved.discard(file.suffix)
         call = Call(services, client="", client_name=WHO, progress=_ignore)
         given = await answer(self._load_file, call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO})
-        problem = _problem(given)
-        if problem:
-            self._say(f"{shown} was saved, and loading it into {repl.key} failed: {problem}", error=True)
+        failure = _failure_text(given)
+        if failure:
+            self._log(f"{relative_path} was saved, and loading it into {repl.key} failed: {failure}", error=True)
 
-    def _say_unserved(self, suffix: str, text: str) -> None:
+    def _log_unserved(self, suffix: str, text: str) -> None:
         """Log once per file suffix that files are not loaded, until one is, because editors save often."""
         if suffix not in self._unserved:
             self._unserved.add(suffix)
-            self._say(text, error=False)
+            self._log(text, error=False)
 
-    def _say(self, text: str, *, error: bool) -> None:
+    def _log(self, text: str, *, error: bool) -> None:
         self._services.core.report(AddServerLine(text, error=error))
 
 
-def _problem(given: Answer) -> str | None:
+def _failure_text(given: Answer) -> str | None:
     """Return in one line why a file was not loaded, or None if it was."""
     fields = given.fields
     if fields.get("status") in LIVE:
@@ -160,7 +160,7 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
     """Return the stamp of every source file in the workspace, skipping hidden directories and dependencies."""
     found: dict[Path, Stamp] = {}
     suffixes = frozenset(dialects_by_suffix())
-    for _folder, _depth, files in walk(workspace, max_entries=MAX_FILES):
+    for _directory, _depth, files in walk(workspace, max_entries=MAX_FILES):
         for file in files:
             if os.path.splitext(file.name)[1] in suffixes:  # noqa: PTH122  # faster for thousands of names
                 with contextlib.suppress(OSError):  # it has just been removed
@@ -170,7 +170,7 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
 
 
 T = TypeVar("T")
-SETTINGS_LOOK_S = 2 * PORT_FILES_S
+SETTINGS_INTERVAL_S = 2 * PORT_FILES_S
 
 
 def gates() -> frozenset[str]:
@@ -196,36 +196,36 @@ class LiveSettings:
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Check the files until cancelled, apply changes and log them."""
-        poller = Poller(self._reloader.check, interval_s=SETTINGS_LOOK_S, rests_first=True)
+        poller = Poller(self._reloader.check, interval_s=SETTINGS_INTERVAL_S, rests_first=True)
         while True:
-            news = await poller.next(lambda found: found is not None)
-            if news is None:
+            change = await poller.next(lambda found: found is not None)
+            if change is None:
                 continue
-            before, self.settings, core.settings = self.settings, news.settings, news.settings
+            before, self.settings, core.settings = self.settings, change.settings, change.settings
             self.withheld = tuple(map(withheld_message, self._reloader.withheld))
             changed, self.changed = self.changed, anyio.Event()
             changed.set()
-            actions: list[Action] = [AddServerLine(line) for line in news.changes]
-            actions += [AddServerLine(line, error=True) for line in news.warnings]
-            if news.refused:
-                actions += [LatchError("settings-refused", line) for line in news.warnings]
-            if await anyio.to_thread.run_sync(skills.select, selection(news.settings)):
+            actions: list[Action] = [AddServerLine(line) for line in change.changes]
+            actions += [AddServerLine(line, error=True) for line in change.warnings]
+            if change.refused:
+                actions += [LatchError("settings-refused", line) for line in change.warnings]
+            if await anyio.to_thread.run_sync(skills.select, selection(change.settings)):
                 actions.append(ResourcesChanged())
-            if any(getattr(before, name) != getattr(news.settings, name) for name in gates()):
+            if any(getattr(before, name) != getattr(change.settings, name) for name in gates()):
                 actions.append(ToolsChanged())
-            if news.accepted:
+            if change.accepted:
                 actions.append(WorkspaceAccepted())
                 actions += [
                     RestartRepl(repl.id, "the workspace was accepted") for repl in core.state.waiting_for_trust()
                 ]
             core.report(*actions)
             if self.discovery is not None and self.server_kernels is not None:
-                kernels = named_kernels(news.settings.kernels, os.environ)
+                kernels = named_kernels(change.settings.kernels, os.environ)
                 self.server_kernels.name(kernels)
                 added = _added(named_kernels(before.kernels, os.environ), kernels)
-                nrepl, repl = _added(before.nrepl, news.settings.nrepl), _added(before.repl, news.settings.repl)
+                nrepl, repl = _added(before.nrepl, change.settings.nrepl), _added(before.repl, change.settings.repl)
                 self.discovery.configure(nrepl, repl, added)
-                if news.accepted:
+                if change.accepted:
                     await self.discovery.choose_again()
 
 

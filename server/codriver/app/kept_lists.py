@@ -41,7 +41,7 @@ NOT_COMPARED: Final = "_TOKEN"
 """Suffix of variables that contain secrets. Lists do not depend on them, and they must not be stored."""
 
 
-class KeptLists:
+class StoredLists:
     """Stores the first answers to clients, for the lifetime of a server, in the background and ignoring errors.
 
     A client is identified by its name, the protocol version that it requests, whether it performs a handshake, and
@@ -51,18 +51,18 @@ class KeptLists:
     def __init__(self, workspace: Path) -> None:
         self._workspace = workspace
         self._writes = BackgroundWrites()
-        self._kept: dict[tuple[object, ...], Answer] = {}
+        self._stored: dict[tuple[object, ...], Answer] = {}
         """The answers that this server has stored, by client."""
 
-    def keep(self, client_name: str, protocol: str, takes_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
+    def keep(self, client_name: str, protocol: str, accepts_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
         """Store the list of tools that a client received, with the greeting to use while a server is starting."""
         if not client_name or client_name.startswith(COMMAND_NAME_PREFIX):
             return
-        who = {"name": client_name, "protocol": protocol, **({} if takes_skills else {"withoutSkills": True})}
-        kept: Answer = {**who, "greeting": greeting, "tools": tools}
-        if self._kept.get(_who(kept)) != kept:
-            self._kept[_who(kept)] = kept
-            self._writes.start(partial(write, self._workspace, kept))
+        who = {"name": client_name, "protocol": protocol, **({} if accepts_skills else {"withoutSkills": True})}
+        entry: Answer = {**who, "greeting": greeting, "tools": tools}
+        if self._stored.get(_who(entry)) != entry:
+            self._stored[_who(entry)] = entry
+            self._writes.start(partial(write, self._workspace, entry))
 
     async def end(self) -> None:
         """Wait until everything is written."""
@@ -105,11 +105,11 @@ def circumstances(workspace: Path) -> dict[str, object]:
     own = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
     stamped = (*layers.files(workspace), *own)
     named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
-    ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
+    compared = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
     return {
         "workspace": str(workspace.resolve()),
         "python": sys.executable,
-        "environment": ours,
+        "environment": compared,
         "files": {str(file): stamp_of(file) for file in stamped},
     }
 
@@ -129,10 +129,12 @@ def _file(workspace: Path) -> Path:
 
 def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
     """Return the entries in a file, newest first, or none if it was written under other circumstances."""
-    kept = files.read_json(path, RULES)
-    if not isinstance(kept, dict) or any(name not in kept or kept[name] != value for name, value in about.items()):
+    stored = files.read_json(path, RULES)
+    if not isinstance(stored, dict) or any(
+        name not in stored or stored[name] != value for name, value in about.items()
+    ):
         return []
-    clients = kept.get("clients")
+    clients = stored.get("clients")
     return [one for one in clients if isinstance(one, dict)] if isinstance(clients, list) else []
 
 
@@ -145,7 +147,7 @@ def _who(client: Answer) -> tuple[object, ...]:
 
 def _forget_oldest(folder: Path) -> None:
     """Remove the files that were written least recently if there are too many."""
-    kept = sorted(folder.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
-    for file in kept[MAX_WORKSPACES:]:
+    stored = sorted(folder.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
+    for file in stored[MAX_WORKSPACES:]:
         with suppress(FileNotFoundError):
             files.remove(file)

@@ -28,7 +28,7 @@ from codriver.app import features
 from codriver.app.first_session import watch_languages
 from codriver.app.hot_reload import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import build, now_ms, on_history, on_trouble
+from codriver.app.wiring import build, disk_error_reporter, now_ms, on_history
 from codriver.app.workspace_settings import load
 from codriver.core.actions import (
     AddServerLine,
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-IDLE_LOOKS = 100
+IDLE_CHECKS = 100
 """Number of checks for activity within the time after which an idle server stops."""
 LONGEST_IDLE_REST_S = 10
 """Maximum interval between two checks for activity."""
@@ -86,11 +86,11 @@ THREAD_TURN_S = 0.0005
 Python's default is 5 ms, fifty times the duration of a ping.
 """
 STDERR = 2
-MOST_COMPLAINTS = 1000
+MAX_QUEUED_MESSAGES = 1000
 """Maximum number of messages that wait to be written to stderr. Further ones are dropped and counted."""
 FAREWELL_S = 1.0
 """Maximum time to wait for the last messages to be written."""
-Says = Literal["quiet", "usual", "verbose"]
+Verbosity = Literal["quiet", "usual", "verbose"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class ServeOptions:
     ends_when_idle: bool = False
     on_reached: Callable[[], None] | None = None
     is_on_demand: bool = False
-    tells_arrivals: bool = False
+    prints_arrivals: bool = False
     """Whether to print a line for each REPL or client that connects or disconnects."""
-    says: Says = "usual"
+    verbosity: Verbosity = "usual"
     """What to print: only errors, also the address, or also everything that the server does."""
 
 
@@ -126,9 +126,10 @@ class UvloopMissingError(StartError):
 def run(options: ServeOptions) -> int:
     """Run one server until it is stopped, and return the exit status.
 
-    Raises: StartError: the server could not start.
+    Raises:
+        StartError: the server could not start.
     """
-    with on_stderr(logging.INFO if options.says == "verbose" else logging.WARNING):
+    with on_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
@@ -136,14 +137,15 @@ def run(options: ServeOptions) -> int:
         check_encrypted(named_kernels(loaded.settings.kernels, os.environ))
         sys.setswitchinterval(THREAD_TURN_S)
         return anyio.run(
-            _run, options, loaded, durations, backend_options={"use_uvloop": _takes_uvloop(loaded.settings)}
+            _run, options, loaded, durations, backend_options={"use_uvloop": _uses_uvloop(loaded.settings)}
         )
 
 
-def _takes_uvloop(settings: Settings) -> bool:
+def _uses_uvloop(settings: Settings) -> bool:
     """Return whether to use uvloop, which is the default if it is installed.
 
-    Raises: UvloopMissingError: the settings require it but it is not installed.
+    Raises:
+        UvloopMissingError: the settings require it but it is not installed.
     """
     is_installed = find_spec("uvloop") is not None
     if settings.event_loop == "uvloop" and not is_installed:
@@ -198,7 +200,7 @@ class Server:
         self._stop_s, self._skills_s = durations.stop_s, durations.skills_s
         self._session_id = uuid.uuid4().hex
         self.shutdown = Shutdown()
-        self._ended = anyio.Event()
+        self._closed = anyio.Event()
         self._accepting = anyio.CancelScope()
         self._parts = build(
             workspace,
@@ -211,7 +213,7 @@ class Server:
             },
             session_id=self._session_id,
             durations=durations,
-            is_asked=not options.is_on_demand,
+            is_user_started=not options.is_on_demand,
         )
         self._core = self._parts.core
 
@@ -220,9 +222,9 @@ class Server:
         parts = self._parts
         self._plan_shutdown()
         self._tasks.start_soon(self._heed_signals)
-        self._tasks.start_soon(parts.history.run, on_trouble(self._core, "history-unwritable"))
-        self._tasks.start_soon(parts.recorder.run, partial(on_trouble, self._core))
-        parts.transcripts.store.begin(on_trouble(self._core, "spill-unwritable"))
+        self._tasks.start_soon(parts.history.run, disk_error_reporter(self._core, "history-unwritable"))
+        self._tasks.start_soon(parts.recorder.run, partial(disk_error_reporter, self._core))
+        parts.transcripts.store.begin(disk_error_reporter(self._core, "spill-unwritable"))
         parts.protocol.broadcast.followers.add(parts.recorder.log_grew)
         self._tasks.start_soon(parts.logbook.run, parts.protocol.broadcast.log_grew)
         self._tasks.start_soon(self._watch_skills)
@@ -235,7 +237,7 @@ class Server:
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._core.report(*parts.reports, start, *parts.cut_off)
         with parts.protocol.log_messages.hearing_records():
-            await self._ended.wait()
+            await self._closed.wait()
 
     async def _watch_skills(self) -> None:
         """Notify clients when skills have changed."""
@@ -279,15 +281,15 @@ class Server:
         self._core.report(*on_history(report))
 
     def _announce(self, effect: Announce) -> None:
-        life = effect.lifecycle
+        lifecycle = effect.lifecycle
         record = ServerRecord(
-            pid=life.process_id,
-            port=life.port,
-            host=life.host,
-            session_id=life.session_id,
-            started_at=life.started_at,
-            version=life.version,
-            port_note=life.port_note,
+            pid=lifecycle.process_id,
+            port=lifecycle.port,
+            host=lifecycle.host,
+            session_id=lifecycle.session_id,
+            started_at=lifecycle.started_at,
+            version=lifecycle.version,
+            port_note=lifecycle.port_note,
             max_line_bytes=self._parts.services.live.settings.max_line_bytes,
         )
         self._install_relay()
@@ -309,15 +311,15 @@ class Server:
         gc.freeze()
         # Evaluations create little garbage, so collecting it less often makes them 4 % faster.
         gc.set_threshold(20_000)
-        said = greeting(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
-        if self._options.says != "quiet":
-            print(one_line(said), flush=True)  # noqa: T201  # output of `serve`
+        address_line = greeting(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
+        if self._options.verbosity != "quiet":
+            print(one_line(address_line), flush=True)  # noqa: T201  # output of `serve`
         if self._options.on_reached:
             self._options.on_reached()
-        if self._options.tells_arrivals:
-            self._tasks.start_soon(self._tell_arrivals)
-        if life.port_note:
-            self._core.report(AddServerLine(life.port_note))
+        if self._options.prints_arrivals:
+            self._tasks.start_soon(self._print_arrivals)
+        if lifecycle.port_note:
+            self._core.report(AddServerLine(lifecycle.port_note))
 
     @staticmethod
     def _install_relay() -> None:
@@ -352,7 +354,7 @@ class Server:
         self._tasks.start_soon(kernels.run)
         self._tasks.start_soon(watch_programs, self._core, self._workspace)
 
-    async def _tell_arrivals(self) -> None:
+    async def _print_arrivals(self) -> None:
         arrivals = Arrivals()
         while True:
             for line in arrivals.lines(self._core.state.repls.values(), self._parts.clients.counters()):
@@ -367,7 +369,7 @@ class Server:
         while True:
             allowed_s = self._live.settings.idle_exit_seconds
             # Rare enough not to wake an idle server often, and frequent enough for a short limit.
-            await anyio.sleep(min(max(1, allowed_s / IDLE_LOOKS), LONGEST_IDLE_REST_S))
+            await anyio.sleep(min(max(1, allowed_s / IDLE_CHECKS), LONGEST_IDLE_REST_S))
             busy = self._parts.clients or self._core.state.live
             if busy or not allowed_s:
                 idle_since = anyio.current_time()
@@ -380,7 +382,7 @@ class Server:
         try:
             await self.shutdown.run()
         finally:
-            self._ended.set()
+            self._closed.set()
 
     def _plan_shutdown(self) -> None:
         """Add the steps of the shutdown in the order of the start. The last one runs first."""
@@ -393,7 +395,7 @@ class Server:
         add("close the history", partial(in_thread, parts.history.close))
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
         add("add what waits to the log", partial(in_thread, parts.logbook.log.add_waiting))
-        add("finish the lists for relays", parts.kept.end)
+        add("finish the lists for relays", parts.stored_lists.end)
         add("finish the record of clients", parts.seen.end)
         add("remove the files of pictures", partial(in_thread, parts.services.image_files.clear))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
@@ -463,14 +465,14 @@ async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
 
 def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
     """Return the line that `serve` prints: address, port file, REPLs, and the path of the token if one is required."""
-    life = state.lifecycle
+    lifecycle = state.lifecycle
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
-    note = f" ({life.port_note})" if life.port_note else ""
+    note = f" ({lifecycle.port_note})" if lifecycle.port_note else ""
     token = f"; the token that peers show is in {port_file.with_name('token')}" if has_token else ""
-    return f"codriver listens on {life.host}:{life.port}{note}; port file {port_file}; REPLs: {repls}{token}"
+    return f"codriver listens on {lifecycle.host}:{lifecycle.port}{note}; port file {port_file}; REPLs: {repls}{token}"
 
 
-OWN = "codriver-"
+COMMAND_PREFIX = "codriver-"
 """The prefix of the names of Codriver's own commands, which only connect briefly."""
 
 
@@ -489,12 +491,12 @@ class Arrivals:
         for key in self._repls.keys() - now.keys():
             yield f"REPL {key} is no longer connected: `codriver status` says why"
         named = {str(row["id"]): str(row["name"]) for row in clients if row["name"]}
-        there = {key: name for key, name in named.items() if not name.startswith(OWN)}
-        for key in there.keys() - self._clients.keys():
-            yield f"client {there[key]} came; {_counted(len(there))}"
-        for key in self._clients.keys() - there.keys():
-            yield f"client {self._clients[key]} left; {_counted(len(there))}"
-        self._repls, self._clients = now, there
+        present = {key: name for key, name in named.items() if not name.startswith(COMMAND_PREFIX)}
+        for key in present.keys() - self._clients.keys():
+            yield f"client {present[key]} came; {_counted(len(present))}"
+        for key in self._clients.keys() - present.keys():
+            yield f"client {self._clients[key]} left; {_counted(len(present))}"
+        self._repls, self._clients = now, present
 
 
 def _counted(count: int) -> str:
@@ -510,7 +512,7 @@ class NonBlockingHandler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._waiting: queue.Queue[str] = queue.Queue(MOST_COMPLAINTS)
+        self._waiting: queue.Queue[str] = queue.Queue(MAX_QUEUED_MESSAGES)
         self._thread: threading.Thread | None = None
         self._dropped = 0
 

@@ -20,7 +20,7 @@ from codriver import __version__
 from codriver.app import features
 from codriver.app.first_session import instructions_for
 from codriver.app.hot_reload import Watcher, selection
-from codriver.app.kept_lists import KeptLists
+from codriver.app.kept_lists import StoredLists
 from codriver.core import dispatch, evaluation_queue
 from codriver.core.actions import AddServerLine, LatchError, WithdrawError
 from codriver.core.dispatch import Core, Performer
@@ -84,7 +84,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def on_trouble(core: Core, code: str) -> Callable[[str | None], None]:
+def disk_error_reporter(core: Core, code: str) -> Callable[[str | None], None]:
     """Return a function that reports disk errors to the core, and with None that they are resolved.
 
     The function may be called in any thread. The core remembers the error under `code`. Must be called on the event
@@ -122,7 +122,7 @@ class Parts:
     core: Core
     protocol: McpServer
     watcher: Watcher
-    kept: KeptLists
+    stored_lists: StoredLists
     seen: SeenClients
     cut_off: tuple[AddServerLine, ...]
     """Actions that report batches of edits that were undone because a server was killed, to dispatch first."""
@@ -136,12 +136,12 @@ def build(
     *,
     session_id: str,
     durations: Durations,
-    is_asked: bool,
+    is_user_started: bool,
 ) -> Parts:
     """Create all parts of the server of `workspace`. `performers` are those for effects on the server as a whole.
 
-    `session_id` is the server's id. `is_asked` is whether the user started the server and thereby requested its REPLs.
-    Blocks while it opens the history and undoes incomplete batches of edits.
+    `session_id` is the server's id. `is_user_started` is whether the user started the server, and thereby requested its
+    REPLs. Blocks while it opens the history and undoes incomplete batches of edits.
     """
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
@@ -154,14 +154,14 @@ def build(
         """Return the performers, made with the core that they report to."""
         nonlocal parts
 
-        grants = InterpreterGrants(workspace, partial(_own_python, workspace, live))
-        recipe_of = partial(_recipe_of, workspace, live, grants, is_asked)
+        grants = InterpreterGrants(workspace, partial(_embedded_python, workspace, live))
+        recipe_of = partial(_recipe_of, workspace, live, grants, is_user_started)
         connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
             core=core, tasks=tasks, connectors=connectors, workspace=workspace,
             recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, added=features.adapter_hooks().capabilities,
         )  # fmt: skip
-        kept, seen = KeptLists(workspace), SeenClients()
+        stored_lists, seen = StoredLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))
         tests = TestJobs(
             core=core, tasks=tasks, transcripts=transcripts, logbook=logbook, start_plain=start_plain,
@@ -169,17 +169,18 @@ def build(
         )  # fmt: skip
         services = _services(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,
-            lambda: is_asked or trust.is_accepted(workspace), clients, tasks, durations,
+            lambda: is_user_started or trust.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
         services = replace(services, grants=grants)
         features.attach(services, tasks)
         manifest = features.manifest()
         watcher = Watcher(services, manifest.by_name["load_file"])
-        protocol = _protocol(services, manifest, clients, skills, redactor, kept)
+        protocol = _protocol(services, manifest, clients, skills, redactor, stored_lists)
         parts = Parts(
             history=history, reports=on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
             repls=repls, recipe_of=recipe_of, server_kernels=server_kernels, clients=clients, services=services,
-            work=services.work, skills=skills, core=core, protocol=protocol, watcher=watcher, kept=kept, seen=seen,
+            work=services.work, skills=skills, core=core, protocol=protocol, watcher=watcher,
+            stored_lists=stored_lists, seen=seen,
             cut_off=tuple(AddServerLine(words, error=True) for words in services.editor.recover()),
         )  # fmt: skip
         return {**performers, **_performers(parts)}
@@ -192,7 +193,7 @@ async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
     return await anyio.to_thread.run_sync(changed_files, workspace, since_ms)
 
 
-def _own_python(workspace: Path, live: LiveSettings) -> str | None:
+def _embedded_python(workspace: Path, live: LiveSettings) -> str | None:
     """Return the interpreter that the embedded REPL would use if the workspace were accepted, or None."""
     try:
         return recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
@@ -200,20 +201,26 @@ def _own_python(workspace: Path, live: LiveSettings) -> str | None:
         return None
 
 
-def _recipe_of(workspace: Path, live: LiveSettings, grants: InterpreterGrants, is_asked: bool, words: str) -> Recipe:  # noqa: FBT001  # bound by `partial`
+def _recipe_of(
+    workspace: Path,
+    live: LiveSettings,
+    grants: InterpreterGrants,
+    is_user_started: bool,  # noqa: FBT001  # bound by `partial`
+    words: str,
+) -> Recipe:
     """Return the recipe for a REPL.
 
     A user who starts a server requests the configured REPLs, or the embedded one if none is configured.
     """
     settings = live.settings
-    asks = is_asked and (words in settings.repl or is_embedded(words))
+    requested = is_user_started and (words in settings.repl or is_embedded(words))
     python = settings.python
     if grants.is_given and is_embedded(words):
-        own = recipe(words, workspace, os.environ, is_requested=asks, python=python)
+        own = recipe(words, workspace, os.environ, is_requested=requested, python=python)
         if grants.allows(own.command[0]):
             return own
     acceptance_of = trust.environment_acceptance
-    return recipe(words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=asks, python=python)
+    return recipe(words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=requested, python=python)
 
 
 def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
@@ -223,8 +230,8 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
         dispatch.RunJob: parts.services.tests.begin,
         dispatch.StopEvaluation: partial(_stop_evaluation, parts),
         dispatch.Append: parts.logbook.perform,
-        dispatch.Remember: lambda told: parts.recorder.remember(
-            Document(told.kind, told.name, told.now, told.text, told.data)
+        dispatch.Remember: lambda effect: parts.recorder.remember(
+            Document(effect.kind, effect.name, effect.now, effect.text, effect.data)
         ),
         dispatch.LogMessage: parts.protocol.log_messages.perform,
         dispatch.NotifyClients: parts.protocol.broadcast.list_changed,
@@ -243,10 +250,10 @@ def _stop_evaluation(parts: Parts, effect: dispatch.StopEvaluation) -> None:
 def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
     """Return the connectors of the server. Sessions opened in REPLs that may outlive the server are recorded."""
 
-    def is_ours(address: str) -> bool:
+    def is_owned(address: str) -> bool:
         return any(repl.owned and repl.address == address for repl in core.state.repls.values())
 
-    record = SessionRecord(workspace_state_directory(workspace) / "repl-sessions.json", is_used=is_ours)
+    record = SessionRecord(workspace_state_directory(workspace) / "repl-sessions.json", is_used=is_owned)
     return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks())}
 
 
@@ -254,15 +261,15 @@ def _log(
     workspace: Path, live: LiveSettings, session_id: str, redactor: Redactor
 ) -> tuple[History, str | None, Transcripts, Logbook, RunRecorder]:
     """Create the stores for text: history, the error from starting it, transcripts, log and memory."""
-    settings, kept_in = live.settings, workspace_state_directory(workspace)
+    settings, directory = live.settings, workspace_state_directory(workspace)
     history = History(
         history_file(workspace),
         max_entities=settings.history_max_entities,
         max_bytes=settings.history_max_bytes,
     )
     next_line, report = history.start()
-    transcripts = _transcripts(settings, kept_in / "spill", redactor)
-    memory, started_ms = Memory(kept_in, redact=redactor), now_ms()
+    transcripts = _transcripts(settings, directory / "spill", redactor)
+    memory, started_ms = Memory(directory, redact=redactor), now_ms()
     logbook = Logbook(
         history,
         transcripts,
@@ -298,9 +305,9 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     durations: Durations,
 ) -> Services:
     editor = Editor(workspace, BatchRecords(workspace_state_directory(workspace) / "edits", workspace))
-    pictures = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)
-    pictures.clear()
-    logbook.on_left = pictures.drop
+    image_store = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)
+    image_store.clear()
+    logbook.on_left = image_store.drop
     notebooks = NotebookReads()
     return Services(
         core=core,
@@ -320,7 +327,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
         history=logbook.history,
         remembered=logbook.remembered,
         editor=editor,
-        image_files=pictures,
+        image_files=image_store,
         durations=durations,
         remarks=Remarks(workspace_state_directory(workspace) / "remarks.json", tasks.start_soon),
         ledger=Ledger(
@@ -340,7 +347,12 @@ def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transc
 
 
 def _protocol(
-    services: Services, manifest: Manifest, clients: Clients, skills: SkillLibrary, redactor: Redactor, kept: KeptLists
+    services: Services,
+    manifest: Manifest,
+    clients: Clients,
+    skills: SkillLibrary,
+    redactor: Redactor,
+    stored_lists: StoredLists,
 ) -> McpServer:
     return McpServer(
         services,
@@ -350,7 +362,7 @@ def _protocol(
             manifest=manifest,
             instructions=partial(_instructions, services, manifest, skills),
             starting=partial(_instructions, services, manifest, skills, are_starting=True),
-            store=kept.keep,
+            store=stored_lists.keep,
         ),
         redactor=redactor,
         skills=skills,
@@ -376,10 +388,10 @@ def _instructions(
     manifest: Manifest,
     library: SkillLibrary,
     client_name: str,
-    takes_skills: bool,  # noqa: FBT001
+    accepts_skills: bool,  # noqa: FBT001
     *,
     are_starting: bool = False,
 ) -> str:
     state, settings = services.core.state, services.live.settings
-    skills = library.skills() if takes_skills else ()
+    skills = library.skills() if accepts_skills else ()
     return instructions_for(manifest, state, settings, skills, client_name, are_starting=are_starting)

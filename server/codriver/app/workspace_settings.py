@@ -26,6 +26,7 @@ def settings_model() -> type[Settings]:
 def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:
     """Load the settings of a workspace: see `codriver.settings.layers.load`.
 
-    Raises: SettingsError: a value is invalid or a file cannot be read.
+    Raises:
+        SettingsError: a value is invalid or a file cannot be read.
     """
     return layers.load(workspace, environ=environ, model=settings_model(), overrides=overrides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from codriver.commands.terminal import reading, say, say_json
+from codriver.commands.terminal import echo, echo_json, reading
 from codriver.log.control_characters import one_line
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ def show_all(*, as_json: bool) -> None:
     gone = [server for server in known if server.health is None]
     if as_json:
         left_out = [{"workspace": str(server.workspace), "message": server.why} for server in gone]
-        say_json({"ok": bool(servers), "servers": servers, "count": len(servers), "leftOut": left_out}, indent=2)
+        echo_json({"ok": bool(servers), "servers": servers, "count": len(servers), "leftOut": left_out}, indent=2)
     else:
         with reading("server_health"):
             lines = [server_line(health) for health in servers]
         for line in lines or ["no codriver server of yours runs"]:
-            say(one_line(line))
+            echo(one_line(line))
         for server in gone:
-            say(one_line(f"left out: {server.workspace}: {server.why}"), err=True)
+            echo(one_line(f"left out: {server.workspace}: {server.why}"), err=True)
     sys.exit(0 if servers else NO_SERVER)
 
 

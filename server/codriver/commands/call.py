@@ -17,7 +17,7 @@ import click
 
 from codriver.commands.followed_calls import UNANSWERED, Running
 from codriver.commands.options import (
-    PICTURE,
+    IMAGE_MARK,
     Number,
     Whole,
     complete_session,
@@ -26,7 +26,7 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
-from codriver.commands.terminal import NOT_ENDED, patience, reading, say, say_json, terminal_columns
+from codriver.commands.terminal import UNFINISHED, echo, echo_json, patience, reading, terminal_columns
 from codriver.errors import CodriverError
 from codriver.log.control_characters import one_line, visible
 from codriver.net import client
@@ -177,14 +177,14 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, fol
             if not error.is_refusal:
                 raise
             raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
-        say_json(answer, indent=None if as_json else 2)
+        echo_json(answer, indent=None if as_json else 2)
         _name_images(images, str(answer.get("evaluationId") or ""))
         if follow and answer.get("ok"):
             from codriver.commands.log import follow_stream  # noqa: PLC0415  # rarely needed
 
             sys.exit(follow_stream(connection, answer, given["topic"], as_json=as_json))
     if begins_stream and answer.get("ok"):
-        say("the stream has ended with this command: --follow stays, and prints what comes", err=True)
+        echo("the stream has ended with this command: --follow stays, and prints what comes", err=True)
     sys.exit(exit_status(answer))
 
 
@@ -200,13 +200,13 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
         tools = answer["tools"]
         described = [(f"{one_line(tool['name']):22} ", str(tool["description"])) for tool in tools]
     if as_json:
-        say_json(tools, indent=2)
+        echo_json(tools, indent=2)
         return
     for indent, text in described:
         if sys.stdout.isatty():
-            say(click.wrap_text(visible(text), terminal_columns(), indent, " " * len(indent)))
+            echo(click.wrap_text(visible(text), terminal_columns(), indent, " " * len(indent)))
         else:  # one line per tool, for grep
-            say(indent + text)
+            echo(indent + text)
 
 
 def connected(workspace: Path, *, start: bool) -> client.Connection:
@@ -235,18 +235,18 @@ def _evaluate(
 ) -> None:
     if session:
         arguments["replSessionKey"] = session
-    begun, first = click.get_current_context().obj or (None, None)
+    connection_in_use, first = click.get_current_context().obj or (None, None)
     if isinstance(first, BaseException):
         raise first
-    with begun or connected(workspace.resolve(), start=start) as connection:
-        told = {"stdout": 0, "stderr": 0}
-        answer = _answer(connection, tool, arguments, workspace.resolve(), told if not as_json else None, first)
+    with connection_in_use or connected(workspace.resolve(), start=start) as connection:
+        printed = {"stdout": 0, "stderr": 0}
+        answer = _answer(connection, tool, arguments, workspace.resolve(), printed if not as_json else None, first)
         if answer.get("reason") in LACKING:
             answer = without_repl(answer, repls_of(connection), workspace.resolve())
         if as_json:
-            say_json(answer, indent=2)
+            echo_json(answer, indent=2)
         else:
-            _print(answer, workspace, told, is_quiet=is_quiet)
+            _print(answer, workspace, printed, is_quiet=is_quiet)
     sys.exit(exit_status(answer))
 
 
@@ -255,18 +255,18 @@ def _answer(
     tool: str,
     arguments: dict[str, Any],
     workspace: Path,
-    told: dict[str, int] | None,
+    printed: dict[str, int] | None,
     first: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Call a tool that evaluates. If `told` is given, print its output as it arrives and count it there by stream.
+    """Call a tool that evaluates. If `printed` is given, print its output as it arrives and count it there by stream.
 
     `first` is the first answer to a call that was made earlier.
     """
     with patience(lambda: coming_repls(workspace) or WORKING) as waiting:
-        if told is None:
+        if printed is None:
             return connection.call(tool, arguments)
         timeout_s = arguments["timeoutMs"] / 1000
-        running = Running(connection, timeout_s, lambda: phases_of(connection), waiting, told)
+        running = Running(connection, timeout_s, lambda: phases_of(connection), waiting, printed)
         return running.answer(tool, arguments, first)
 
 
@@ -276,7 +276,7 @@ def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
-def no_repl_here(workspace: Path) -> str:
+def no_repl_message(workspace: Path) -> str:
     """Explain that no REPL is running in this workspace, and how to get one for its project."""
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
 
@@ -298,7 +298,7 @@ def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace:
     if any(row["phase"] == "connected" for row in repls):
         return answer
     gone = "; ".join(f"{row['key']}: {row.get('note') or row['phase']}" for row in repls)
-    message = f"no REPL is connected: {gone}" if repls else no_repl_here(workspace)
+    message = f"no REPL is connected: {gone}" if repls else no_repl_message(workspace)
     return {**answer, "reason": "no-repl", "message": message, "hint": HINTS["no-repl"] if repls else ""}
 
 
@@ -321,7 +321,7 @@ def phases_of(connection: client.Connection) -> dict[str, bool]:
 
 def exit_status(answer: dict[str, Any]) -> int:
     """Return the exit status for an answer."""
-    if answer.get("status") in {*NOT_ENDED, UNANSWERED} or answer.get("reason") == "timed-out":
+    if answer.get("status") in {*UNFINISHED, UNANSWERED} or answer.get("reason") == "timed-out":
         return TIMED_OUT
     if answer.get("reason") == "bad-arguments":
         return WRONG_USAGE
@@ -341,32 +341,32 @@ def coming_repls(workspace: Path) -> str:
     return one_line(f"waiting for the REPL {'; '.join(coming)}") if coming else ""
 
 
-def _print(answer: dict[str, Any], workspace: Path, told: dict[str, int], *, is_quiet: bool = False) -> None:
+def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, is_quiet: bool = False) -> None:
     """Print output and results as the program would, and everything else to standard error.
 
-    `told` is the number of characters of each stream that have been printed already.
+    `printed` is the number of characters of each stream that have been printed already.
     """
     with reading("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
-        values = [_with_pictures_named(value, answer) for value in values]
+        values = [_with_image_commands(value, answer) for value in values]
         is_done = answer.get("status") == "done" and answer.get("ok")
-        is_on = answer.get("status") in {*NOT_ENDED, UNANSWERED}
+        is_on = answer.get("status") in {*UNFINISHED, UNANSWERED}
         lines = _ways_on(answer, workspace) if is_on else explained(answer)
-        words = list(() if is_quiet and is_done else _told(answer) if is_done else lines)
+        words = list(() if is_quiet and is_done else _finished_notes(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it says neither a result nor why there is none")
-    say(str(answer.get("stdout", ""))[told["stdout"] :], end="")
-    say(str(answer.get("stderr", ""))[told["stderr"] :], end="", err=True)
+    echo(str(answer.get("stdout", ""))[printed["stdout"] :], end="")
+    echo(str(answer.get("stderr", ""))[printed["stderr"] :], end="", err=True)
     for value in values:
         if value != "None":  # Python's own prompt leaves None out, too
-            say(value)
+            echo(value)
     for line in words:
-        say(line, err=True, hang=2)
+        echo(line, err=True, hang=2)
 
 
-def _with_pictures_named(value: str, answer: dict[str, Any]) -> str:
+def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
     """Replace the marks of images in a value by commands that save them."""
-    if PICTURE not in value:
+    if IMAGE_MARK not in value:
         return value
     from codriver.core.pictures import marked  # noqa: PLC0415  # rarely needed
 
@@ -381,10 +381,10 @@ def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
 
     command = f": codriver image {evaluation} saves it" if evaluation else ""
     for kind, data in images:
-        say(one_line(f"with it, an image, {image(kind, data).description}{command}"), err=True)
+        echo(one_line(f"with it, an image, {image(kind, data).description}{command}"), err=True)
 
 
-def _told(answer: dict[str, Any]) -> Iterator[str]:
+def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:
     """Yield the notes about a finished evaluation, with hints for the command line instead of for agents."""
     for note in answer.get("notes", ()):
         yield f"{note.partition(';')[0]}; --max-length says how many are printed" if note.startswith("cut") else note
@@ -448,13 +448,13 @@ def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> Non
     with connected(workspace.resolve(), start=False) as connection:
         answer = connection.call("what_changed", {"replSessionKey": session} if session else {})
     if as_json:
-        say_json(answer, indent=2)
+        echo_json(answer, indent=2)
     elif not answer.get("ok"):
         for line in explained(answer):
-            say(line, err=True, hang=2)
+            echo(line, err=True, hang=2)
     else:
         with reading("what_changed"):
             lines = [one_line(line) for line in answer["differences"]] or ["what is loaded is what the files say"]
         for line in lines:
-            say(line, hang=2)
+            echo(line, hang=2)
     sys.exit(exit_status(answer) or (FAILED if answer.get("count") else 0))

@@ -12,8 +12,8 @@ import click
 
 from codriver import __version__
 from codriver.app import features
-from codriver.commands.options import FOLDER
-from codriver.commands.terminal import say
+from codriver.commands.options import DIRECTORY
+from codriver.commands.terminal import echo
 from codriver.errors import CodriverError, StartError
 from codriver.systems.terminals import write_utf8
 
@@ -109,21 +109,21 @@ class LazyGroup(click.Group):
         return found
 
 
-def _say_versions(ctx: click.Context, is_asked: object) -> None:
+def _print_versions(ctx: click.Context, is_requested: object) -> None:
     """Print the versions that a bug report needs, without importing any package, and then exit."""
-    if not is_asked or ctx.resilient_parsing:
+    if not is_requested or ctx.resilient_parsing:
         return
     import platform  # noqa: PLC0415  # only here
     from importlib import metadata  # noqa: PLC0415  # only here
 
-    say(f"codriver {__version__}")
-    say(f"Python {platform.python_version()} ({platform.python_implementation()}, {sys.executable})")
+    echo(f"codriver {__version__}")
+    echo(f"Python {platform.python_version()} ({platform.python_implementation()}, {sys.executable})")
     for package in ("mcp", "basilisp", "uvloop"):
         try:
-            say(f"{package} {metadata.version(package)}")
+            echo(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             continue  # optional, as it belongs to an extra
-    say(f"{platform.system()} {platform.release()} {platform.machine()}")
+    echo(f"{platform.system()} {platform.release()} {platform.machine()}")
     ctx.exit()
 
 
@@ -137,10 +137,10 @@ def _say_versions(ctx: click.Context, is_asked: object) -> None:
     is_flag=True,
     is_eager=True,
     expose_value=False,
-    callback=lambda ctx, _, given: _say_versions(ctx, given),
+    callback=lambda ctx, _, given: _print_versions(ctx, given),
     help="Print the versions of Codriver and of what it runs on.",
 )
-@click.option("--workspace", "-w", type=FOLDER, help="The workspace folder, before any command or after it.")
+@click.option("--workspace", "-w", type=DIRECTORY, help="The workspace folder, before any command or after it.")
 def cli(*, workspace: Path | None) -> None:
     """A live REPL within reach of AI agents, with no editor in between.
 
@@ -150,24 +150,24 @@ def cli(*, workspace: Path | None) -> None:
     del workspace  # each command reads the option: see `codriver.commands.options`
 
 
-def main(begun: object = None) -> None:
-    """Run the command line and exit. `begun` is an evaluation that `codriver.__main__` has already started."""
+def main(started_call: object = None) -> None:
+    """Run the command line and exit. `started_call` is an evaluation that `codriver.__main__` has already started."""
     write_utf8()
     try:
-        status = cli.main(prog_name="codriver", standalone_mode=False, obj=begun)
+        status = cli.main(prog_name="codriver", standalone_mode=False, obj=started_call)
     except click.ClickException as error:
         words = StringIO()
         error.show(words)
-        say(words.getvalue(), err=True, end="", hang=2)
+        echo(words.getvalue(), err=True, end="", hang=2)
         status = error.exit_code
     except click.Abort:
-        say("Aborted!", err=True)
+        echo("Aborted!", err=True)
         status = FAILED
     except CodriverError as error:
-        say(f"codriver: {error}", err=True, hang=2)
+        echo(f"codriver: {error}", err=True, hang=2)
         status = error.exit_status if isinstance(error, StartError) else FAILED
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
-        say(f"codriver: {place}{error.strerror or error}", err=True)
+        echo(f"codriver: {place}{error.strerror or error}", err=True)
         status = FAILED
     sys.exit(status if isinstance(status, int) else 0)

@@ -9,7 +9,7 @@ from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded 
 import click
 
 from codriver.commands.options import json_option, workspace_option
-from codriver.commands.terminal import say, say_json
+from codriver.commands.terminal import echo, echo_json
 from codriver.log.control_characters import one_line
 
 
@@ -33,18 +33,18 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
     loaded = load(workspace, environ=os.environ)
     rows = as_rows(loaded)
     for warning in (*loaded.warnings, *(withheld_message(line, workspace) for line in loaded.withheld)):
-        say(f"codriver: {warning}", err=True)
+        echo(f"codriver: {warning}", err=True)
     if as_json:
-        say_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
+        echo_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
         return
     rows = tuple((name, one_line(value), one_line(origin)) for name, value, origin in rows)
     width = max(len(row[0]) for row in rows)
     wide = max(len(row[1]) for row in rows)
     for name, value, origin in rows:
         if sys.stdout.isatty():  # a long value only widens its own row
-            say(f"{name:{width}}  {value}  {origin}", hang=width + 2)
+            echo(f"{name:{width}}  {value}  {origin}", hang=width + 2)
         else:
-            say(f"{name:{width}}  {value:{wide}}  {origin}")
+            echo(f"{name:{width}}  {value:{wide}}  {origin}")
 
 
 @config_command.command("check")
@@ -65,12 +65,12 @@ def config_check(*, workspace: Path) -> None:
         sentences = [withheld_message(one, workspace) for one in loaded.withheld]
         if lapsed is not None:
             sentences.append(trust.lapse_sentence(lapsed, workspace))
-        problems = (*loaded.warnings, *sentences)
+        findings = (*loaded.warnings, *sentences)
         usable = True
     except SettingsError as error:
-        problems, usable = error.messages, False
-    for problem in problems:
-        say(problem, err=not usable)
-    if not problems:
-        say("the settings are fine")
-    sys.exit(1 if problems else 0)
+        findings, usable = error.messages, False
+    for finding in findings:
+        echo(finding, err=not usable)
+    if not findings:
+        echo("the settings are fine")
+    sys.exit(1 if findings else 0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import click
 
-from codriver.commands.terminal import Styled, say
+from codriver.commands.terminal import Styled, echo
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import port_file
 from codriver.net.relay_install import shipped_relay
@@ -44,10 +44,10 @@ def demo_command() -> None:
     """Show Codriver at work: a server, REPLs of its own, and a real MCP client that evaluates through the relay."""
     steps = {"python": ("py", PYTHON), "lisp": ("lpy", LISP)}
     if find_spec("basilisp"):
-        say("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
+        echo("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
     else:
         del steps["lisp"]
-        say(f"(Python alone: {install_extra('lisp')} has the Lisp REPL shown as well)", err=True)
+        echo(f"(Python alone: {install_extra('lisp')} has the Lisp REPL shown as well)", err=True)
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder), steps) as file:
         anyio.run(_play, file, list(steps.values()))
 
@@ -57,13 +57,13 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
     """Run a server with these REPLs for the duration of the context, and yield the path of its port file."""
     command = [sys.executable, "-P", "-m", "codriver", "serve", "--workspace", str(workspace), "--port", "0"]
     command += [word for repl in repls for word in ("--repl", repl)]
-    say(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
+    echo(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
     file = port_file(workspace)
     # The server does not belong to the current directory.
     own = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
-    folders = {"XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
+    directories = {"XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     # The SDK warns when an unlisted tool is called, and the default toolset does not list the one for the log.
-    environ = {**own, **folders, "CODRIVER_TOOLSET": "full"}
+    environ = {**own, **directories, "CODRIVER_TOOLSET": "full"}
     with subprocess.Popen(  # noqa: S603  # runs Codriver itself
         command, stdin=subprocess.DEVNULL, env=environ
     ) as process:
@@ -82,13 +82,14 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
 async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     """Connect a client through the relay and evaluate the code of each step in its session.
 
-    Raises: DemoFailedError: a step failed.
+    Raises:
+        DemoFailedError: a step failed.
     """
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
     relay = ["-I", "-S", str(shipped_relay() / "__main__.py"), str(file)]
-    say(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
+    echo(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     failure: DemoFailedError | None = None
     async with stdio_client(parameters, sys.stderr) as (read, write), ClientSession(read, write) as session:
@@ -103,26 +104,26 @@ async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
 
 async def _show(session: ClientSession, steps: Sequence[tuple[str, str]]) -> None:
     about = await session.initialize()
-    say(f"connected to {about.server_info.name} {about.server_info.version}")
+    echo(f"connected to {about.server_info.name} {about.server_info.version}")
     for key, code in steps:
         await _evaluate(session, key, code)
     answer = await _call(session, "repl_output_log", {"category": ["evaluatedCode", "evaluationResults"]})
-    say(Styled("\nthe output log, as any client can query it:", bold=True))
+    echo(Styled("\nthe output log, as any client can query it:", bold=True))
     who = ""
     for entry in answer["result"]:  # an entry only has its caller if it differs from the previous one
         who = entry.get("who", who)
         text = " ⏎ ".join(entry["text"].splitlines())
-        say(f"  {entry['line']:>3}  {who:10} {entry['category']:18} {text}")
+        echo(f"  {entry['line']:>3}  {who:10} {entry['category']:18} {text}")
 
 
 async def _evaluate(session: ClientSession, key: str, code: str) -> None:
-    say(Styled(f"\nevaluate_code in {key}:", bold=True))
-    say("  " + code.replace("\n", "\n  "))
+    echo(Styled(f"\nevaluate_code in {key}:", bold=True))
+    echo("  " + code.replace("\n", "\n  "))
     arguments = {"code": code, "replSessionKey": key, "who": "demo", "timeoutMs": LISP_MS}
     answer = await _call(session, "evaluate_code", arguments)
     if "result" not in answer:
         raise DemoFailedError(f"the evaluation in {key} is still {answer['status']} after {LISP_MS / 1000:g} s")
-    say(Styled(f"=> {answer['result']}", fg="green"))
+    echo(Styled(f"=> {answer['result']}", fg="green"))
 
 
 async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -130,10 +131,10 @@ async def _call(session: ClientSession, tool: str, arguments: dict[str, Any]) ->
     found = answer.structured_content
     if isinstance(found, dict) and found.get("ok"):
         return found
-    raise DemoFailedError(f"{tool} failed: {_told(found)}")
+    raise DemoFailedError(f"{tool} failed: {_error_message(found)}")
 
 
-def _told(found: object) -> str:
+def _error_message(found: object) -> str:
     """Return the message of a refusal or of an error raised by the code."""
     given: dict[str, Any] = found if isinstance(found, dict) else {}
     if error := given.get("error"):

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from codriver.commands.options import color_option, json_option, quiet_option, workspace_option
-from codriver.commands.terminal import Styled, patience, say, say_json
+from codriver.commands.terminal import Styled, echo, echo_json, patience
 from codriver.errors import StartError
 from codriver.net import client
 
@@ -36,7 +36,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     from codriver.setup.doctor import diagnose  # noqa: PLC0415  # only this command needs it
     from codriver.setup.doctor_checks import NAME  # noqa: PLC0415  # as above
 
-    def ask(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def call_tool(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             with client.connect(workspace.resolve(), name=NAME) as connection:
                 return connection.call(tool, arguments)
@@ -44,14 +44,14 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
             raise StartError(error.why) from error  # the doctor gives advice of its own
 
     with patience(lambda: "looking at the installation: the relay, the interpreters and the clients are tried"):
-        machine = Environment.here()
-        launch = Launch.here(workspace).with_shared(machine)
-        report = diagnose(launch, ask, machine, settings_model=settings_model())
+        machine = Environment.current()
+        launch = Launch.current(workspace).with_shared(machine)
+        report = diagnose(launch, call_tool, machine, settings_model=settings_model())
     if as_json:
-        say_json(report.to_json(), indent=2)
+        echo_json(report.to_json(), indent=2)
     else:
-        pieces = [
-            Styled(text, fg=TONES.get(tone), bold=tone == "head") for tone, text in report.pieces(is_brief=is_quiet)
+        parts = [
+            Styled(text, fg=TONES.get(tone), bold=tone == "head") for tone, text in report.parts(is_brief=is_quiet)
         ]
-        say(*pieces, end="" if is_quiet else "\n", hang=report.indent)
+        echo(*parts, end="" if is_quiet else "\n", hang=report.indent)
     sys.exit(report.exit_status)

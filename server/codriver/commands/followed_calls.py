@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.commands.terminal import NOT_ENDED, reading, say
+from codriver.commands.terminal import UNFINISHED, echo, reading
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from codriver.commands.terminal import Waiting
     from codriver.net.client import Connection
 
-LOOK_S: Final = 0.3
+POLL_S: Final = 0.3
 """Interval at which a running evaluation is checked. Most finish before the first check."""
 LEAST_MS: Final = 100
 """The shortest timeout that the server accepts."""
 MOST_START_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
-FAILED_TO_COME: Final = {"waiting": True}
+ONLY_RETRYING: Final = {"waiting": True}
 """The phases when every REPL has failed to connect for a known reason and is being retried."""
 STREAMS: Final = ("stdout", "stderr")
 UNANSWERED: Final = "interrupted-for-input"
@@ -33,14 +33,17 @@ UNANSWERED: Final = "interrupted-for-input"
 
 @dataclass(slots=True)
 class Running:
-    """A call of a tool that evaluates, followed for up to `timeout_s`. `told` counts printed characters by stream."""
+    """A call of a tool that evaluates, followed for up to `timeout_s`.
+
+    `printed_counts` has the number of printed characters by stream.
+    """
 
     connection: Connection
     timeout_s: float
     phases: Callable[[], dict[str, bool]]
     """Returns the phases of all REPLs, each with whether a REPL in that phase has a note with the reason."""
     waiting: Waiting
-    told: dict[str, int]
+    printed_counts: dict[str, int]
 
     def answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
         """Make the call, print its output as it arrives, and return the answer when it finishes or times out.
@@ -48,17 +51,17 @@ class Running:
         `first` is the first answer to a call that was made earlier. Ctrl-C and SIGTERM also interrupt the evaluation.
         """
         deadline = time.monotonic() + self.timeout_s
-        first_ms = max(LEAST_MS, int(min(self.timeout_s, LOOK_S) * 1000))
+        first_ms = max(LEAST_MS, int(min(self.timeout_s, POLL_S) * 1000))
         answer = self.connection.call(tool, {**arguments, "timeoutMs": first_ms}) if first is None else first
-        if answer.get("status") not in NOT_ENDED or "evaluationId" not in answer:
+        if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:
             return answer
         evaluation = str(answer["evaluationId"])
         latest, phases = deadline + MOST_START_S, dict[str, bool]()
         with self._ending(evaluation):
-            while answer.get("status") in NOT_ENDED:
+            while answer.get("status") in UNFINISHED:
                 now = time.monotonic()
                 if answer["status"] == "needs-input":
-                    self._tell(evaluation)
+                    self._print_output(evaluation)
                     if not sys.stdin.isatty() or not (line := self._line()):
                         self._interrupt(evaluation)
                         return {**answer, "status": UNANSWERED}
@@ -66,30 +69,32 @@ class Running:
                     deadline += time.monotonic() - now
                 elif answer["status"] == "queued" and now < latest and "starting" in (phases := self.phases()):
                     deadline = max(deadline, now + self.timeout_s)
-                elif now > deadline or (answer["status"] == "queued" and phases == FAILED_TO_COME):
+                elif now > deadline or (answer["status"] == "queued" and phases == ONLY_RETRYING):
                     break
-                answer = self._look(evaluation)
+                answer = self._poll(evaluation)
         return self.connection.call("get_evaluation", {"evaluationId": evaluation, "maxImages": 0})
 
-    def _look(self, evaluation: str) -> dict[str, Any]:
+    def _poll(self, evaluation: str) -> dict[str, Any]:
         """Wait a moment, print new output, and return the state of the evaluation."""
-        asked = {"evaluationId": evaluation, "waitMs": int(LOOK_S * 1000)}
-        answer = self.connection.call("get_evaluation", {**asked, "part": "stdout", "from": self.told["stdout"]})
-        self._say("stdout", answer)
-        self._tell(evaluation, "stderr")
+        arguments = {"evaluationId": evaluation, "waitMs": int(POLL_S * 1000)}
+        answer = self.connection.call(
+            "get_evaluation", {**arguments, "part": "stdout", "from": self.printed_counts["stdout"]}
+        )
+        self._print_text("stdout", answer)
+        self._print_output(evaluation, "stderr")
         return answer
 
-    def _tell(self, evaluation: str, *streams: str) -> None:
+    def _print_output(self, evaluation: str, *streams: str) -> None:
         for stream in streams or STREAMS:
-            asked = {"evaluationId": evaluation, "part": stream, "from": self.told[stream]}
-            self._say(stream, self.connection.call("get_evaluation", asked))
+            arguments = {"evaluationId": evaluation, "part": stream, "from": self.printed_counts[stream]}
+            self._print_text(stream, self.connection.call("get_evaluation", arguments))
 
-    def _say(self, stream: str, answer: dict[str, Any]) -> None:
+    def _print_text(self, stream: str, answer: dict[str, Any]) -> None:
         with reading("get_evaluation"):
             text = str(answer.get("text", ""))
         if text:
-            say(text, err=stream == "stderr", end="")
-            self.told[stream] += len(text)
+            echo(text, err=stream == "stderr", end="")
+            self.printed_counts[stream] += len(text)
 
     def _line(self) -> str:
         """Return the line that a person types, or an empty string at the end of input."""
@@ -127,30 +132,30 @@ class RunningTests:
     connection: Connection
     timeout_s: float
     is_quiet: bool
-    told: int = 0
+    printed_characters: int = 0
     """The number of characters of output that have been printed."""
-    _stands: str = field(default="", init=False)
+    _progress: str = field(default="", init=False)
 
     def words(self) -> str:
         """Return the progress of the run, to display while waiting."""
-        return self._stands
+        return self._progress
 
-    def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Make the call and return the answer with every result. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
-        self._stands, self.told = "the tests begin", 0
-        first_ms = max(LEAST_MS, int(min(self.timeout_s, LOOK_S) * 1000))
-        given = {**asked, "timeoutMs": first_ms, "report": True, "who": WHO}
+        self._progress, self.printed_characters = "the tests begin", 0
+        first_ms = max(LEAST_MS, int(min(self.timeout_s, POLL_S) * 1000))
+        given = {**arguments, "timeoutMs": first_ms, "report": True, "who": WHO}
         answer = self.connection.call("run_tests", given)
-        if answer.get("status") not in NOT_ENDED or "evaluationId" not in answer:
+        if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:
             return answer
         named = {"evaluationId": str(answer["evaluationId"]), "report": True}
         try:
-            while answer.get("status") in NOT_ENDED:
+            while answer.get("status") in UNFINISHED:
                 self._note(answer)
                 if time.monotonic() > deadline:
                     return self._timed_out(named)
-                answer = self.connection.call("get_evaluation", {**named, "waitMs": int(LOOK_S * 1000)})
+                answer = self.connection.call("get_evaluation", {**named, "waitMs": int(POLL_S * 1000)})
         except KeyboardInterrupt:
             with suppress(CodriverError, OSError):  # the run has finished, or the server has stopped
                 self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
@@ -165,12 +170,12 @@ class RunningTests:
             if done is not None:
                 of = f" of {answer['of']}" if answer.get("of") else ""
                 failed = int(answer["failed"]) + int(answer.get("errors", 0))
-                self._stands = f"tests: {done}{of}" + (f", {failed} failed" if failed else "")
+                self._progress = f"tests: {done}{of}" + (f", {failed} failed" if failed else "")
             elif answer["status"] == "queued":
-                self._stands = f"the tests wait: {'; '.join(answer.get('notes', ())).partition(';')[0]}"
-        if not self.is_quiet and len(printed) > self.told:
-            say(printed[self.told :], end="")
-            self.told = len(printed)
+                self._progress = f"the tests wait: {'; '.join(answer.get('notes', ())).partition(';')[0]}"
+        if not self.is_quiet and len(printed) > self.printed_characters:
+            echo(printed[self.printed_characters :], end="")
+            self.printed_characters = len(printed)
 
     def _timed_out(self, named: dict[str, Any]) -> dict[str, Any]:
         """Interrupt a run that took too long, and return the answer about it."""

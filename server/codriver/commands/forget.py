@@ -9,7 +9,7 @@ import click
 from codriver.commands.history import HISTORY, history_rows
 from codriver.commands.options import workspace_option
 from codriver.commands.runs import RUNS, day, memory_of
-from codriver.commands.terminal import say
+from codriver.commands.terminal import echo
 from codriver.files.own_folders import history_file, server_directory
 from codriver.log.control_characters import one_line
 from codriver.net import server_record
@@ -37,18 +37,18 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
         if kind not in known:
             raise click.UsageError(f"nothing of the kind {kind!r} is remembered: {', '.join(known)}")
     if not kinds and not is_all:
-        say(f"runs: {len(memory.run_ids())}")
-        say(f"history: {len(history_rows(workspace, ''))} evaluations")
+        echo(f"runs: {len(memory.run_ids())}")
+        echo(f"history: {len(history_rows(workspace, ''))} evaluations")
         for document in documents:
-            say(one_line(f"{document.kind}: {document.name}, {day(document.time)} {document.text}".rstrip()))
+            echo(one_line(f"{document.kind}: {document.name}, {day(document.time)} {document.text}".rstrip()))
         return
-    wanted = known if is_all else kinds
+    chosen = known if is_all else kinds
     is_served = bool(server_record.is_claimed(server_directory(workspace)))
-    for kind in wanted:
+    for kind in chosen:
         if not (kind == HISTORY and is_served):
             _forget(memory, workspace, kind)
-            say(one_line(f"forgotten: {kind}"))
-    if is_served and {RUNS, HISTORY} & set(wanted):
+            echo(one_line(f"forgotten: {kind}"))
+    if is_served and {RUNS, HISTORY} & set(chosen):
         raise click.ClickException(
             "a server runs here and keeps the history and the log of its own run: `codriver stop`, then this again"
         )

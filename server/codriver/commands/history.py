@@ -10,7 +10,7 @@ import click
 
 from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import Whole, workspace_option
-from codriver.commands.terminal import Styled, reading, say
+from codriver.commands.terminal import Styled, echo, reading
 from codriver.files.own_folders import history_file
 from codriver.log.control_characters import one_line
 from codriver.net import client
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HISTORY = "history"
 
-JUDGED_CODES = 20
+PARSED_CODES = 20
 """Maximum number of a session's evaluations that are parsed to determine its language."""
 
 
@@ -35,13 +35,13 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
     found = history_rows(workspace.resolve(), text)[-limit:]
     if not found:
-        told = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
-        say(told, err=True)
+        message = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
+        echo(message, err=True)
     signs = comment_signs([(key, code) for _, _, _, key, code, _ in found])
     for line, when, who, key, code, file in found:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
-        say(Styled(one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
-        say(f"{signs[key]} load {one_line(file.removeprefix(f'{workspace.resolve()}/'))}" if file else code)
+        echo(Styled(one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
+        echo(f"{signs[key]} load {one_line(file.removeprefix(f'{workspace.resolve()}/'))}" if file else code)
 
 
 def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -53,7 +53,7 @@ def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
     codes: dict[str, list[str]] = {}
     for key, code in reversed(rows):
         codes.setdefault(key, []).append(code)
-    return {key: "#" if _is_python(key, some[:JUDGED_CODES]) else ";;" for key, some in codes.items()}
+    return {key: "#" if _is_python(key, some[:PARSED_CODES]) else ";;" for key, some in codes.items()}
 
 
 def _is_python(key: str, codes: Sequence[str]) -> bool:

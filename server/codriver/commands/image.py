@@ -15,7 +15,7 @@ import click
 
 from codriver.commands.options import Whole, workspace_option
 from codriver.commands.runs import run_entries
-from codriver.commands.terminal import reading, say, say_bytes, write_file
+from codriver.commands.terminal import echo, echo_bytes, reading, write_file
 from codriver.core.pictures import DATA, ImageFacts, decoded, image, images_in
 from codriver.log.control_characters import one_line
 from codriver.net import client
@@ -36,7 +36,7 @@ MOST_LINES: Final = 10_000
 _DRAWN: Final = '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
 LINES_OF: Final = f"[:find ?line :in $ ?id :where [?e :output/evaluation ?id] {_DRAWN}]"
 ALL_LINES: Final = f"[:find ?line ?id :where {_DRAWN} [?e :output/evaluation ?id]]"
-TEXTS_AT: Final = """[:find ?line ?id ?text :in $ [?line ...] :where [?e :output/line ?line] [?e :output/text ?text]
+TEXT_AT: Final = """[:find ?line ?id ?text :in $ [?line ...] :where [?e :output/line ?line] [?e :output/text ?text]
   [(get-else $ ?e :output/evaluation "log") ?id]]"""
 
 
@@ -81,12 +81,12 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
     if output == STDOUT or (output is None and not sys.stdout.isatty()):
         if len(chosen) > 1:
             raise click.UsageError(f"there are {len(chosen)} images: choose one with -n, or name a folder with -o")
-        say_bytes(chosen[0].content)
+        echo_bytes(chosen[0].content)
     elif output is not None:
         _write(chosen, Path(output), workspace)
     else:
         for one in chosen:
-            say(one_line(f"codriver image {one.evaluation} -n {one.number} -o FILE: {one.image.description}"))
+            echo(one_line(f"codriver image {one.evaluation} -n {one.number} -o FILE: {one.image.description}"))
 
 
 def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
@@ -114,7 +114,7 @@ def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
     else:
         paths = [file if count == 1 else file.with_stem(f"{file.stem}-{count}") for count in range(1, len(chosen) + 1)]
     for one, path in zip(chosen, paths, strict=True):
-        say(one_line(f"saved: {write_file(path, one.content, workspace)}"), err=True)
+        echo(one_line(f"saved: {write_file(path, one.content, workspace)}"), err=True)
 
 
 def _newest_with_image(connection: Connection) -> str:
@@ -129,16 +129,18 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
     rows = _query(connection, LINES_OF, evaluation)
     with reading("repl_output_log"):
         lines = sorted(int(row[0]) for row in rows)
-    rows = _query(connection, TEXTS_AT, lines) if lines else []
+    rows = _query(connection, TEXT_AT, lines) if lines else []
     with reading("repl_output_log"):
-        texts = sorted((int(line), str(name), str(text)) for line, name, text in rows)
+        lines_with_images = sorted((int(line), str(name), str(text)) for line, name, text in rows)
     contents: dict[str, bytes] = {}
-    for line, _, text in texts:
+    for line, _, text in lines_with_images:
         if any(one.digest not in contents for one in images_in(text)):
-            arguments = {"query": TEXTS_AT, "inputs": [[line]], "maxImages": MOST}
+            arguments = {"query": TEXT_AT, "inputs": [[line]], "maxImages": MOST}
             _, images = connection.call_with_images("repl_output_log", arguments)
             contents |= {image(kind, data).digest: decoded(data) for kind, data in images}
-    return _numbered((name, one, contents.get(one.digest)) for _, name, text in texts for one in images_in(text))
+    return _numbered(
+        (name, one, contents.get(one.digest)) for _, name, text in lines_with_images for one in images_in(text)
+    )
 
 
 def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:

@@ -12,7 +12,7 @@ import click
 
 from codriver.commands.doctor import REPORT_HANG
 from codriver.commands.options import complete_client, exact_workspace_option
-from codriver.commands.terminal import say
+from codriver.commands.terminal import echo
 from codriver.files.own_folders import relay_file
 from codriver.log.control_characters import one_line
 from codriver.net import relay_install
@@ -116,10 +116,10 @@ def init_command(  # noqa: PLR0913  # one argument an option
     from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
     from codriver.setup.init import InitOptions, check_is_project, client_list  # noqa: PLC0415  # as above
 
-    machine = Environment.here()
-    launch = Launch.here(workspace).with_shared(machine)
+    machine = Environment.current()
+    launch = Launch.current(workspace).with_shared(machine)
     if is_listing:
-        say(client_list(launch, machine, seen_clients.read()))
+        echo(client_list(launch, machine, seen_clients.read()))
         return
     if not (force or remove):
         check_is_project(workspace.resolve(), machine.home)
@@ -127,7 +127,7 @@ def init_command(  # noqa: PLR0913  # one argument an option
         relay_install.install_relay(relay_install.shipped_relay(), relay_file())
     printed, written = printed_entries(clients, launch, remove=remove)
     if printed:
-        say(printed)
+        echo(printed)
     if clients and not written:
         return
     options = InitOptions(written, scope, dry_run, force, remove, approve, toolset, skills, agents_md, hooks)
@@ -138,17 +138,17 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     """Write the clients' entries, accept the workspace, and return the exit status."""
     from codriver.setup.init import run_init  # noqa: PLC0415  # as above
 
-    held, problems = _withheld(workspace)
+    withheld, messages = _withheld(workspace)
     report = run_init(launch, options, machine)
-    say(report.text, hang=None if options.dry_run else REPORT_HANG)
-    for problem in problems:
-        say(f"codriver: no server starts here until this is mended: {one_line(problem)}", err=True)
+    echo(report.text, hang=None if options.dry_run else REPORT_HANG)
+    for message in messages:
+        echo(f"codriver: no server starts here until this is mended: {one_line(message)}", err=True)
     if options.remove and not (options.dry_run or options.is_partial or options.clients):
-        _take_back_acceptance(workspace)
+        _revoke_acceptance(workspace)
     if not options.dry_run and not options.remove:
-        _accept(workspace, held)
-        _keep_lists(workspace, report)
-    return report.exit_status or int(bool(problems) and not options.remove)
+        _accept(workspace, withheld)
+        _store_lists(workspace, report)
+    return report.exit_status or int(bool(messages) and not options.remove)
 
 
 def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, ...]]:
@@ -162,28 +162,28 @@ def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, 
         return None, error.messages
 
 
-def _take_back_acceptance(workspace: Path) -> None:
+def _revoke_acceptance(workspace: Path) -> None:
     from codriver.app import kept_lists  # noqa: PLC0415  # only needed here
     from codriver.settings import trust  # noqa: PLC0415  # as above
 
     kept_lists.forget(workspace)
     if trust.forget(workspace):
-        say(f"{one_line(str(workspace))}: accepted no more; `codriver trust` accepts it again")
+        echo(f"{one_line(str(workspace))}: accepted no more; `codriver trust` accepts it again")
 
 
-def _accept(workspace: Path, held: tuple[Withheld, ...] | None) -> None:
+def _accept(workspace: Path, withheld: tuple[Withheld, ...] | None) -> None:
     """Accept the workspace, unless its settings already contained something that needs the user's acceptance."""
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import withheld_message  # noqa: PLC0415  # as above
 
-    for one in held or ():
-        say(f"codriver: {withheld_message(one, workspace)}", err=True)
-    if held == ():
+    for one in withheld or ():
+        echo(f"codriver: {withheld_message(one, workspace)}", err=True)
+    if withheld == ():
         accept_workspace(workspace, load(workspace, environ=os.environ), os.environ)
 
 
-def _keep_lists(workspace: Path, report: Report) -> None:
+def _store_lists(workspace: Path, report: Report) -> None:
     """Store the first answers to the clients that were set up, so that their first session lists tools immediately."""
     from codriver.app import first_session  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above

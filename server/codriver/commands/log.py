@@ -21,9 +21,9 @@ from codriver.commands.log_follower import (
     FollowError,
     followed,
 )
-from codriver.commands.options import PICTURE, Whole, color_option, json_option, workspace_option
+from codriver.commands.options import IMAGE_MARK, Whole, color_option, json_option, workspace_option
 from codriver.commands.runs import run_entries
-from codriver.commands.terminal import Styled, reading, say, say_json
+from codriver.commands.terminal import Styled, echo, echo_json, reading
 from codriver.core.pictures import marked, without_data
 from codriver.errors import cut_counted
 from codriver.log.control_characters import one_line
@@ -42,11 +42,11 @@ INTERRUPTED = 130
 CALLS = "calls"
 """The topic of streams that end by themselves, and whose events have the op `call`."""
 
-SHOWN_CHARACTERS = 2000
+MAX_CHARACTERS = 2000
 """Maximum number of characters printed of an entry's text."""
 HANG = 40
 """The column at which the text of an entry starts."""
-SHOWN_BYTES = 2**18
+DISPLAY_BYTES = 2**18
 """Maximum size of text requested at once for display. More would delay the server, and nobody could read it."""
 COLOURS = {
     "evaluatedCode": "cyan",
@@ -150,11 +150,11 @@ def log_command(  # one argument an option
     else:
         with client.connect(workspace.resolve(), name="codriver-log") as connection:
             if query:
-                sys.exit(_ask(connection, query, inputs, selection.limit, as_json=as_json))
-            entries, _, events = _newest(connection, selection, WHOLE if as_json else SHOWN_BYTES)
+                sys.exit(_run_query(connection, query, inputs, selection.limit, as_json=as_json))
+            entries, _, events = _newest(connection, selection, WHOLE if as_json else DISPLAY_BYTES)
             _print(entries, as_json=as_json)
             if events:
-                say(f"events of applications, beside these: {events}; --category {APP_EVENT} prints them", err=True)
+                echo(f"events of applications, beside these: {events}; --category {APP_EVENT} prints them", err=True)
 
 
 def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
@@ -162,7 +162,7 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
 
     When the server stops, wait for the next one and follow its log.
     """
-    max_bytes = WHOLE if as_json else SHOWN_BYTES
+    max_bytes = WHOLE if as_json else DISPLAY_BYTES
     with_events = not selection.categories or APP_EVENT in selection.categories
     with client.connect(workspace, name="codriver-log") as connection:
         entries, last_line, events = _newest(connection, selection, max_bytes)
@@ -183,18 +183,18 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
             sys.exit(INTERRUPTED)
 
 
-def follow_stream(connection: Connection, begun: dict[str, Any], topic: str, *, as_json: bool) -> int:
+def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *, as_json: bool) -> int:
     """Print the events of an application's stream until it ends or Ctrl-C, and return the exit status."""
     with reading("watch_app"):
-        since, begins = int(begun["since"]), f"{begun['subId']} "
+        since, begins = int(started["since"]), f"{started['subId']} "
     # All streams share one database, so ignore events with another op.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
-    follower = Follower(connection, since, None, (APP_EVENT,), WHOLE if as_json else SHOWN_BYTES, events=True)
+    follower = Follower(connection, since, None, (APP_EVENT,), WHOLE if as_json else DISPLAY_BYTES, events=True)
     try:
         while True:
             entities, gap = follower.next()
             if gap:
-                say(GAP, err=True)
+                echo(GAP, err=True)
             _print([one for one in entities if None in ops or one.get("op") in ops], as_json=as_json)
             if any(one.get("name") == STREAM_OVER and one["text"].startswith(begins) for one in entities):
                 return 0 if topic == CALLS else 1
@@ -218,29 +218,30 @@ def bare(entry: Entry) -> Entry:
     return entry._replace(text=without_data(entry.text))
 
 
-def _ask(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
+def _run_query(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
     """Print the answer to a query, and return the exit status."""
-    asked = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
-    answer = connection.call("repl_output_log", asked)
+    request = {"query": query, "inputs": [_value(text) for text in inputs], "limit": limit, "maxTextBytes": WHOLE}
+    answer = connection.call("repl_output_log", request)
     is_answered = bool(answer.get("ok")) and "result" in answer
-    say_json(answer if as_json or not is_answered else answer["result"], indent=1)
+    echo_json(answer if as_json or not is_answered else answer["result"], indent=1)
     return 0 if is_answered else 1
 
 
 def _newest(connection: Connection, selection: Selection, max_bytes: int) -> tuple[list[dict[str, Any]], int, int]:
     """Return the newest selected entries, the line to continue from, and the number of application events.
 
-    Raises: FollowError: the server refuses the request.
+    Raises:
+        FollowError: the server refuses the request.
     """
     most = MAX_ENTITIES if selection.search else selection.limit
-    asked: dict[str, Any] = {"limit": most, "maxTextBytes": max_bytes}
+    request: dict[str, Any] = {"limit": most, "maxTextBytes": max_bytes}
     if selection.who:
-        asked["by"] = selection.who
+        request["by"] = selection.who
     if selection.categories:
-        asked["category"] = list(selection.categories)
+        request["category"] = list(selection.categories)
     if selection.since is not None:
-        asked["since"] = selection.since
-    answer = connection.call("repl_output_log", asked)
+        request["since"] = selection.since
+    answer = connection.call("repl_output_log", request)
     if not answer.get("ok"):
         raise FollowError(answer)
     with reading("repl_output_log"):
@@ -259,15 +260,15 @@ def _value(text: str) -> object:
 
 def _print(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
     with reading("repl_output_log"):
-        lines = [[] if as_json else shown(entry, run) for entry in entries]
+        lines = [[] if as_json else formatted_entry(entry, run) for entry in entries]
     for entry, line in zip(entries, lines, strict=True):
         if as_json:
-            say_json(entry)
+            echo_json(entry)
         else:
-            say(*line, hang=HANG)
+            echo(*line, hang=HANG)
 
 
-def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
+def formatted_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     """Format an entry: time, caller, session and text, coloured by category.
 
     Marks of images are replaced by the commands that save them. `run` is the id of an earlier run that the entry is
@@ -277,9 +278,9 @@ def shown(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
     where = f"{one_line(entry.get('who', '-')):16.16} {one_line(entry.get('repl-session-key', '-')):8.8}"
     text = entry["text"].rstrip("\n")
-    if PICTURE in text:
+    if IMAGE_MARK in text:
         command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
         text = marked(text, lambda one: f"<<{one.description}: {command}>>")
-    indented = cut_counted(text, SHOWN_CHARACTERS).replace("\n", "\n" + " " * HANG)
+    indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * HANG)
     styled = Styled(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
     return [f"{entry['line']:>6} {when} {where}  ", styled]

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.commands.terminal import reading, say
+from codriver.commands.terminal import echo, reading
 from codriver.errors import CodriverError
 from codriver.net import client
 
@@ -58,10 +58,12 @@ class Follower:
 
         Returns no entries if none arrived in time.
 
-        Raises: FollowError: the server refuses the request. ServerGoneError: the server has stopped.
+        Raises:
+            FollowError: the server refuses the request.
+            ServerGoneError: the server has stopped.
         """
-        query, inputs = self._question()
-        asked = {
+        query, inputs = self._query()
+        request = {
             "query": query,
             "inputs": inputs,
             "since": self.since,
@@ -69,14 +71,14 @@ class Follower:
             "limit": MAX_ENTITIES,
             "maxTextBytes": self.max_text_bytes,
         }
-        answer = self.connection.call("wait_for", asked)
+        answer = self.connection.call("wait_for", request)
         if not answer.get("ok"):
             raise FollowError(answer)
         with reading("wait_for"):
             self.since = int(answer["lastLine"])
             return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
 
-    def _question(self) -> tuple[str, list[object]]:
+    def _query(self) -> tuple[str, list[object]]:
         """Return the query for entries after `since`, and its inputs."""
         bindings, clauses = ["?since"], ["[?e :output/line ?line]", "[(> ?line ?since)]"]
         inputs: list[object] = [self.since]
@@ -88,11 +90,11 @@ class Follower:
             bindings.append("[?category ...]")
             clauses.append("[?e :output/category ?category]")
             inputs.append(list(self.categories))
-        bound, asked = " ".join(bindings), " ".join(clauses)
+        bound, where_clauses = " ".join(bindings), " ".join(clauses)
         if not self.events:
-            return f"[:find (pull ?e [*]) :in $ {bound} :where {asked}]", inputs
+            return f"[:find (pull ?e [*]) :in $ {bound} :where {where_clauses}]", inputs
         shared = bound.replace("[?category ...]", "?category")
-        either = f"(or-join [?e {shared}] (and {asked}) ($app and {asked}))"
+        either = f"(or-join [?e {shared}] (and {where_clauses}) ($app and {where_clauses}))"
         return f"[:find (pull ?e [*]) (pull $app ?e [*]) :in $ $app {bound} :where {either}]", inputs
 
 
@@ -102,7 +104,8 @@ def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[d
     `name` is the client's name. Each connection is closed before the next is opened, and the last when the generator is
     closed.
 
-    Raises: FollowError: the server refuses the request.
+    Raises:
+        FollowError: the server refuses the request.
     """
     try:
         while True:
@@ -111,14 +114,14 @@ def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[d
             except (client.ServerGoneError, OSError):
                 session = follower.connection.session
                 follower.connection.close()
-                say("the server ended; waiting for the next one (Ctrl-C ends this)", err=True)
+                echo("the server ended; waiting for the next one (Ctrl-C ends this)", err=True)
                 follower.connection = _next_server(workspace, name)
-                say("the next server is there", err=True)
+                echo("the next server is there", err=True)
                 if session != follower.connection.session:
                     follower.since = 0  # a new server's lines may start below the last line received
                 continue
             if gap:
-                say(GAP, err=True)
+                echo(GAP, err=True)
             yield entries
     finally:
         follower.connection.close()

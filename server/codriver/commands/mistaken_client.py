@@ -11,7 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Final
 
-from codriver.commands.terminal import say
+from codriver.commands.terminal import echo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class ClientWatch:
     def _run(self) -> None:
         if not is_json_rpc(_first_line()):
             return
-        say(MESSAGE, err=True)
+        echo(MESSAGE, err=True)
         self._client_seen.set()
         if self._is_serving:
             _thread.interrupt_main()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from codriver.commands.terminal import COLOUR, reading, say
+from codriver.commands.terminal import COLOUR, echo, reading
 from codriver.errors import CodriverError
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 F = TypeVar("F", bound="Callable[..., object]")
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 """The type of options that take a directory."""
 
 
@@ -60,7 +60,7 @@ def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
         return found
     above = workspace_above(Path.cwd())
     if above is not None and not is_quiet:
-        say(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
+        echo(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
     return above or Path()
 
 
@@ -75,7 +75,7 @@ def exact_workspace_option(function: F) -> F:
 
 
 def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
-    return click.option("--workspace", "-w", type=FOLDER, help=text)
+    return click.option("--workspace", "-w", type=DIRECTORY, help=text)
 
 
 def _before(ctx: click.Context) -> Path | None:
@@ -144,7 +144,7 @@ def quiet_option(text: str) -> Callable[[F], F]:
 
 STRICT = "strict"
 """The choice that requires an image to be reproduced byte by byte."""
-pictures_option = click.option(
+images_option = click.option(
     "--pictures",
     type=click.Choice(["alike", STRICT]),
     default="alike",
@@ -152,7 +152,7 @@ pictures_option = click.option(
 )
 
 
-PICTURE = "<<image/"
+IMAGE_MARK = "<<image/"
 """The start of the mark that replaces an image: see `codriver.core.pictures`."""
 
 
@@ -221,4 +221,4 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     assert completion is not None  # noqa: S101  # the choices are the shells there are
     # Its `source()` would run bash to check the version, which this does not need.
     script = completion.source_template % completion(ctx.find_root().command, {}, "codriver", VARIABLE).source_vars()
-    say(script)
+    echo(script)

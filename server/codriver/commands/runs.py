@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codriver.commands.options import json_option, workspace_option
-from codriver.commands.terminal import say, say_json
+from codriver.commands.terminal import echo, echo_json
 from codriver.files.own_folders import server_directory, workspace_state_directory
 from codriver.log.control_characters import one_line
 from codriver.net import server_record
@@ -35,26 +35,27 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
     numbers = [str(place - len(earlier)) for place in range(len(earlier))] + ["now"] * len(current)
     for number, run in zip(numbers, [*earlier, *current], strict=True):
         if as_json:
-            say_json({"run": run.id, "startedAt": run.started, "endedAt": run.finished, "entries": run.entries})
+            echo_json({"run": run.id, "startedAt": run.started, "endedAt": run.finished, "entries": run.entries})
         else:
-            say(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
+            echo(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
     if not numbers and not as_json:
-        say(f"no run of this workspace is remembered yet: {WHEN}", err=True)
+        echo(f"no run of this workspace is remembered yet: {WHEN}", err=True)
 
 
-def run_entries(workspace: Path, asked: str) -> Sequence[Entry]:
+def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
     """Return the log entries of a run, given as `-1` for the last one before the current run, or by its id.
 
-    Raises: ClickException: there is no such run.
+    Raises:
+        ClickException: there is no such run.
     """
     workspace = workspace.resolve()
     memory = memory_of(workspace)
     earlier, current = _runs(workspace, memory)
-    if asked.startswith("-") and asked[1:].isdecimal() and 0 < int(asked[1:]) <= len(earlier):
-        return memory.entries(earlier[int(asked)].id)
-    if asked in [run.id for run in (*earlier, *current)]:
-        return memory.entries(asked)
-    raise click.ClickException(f"no run {asked} is remembered here: `codriver runs` lists those that are")
+    if name.startswith("-") and name[1:].isdecimal() and 0 < int(name[1:]) <= len(earlier):
+        return memory.entries(earlier[int(name)].id)
+    if name in [run.id for run in (*earlier, *current)]:
+        return memory.entries(name)
+    raise click.ClickException(f"no run {name} is remembered here: `codriver runs` lists those that are")
 
 
 def memory_of(workspace: Path) -> Memory:
@@ -64,7 +65,7 @@ def memory_of(workspace: Path) -> Memory:
     return Memory(
         workspace_state_directory(workspace),
         is_repairing=False,
-        report=lambda problem: say(one_line(problem), err=True),
+        report=lambda message: echo(one_line(message), err=True),
     )
 
 

@@ -9,8 +9,8 @@ from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded 
 
 import click
 
-from codriver.commands.options import FOLDER
-from codriver.commands.terminal import say
+from codriver.commands.options import DIRECTORY
+from codriver.commands.terminal import echo
 
 LINES = """\
     import codriver_seam
@@ -38,11 +38,11 @@ def path_command(*, language: str) -> None:
     """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
     from codriver.setup import seam_copy  # noqa: PLC0415  # not needed for `--help`
 
-    say(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE))
+    echo(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE))
 
 
 @seam_command.command("copy", short_help="Copy the seam into DIR/codriver_seam.")
-@click.argument("folder", metavar="DIR", type=FOLDER)
+@click.argument("folder", metavar="DIR", type=DIRECTORY)
 def copy_command(*, folder: Path) -> None:
     """Copy the seam, with the REPL that start_repl starts, into DIR/codriver_seam, for any Python from 3.8 on.
 
@@ -54,7 +54,7 @@ def copy_command(*, folder: Path) -> None:
     copied = seam_copy.copy_seam(folder)
     written = f"{len(copied.written)} file{'s' * (len(copied.written) != 1)} written"
     removed = f", {len(copied.removed)} of an earlier version removed" if copied.removed else ""
-    say(f"{copied.package}: {written}, {len(copied.same)} there already{removed}")
-    say(f"Where {copied.package.parent} is on the application's sys.path, these two lines are enough:")
-    say(LINES)
-    say(f"For Clojure, the classpath gets {copied.package / 'clojure'}.")
+    echo(f"{copied.package}: {written}, {len(copied.same)} there already{removed}")
+    echo(f"Where {copied.package.parent} is on the application's sys.path, these two lines are enough:")
+    echo(LINES)
+    echo(f"For Clojure, the classpath gets {copied.package / 'clojure'}.")

@@ -13,7 +13,7 @@ import click
 
 from codriver.commands.mistaken_client import ClientWatch
 from codriver.commands.options import Whole, exact_workspace_option, quiet_option, workspace_above
-from codriver.commands.terminal import patience, say
+from codriver.commands.terminal import echo, patience
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
 from codriver.net import server_record
@@ -23,7 +23,7 @@ from codriver.systems.programs import complete_path
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from codriver.app.serve import Says
+    from codriver.app.serve import Verbosity
 
 STARTING = "the server starts: it reads what it remembers of this workspace"
 
@@ -98,7 +98,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     if not (on_demand or detach):
         watch.start()
     if not (on_demand or is_quiet):
-        _say_above(workspace.resolve())
+        _warn_of_server_above(workspace.resolve())
     _load_server()
     from codriver.app.serve import ServeOptions, run  # noqa: PLC0415  # only needed here
 
@@ -107,7 +107,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
         "mcp_socket_server_port": port,
         "nrepl": nrepl or None,
         "repl": repl or None,
-        "kernels": tuple(map(_from_here, kernel)) or None,
+        "kernels": tuple(map(_with_absolute_path, kernel)) or None,
         "python": python,
         "idle_exit_seconds": idle_exit,
     }
@@ -119,14 +119,14 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
             waiting.close()
             on_reached()
 
-        says: Says = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
+        verbosity: Verbosity = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
         is_passing = on_demand or idle_exit is not None
-        options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, says=says)
-        options = replace(options, tells_arrivals=not (detach or on_demand) and _is_watched(says))
+        options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, verbosity=verbosity)
+        options = replace(options, prints_arrivals=not (detach or on_demand) and _is_watched(verbosity))
         sys.exit(watch.status_of(lambda: run(options)))
 
 
-def _from_here(kernel: str) -> str:
+def _with_absolute_path(kernel: str) -> str:
     """Make the file's path in `[KEY=]FILE|URL` absolute."""
     from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # only needed for this option
 
@@ -136,9 +136,9 @@ def _from_here(kernel: str) -> str:
     return f"{key}={place}" if key else place
 
 
-def _is_watched(says: Says) -> bool:
+def _is_watched(verbosity: Verbosity) -> bool:
     """Return whether a person sees the output and wants more than errors."""
-    return says != "quiet" and sys.stdout.isatty()
+    return verbosity != "quiet" and sys.stdout.isatty()
 
 
 def _load_server() -> None:
@@ -151,11 +151,11 @@ def _load_server() -> None:
         gc.enable()
 
 
-def _say_above(workspace: Path) -> None:
+def _warn_of_server_above(workspace: Path) -> None:
     above = _server_above(workspace)
     if above is not None:
         place = one_line(str(above))
-        say(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
+        echo(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
 
 
 def _server_above(workspace: Path) -> Path | None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codriver.commands.all_servers import show_all
-from codriver.commands.call import no_repl_here
+from codriver.commands.call import no_repl_message
 from codriver.commands.options import color_option, json_option, workspace_option
-from codriver.commands.terminal import Styled, reading, say, say_json
+from codriver.commands.terminal import Styled, echo, echo_json, reading
 from codriver.log.control_characters import one_line
 from codriver.net import registration
 from codriver.net.client import NoServerError, connect
@@ -42,19 +42,19 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     except NoServerError as error:
         is_for_good = registration.is_stopped_for_good(workspace.resolve())
         if as_json:
-            say_json({"ok": False, "message": str(error), **({"stoppedForGood": True} if is_for_good else {})})
+            echo_json({"ok": False, "message": str(error), **({"stoppedForGood": True} if is_for_good else {})})
         else:
-            say(str(error), hang=2)
+            echo(str(error), hang=2)
             if is_for_good:
-                say("it was stopped for good: relays with --start start none until you do")
+                echo("it was stopped for good: relays with --start start none until you do")
         sys.exit(error.exit_status)
     if as_json:
-        say_json(health, indent=2)
+        echo_json(health, indent=2)
         return
     with reading("server_health"):
         lines = list(_health_lines(health))
     for line in lines:
-        say(replace(line, text=one_line(line.text)), hang=4)
+        echo(replace(line, text=one_line(line.text)), hang=4)
 
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
@@ -63,7 +63,7 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
         f"running: pid {health['pid']} on {health['host']}:{health['port']}, since {health['startedAt']}", bold=True
     )
     if not health["repls"]:
-        yield Styled(f"  {no_repl_here(Path(health['workspace']))}", fg="yellow")
+        yield Styled(f"  {no_repl_message(Path(health['workspace']))}", fg="yellow")
     for repl in health["repls"]:
         note = f": {repl['note']}" if "note" in repl else ""
         unfinished = _unfinished(health, repl["key"])
@@ -76,8 +76,8 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
             yield Styled(f"    note: {repl['caution']}", fg="yellow")
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield Styled(f"  clients: {', '.join(names) or 'none'}")
-    if kept_by := keepers(health):
-        yield Styled(f"  kept alive by {kept_by}: `codriver stop --for-good` ends it all the same")
+    if relays := keepers(health):
+        yield Styled(f"  kept alive by {relays}: `codriver stop --for-good` ends it all the same")
     notes = [str(repl["note"]) for repl in health["repls"] if repl.get("note")]
     for latch in health["errors"]:
         if not any(note in latch["message"] for note in notes):  # already in the REPL's line

@@ -13,7 +13,7 @@ import click
 
 from codriver.commands.options import workspace_option
 from codriver.commands.status import keepers
-from codriver.commands.terminal import reading, say
+from codriver.commands.terminal import echo, reading
 from codriver.errors import CodriverError, StartError
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
@@ -50,11 +50,11 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     keepers, unkept = _last_words(workspace)
     _stop(workspace)
     if unkept:
-        say(f"code that was evaluated last may not be kept: {one_line(unkept)}", err=True)
+        echo(f"code that was evaluated last may not be kept: {one_line(unkept)}", err=True)
     if for_good:
-        say("none is started here until `codriver serve`, or a command with --start")
+        echo("none is started here until `codriver serve`, or a command with --start")
     elif keepers:
-        say(f"{one_line(keepers)} may start another one at once; `codriver stop --for-good` lets none", err=True)
+        echo(f"{one_line(keepers)} may start another one at once; `codriver stop --for-good` lets none", err=True)
 
 
 def _last_words(workspace: Path) -> tuple[str, str]:
@@ -76,23 +76,23 @@ def _stop(workspace: Path) -> None:
     folder = server_directory(workspace)
     claimed = _awaited_record(folder)
     if claimed is None:
-        say("no server runs for this workspace")
+        echo("no server runs for this workspace")
         return
     process = process_of(workspace, claimed)
     if process is None:
-        _say_nobody(folder, claimed)
+        _report_no_server(folder, claimed)
         return
-    _ask_to_stop(workspace, claimed, process)
+    _request_stop(workspace, claimed, process)
     deadline = time.monotonic() + STOP_S
     while server_record.read_record(folder) == claimed and is_running(process):
         if time.monotonic() > deadline:
-            say(f"pid {process} did not stop in {STOP_S:g} s: end it with `{to_end(process)}`", err=True)
+            echo(f"pid {process} did not stop in {STOP_S:g} s: end it with `{to_end(process)}`", err=True)
             sys.exit(1)
         time.sleep(POLL_S)
-    say(f"stopped pid {process}")
+    echo(f"stopped pid {process}")
 
 
-def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
+def _request_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
     """Ask the server to stop, by a signal, which works even if it is busy, or through its port."""
     if HAS_SIGNALS:
         os.kill(process, signal.SIGTERM)
@@ -101,17 +101,17 @@ def _ask_to_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
         request_stop(workspace, claimed)
 
 
-def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
+def _report_no_server(folder: Path, claimed: ServerRecord) -> None:
     """Explain that no server was stopped, because the recorded process is not known to be the server."""
     if not is_running(claimed.pid) or server_record.is_claimed(folder) is False:
         removed: list[str] = []
         with suppress(StartError):  # then the next server removes them
             removed = registration.remove_left_over(folder)
         now = f", which are removed now: {', '.join(removed)}" if removed else ""
-        say(f"no server runs for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
+        echo(f"no server runs for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
     else:
         lock = server_record.lock_file(folder)
-        say(
+        echo(
             f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: "
             f"`{to_name_holder(lock)}` names who holds its lock; if that is a server that hangs, end it with "
             f"`{to_end('PID')}`",
@@ -123,19 +123,19 @@ def _say_nobody(folder: Path, claimed: ServerRecord) -> None:
 def _awaited_record(folder: Path) -> ServerRecord | None:
     """Return the record of the workspace's server, or None. Waits for a server that is just starting or stopping."""
     deadline = time.monotonic() + COMING_S
-    is_told = False
+    is_reported = False
     # A server acquires the lock before it writes the record, and releases it after removing the record.
-    while (is_held := server_record.is_claimed(folder)) and time.monotonic() < deadline:
+    while (is_locked := server_record.is_claimed(folder)) and time.monotonic() < deadline:
         claimed = server_record.read_record(folder)
         if claimed is not None and is_running(claimed.pid):
             return claimed
-        if not is_told:
-            say("a server is just starting or ending here: waiting until it is one or the other", err=True)
-            is_told = True
+        if not is_reported:
+            echo("a server is just starting or ending here: waiting until it is one or the other", err=True)
+            is_reported = True
         time.sleep(POLL_S)
-    if is_held:
+    if is_locked:
         lock = server_record.lock_file(folder)
-        say(
+        echo(
             f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
             f"or ends. `{to_name_holder(lock)}` names its pid; end it with `{to_end('PID')}`",
             err=True,

@@ -55,13 +55,13 @@ class Styled:
     reverse: bool = False
 
 
-def say(*pieces: str | Styled, err: bool = False, end: str = "\n", hang: int | None = None) -> None:
-    """Write pieces of text to standard output or standard error.
+def echo(*parts: str | Styled, err: bool = False, end: str = "\n", hang: int | None = None) -> None:
+    """Write parts of text to standard output or standard error.
 
     With `hang`, lines that are too long for the terminal are wrapped and continued with that indent.
     """
     stream = sys.stderr if err else sys.stdout
-    styled = harmless(pieces) if stream.isatty() else as_styled(pieces)
+    styled = harmless(parts) if stream.isatty() else as_styled(parts)
     if hang is not None and stream.isatty():
         styled = wrapped(styled, terminal_columns(), hang)
     text = "".join(map(_painted, styled)) if wants_colour(stream) else plain(styled)
@@ -77,7 +77,7 @@ def terminal_columns() -> int:
     return shutil.get_terminal_size().columns
 
 
-def say_bytes(content: bytes) -> None:
+def echo_bytes(content: bytes) -> None:
     """Write binary data to standard output."""
     click.echo(content, nl=False)
 
@@ -93,7 +93,7 @@ def _write(text: str, *, err: bool) -> None:
         click.echo(text, nl=False, err=err, color=True)
 
 
-def say_json(value: object, *, indent: int | None = None) -> None:
+def echo_json(value: object, *, indent: int | None = None) -> None:
     """Write a value as JSON to standard output."""
     text = json_text(value, indent=indent)
     try:
@@ -126,7 +126,7 @@ class Waiting:
     def __init__(self, words: Callable[[], str]) -> None:
         self._words = words
         self.lock = RLock()
-        self._began = self._said = time.monotonic()
+        self._started = self._last_output = time.monotonic()
         self._is_drawn = False
         self._is_at_start = True
         """Whether the cursor is at the start of a line."""
@@ -137,9 +137,9 @@ class Waiting:
         while not self.is_over.wait(TICK_S if self._is_drawn else PATIENCE_S):
             words = self._words()
             with self.lock:
-                is_quiet = self._is_at_start and time.monotonic() - self._said >= PATIENCE_S
+                is_quiet = self._is_at_start and time.monotonic() - self._last_output >= PATIENCE_S
                 if words and is_quiet and not self.is_over.is_set():
-                    text = visible(f"codriver: {words} ({time.monotonic() - self._began:.0f} s)").replace("\n", " ")
+                    text = visible(f"codriver: {words} ({time.monotonic() - self._started:.0f} s)").replace("\n", " ")
                     click.echo(f"\r{text[: terminal_columns() - 1]}{ERASE}", nl=False, err=True, color=True)
                     self._is_drawn = True
 
@@ -152,7 +152,7 @@ class Waiting:
 
     def note(self, text: str) -> None:
         """Record that text was written."""
-        self._said = time.monotonic()
+        self._last_output = time.monotonic()
         self._is_at_start = text.endswith("\n") if text else self._is_at_start
 
     @contextmanager
@@ -181,7 +181,7 @@ def patience(words: Callable[[], str]) -> Iterator[Waiting]:
 
     def tell() -> None:
         if text := words():
-            say(f"codriver: {text}", err=True)
+            echo(f"codriver: {text}", err=True)
 
     is_live = os.environ.get("TERM", "dumb") != "dumb"
     clock = Thread(target=waiting.run) if is_live else Timer(PATIENCE_S, tell)
@@ -208,25 +208,25 @@ def _waiting() -> Waiting | None:
     return found if isinstance(found, Waiting) else None
 
 
-def wrapped(pieces: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
-    """Wrap pieces of text between words at the width of the terminal, unless it is too narrow for the indent."""
-    pieces = list(pieces)
+def wrapped(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
+    """Wrap parts of text between words at the width of the terminal, unless it is too narrow for the indent."""
+    parts = list(parts)
     if columns < 2 * hang:
-        return pieces
-    told, start, breaks = [], 0, deque(_breaks(plain(pieces), columns, hang))
-    for piece in pieces:
-        end, place, text = start + len(piece.text), start, ""
+        return parts
+    broken, start, breaks = [], 0, deque(_breaks(plain(parts), columns, hang))
+    for part in parts:
+        end, place, text = start + len(part.text), start, ""
         while breaks and breaks[0][0] < end:
             first, last = breaks[0]
-            if first >= start:  # whitespace across two pieces is replaced in the first
-                text += piece.text[place - start : first - start] + "\n" + " " * hang
+            if first >= start:  # whitespace across two parts is replaced in the first
+                text += part.text[place - start : first - start] + "\n" + " " * hang
             place = min(last, end)
             if last > end:
                 break
             breaks.popleft()
-        told.append(replace(piece, text=text + piece.text[place - start :]))
+        broken.append(replace(part, text=text + part.text[place - start :]))
         start = end
-    return told
+    return broken
 
 
 def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
@@ -241,27 +241,27 @@ def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
         column += len(word)
 
 
-def harmless(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """Escape the control characters in pieces of text."""
-    return [replace(piece, text=visible(piece.text)) for piece in as_styled(pieces)]
+def harmless(parts: Iterable[str | Styled]) -> list[Styled]:
+    """Escape the control characters in parts of text."""
+    return [replace(part, text=visible(part.text)) for part in as_styled(parts)]
 
 
-def as_styled(pieces: Iterable[str | Styled]) -> list[Styled]:
-    """Convert plain strings among the pieces to unstyled text."""
-    return [Styled(piece) if isinstance(piece, str) else piece for piece in pieces]
+def as_styled(parts: Iterable[str | Styled]) -> list[Styled]:
+    """Convert plain strings among the parts to unstyled text."""
+    return [Styled(part) if isinstance(part, str) else part for part in parts]
 
 
-def plain(pieces: Iterable[str | Styled]) -> str:
-    """Return the text of the pieces without styles."""
-    return "".join([piece if isinstance(piece, str) else piece.text for piece in pieces])
+def plain(parts: Iterable[str | Styled]) -> str:
+    """Return the text of the parts without styles."""
+    return "".join([part if isinstance(part, str) else part.text for part in parts])
 
 
-def _painted(piece: Styled) -> str:
-    flags = {name: True for name in ("bold", "dim", "reverse") if getattr(piece, name)}
-    return click.style(piece.text, fg=piece.fg, **flags) if flags or piece.fg else piece.text
+def _painted(part: Styled) -> str:
+    flags = {name: True for name in ("bold", "dim", "reverse") if getattr(part, name)}
+    return click.style(part.text, fg=part.fg, **flags) if flags or part.fg else part.text
 
 
-NOT_ENDED = frozenset({"queued", "running", "needs-input"})
+UNFINISHED = frozenset({"queued", "running", "needs-input"})
 """The statuses of an unfinished evaluation."""
 
 
@@ -269,7 +269,8 @@ NOT_ENDED = frozenset({"queued", "running", "needs-input"})
 def reading(tool: str) -> Iterator[None]:
     """Convert errors in accessing an answer of `tool` to a clear error. Do nothing else within this context.
 
-    Raises: CodriverError: a field of the answer is missing or has an unexpected type.
+    Raises:
+        CodriverError: a field of the answer is missing or has an unexpected type.
     """
     try:
         yield

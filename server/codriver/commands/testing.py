@@ -46,7 +46,7 @@ from codriver.commands.call import (
 )
 from codriver.commands.followed_calls import RunningTests
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
-from codriver.commands.terminal import Styled, patience, reading, say, write_file
+from codriver.commands.terminal import Styled, echo, patience, reading, write_file
 from codriver.errors import CodriverError
 from codriver.files import Links, Rules, read
 from codriver.log.control_characters import one_line, visible
@@ -105,7 +105,7 @@ def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
     """
     if is_of_pytest(answer):
         return [_case_of_pytest(row) for row in answer.get("results", ())]
-    seconds = {(namespace, test): float(took) for namespace, test, took in answer.get("times", ())}
+    seconds = {(namespace, test): float(duration) for namespace, test, duration in answer.get("times", ())}
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {named: [] for named in seconds}
     for row in answer.get("results", ()):
         rows.setdefault((row["ns"], row["test"]), []).append(row)
@@ -145,7 +145,7 @@ def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> Case:
 def _case(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: Path) -> Case:
     wrong = [row for row in rows if row["outcome"] != "pass"]
     skipped = [row for row in rows if row.get("skipped")]
-    told = (wrong or skipped or rows or [{}])[0]
+    first_row = (wrong or skipped or rows or [{}])[0]
     outcome: Outcome = "pass"
     if wrong:
         outcome = "error" if any(row["outcome"] == "error" for row in wrong) else "fail"
@@ -154,10 +154,10 @@ def _case(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: 
     return Case(
         *named,
         outcome,
-        message=_message(told) if outcome != "pass" else "",
+        message=_message(first_row) if outcome != "pass" else "",
         details="\n\n".join(_details(row, workspace) for row in wrong),
-        file=_shown(told.get("file"), workspace),
-        line=told.get("line"),
+        file=_display_path(first_row.get("file"), workspace),
+        line=first_row.get("line"),
     )
 
 
@@ -176,7 +176,7 @@ def _has_both(row: Mapping[str, Any]) -> bool:
 
 def _details(row: Mapping[str, Any], workspace: Path) -> str:
     """Return everything known about a result as text."""
-    file, line = _shown(row.get("file"), workspace), row.get("line")
+    file, line = _display_path(row.get("file"), workspace), row.get("line")
     place = f"{file}:{line}" if file and line else file
     head = ": ".join(str(part) for part in (place, row.get("message")) if part)
     actual = str(row.get("actual") or "")
@@ -186,14 +186,14 @@ def _details(row: Mapping[str, Any], workspace: Path) -> str:
     )
 
 
-def _shown(file: object, workspace: Path) -> str:
+def _display_path(file: object, workspace: Path) -> str:
     path = Path(str(file)) if file else None
     if path is None or not path.is_relative_to(workspace):
         return str(file or "")
     return path.relative_to(workspace).as_posix()
 
 
-def xml_of(cases: Iterable[Case], began: datetime, output: str = "") -> bytes:
+def xml_of(cases: Iterable[Case], started_at: datetime, output: str = "") -> bytes:
     """Return the report as XML with one suite per namespace. `output` is only included if there is a single suite."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # only needed for a report
 
@@ -203,7 +203,7 @@ def xml_of(cases: Iterable[Case], began: datetime, output: str = "") -> bytes:
         files = {case.file for case in of if case.file}
         about = {"name": _sayable(name), **_counts(of), "skipped": _count(of, "skip")}
         about |= {"file": _sayable(files.pop())} if len(files) == 1 else {}
-        suite = ET.SubElement(root, "testsuite", {**about, "timestamp": began.isoformat(timespec="seconds")})
+        suite = ET.SubElement(root, "testsuite", {**about, "timestamp": started_at.isoformat(timespec="seconds")})
         suite.extend(map(_element, of))
         if output and len(suites) == 1:
             ET.SubElement(suite, "system-out").text = _sayable(output)
@@ -302,30 +302,30 @@ def test_command(  # noqa: PLR0913  # one argument an option
     the project's environment, which gets everything after --; others in their running REPL. With GITHUB_ACTIONS set,
     each failure is an annotation, too.
     """
-    here, began = workspace.resolve(), datetime.now(UTC)
+    root, started_at = workspace.resolve(), datetime.now(UTC)
     others = click.get_current_context().meta[OTHERS]
-    own_folder = TemporaryDirectory(prefix="codriver-junit-")
-    with connected(here, start=start) as connection, _unobeyed(), own_folder as folder:
+    temporary_directory = TemporaryDirectory(prefix="codriver-junit-")
+    with connected(root, start=start) as connection, _unobeyed(), temporary_directory as folder:
         written = Path(folder) / "report.xml"
         given = {
-            "paths": [_as_the_server_has_it(name, here) for name in namespaces], "args": list(others), "match": match,
+            "paths": [_as_the_server_has_it(name, root) for name in namespaces], "args": list(others), "match": match,
             "failed": failed, "directory": directory, "fresh": fresh, "replSessionKey": session,
             "junit": str(written) if junit is not None else None,
         }  # fmt: skip
         running = RunningTests(connection, timeout, is_quiet)
-        with patience(lambda: coming_repls(here) or running.words()):
-            answer = _answer(running, {key: value for key, value in given.items() if value}, here)
+        with patience(lambda: coming_repls(root) or running.words()):
+            answer = _answer(running, {key: value for key, value in given.items() if value}, root)
         with reading("run_tests"):
-            cases = _cases(answer, namespaces[0] if namespaces else "tests", here)
+            cases = _cases(answer, namespaces[0] if namespaces else "tests", root)
             output = str(answer.get("stdout", ""))
-        _say_rest(output, running)
+        _print_rest(output, running)
         if is_quiet or not _has_reported(answer, output):
             _print(cases)
         if junit is not None:
-            write_file(junit, _report(answer, cases, began, written), here)
-    _annotate(cases, here)
+            write_file(junit, _report(answer, cases, started_at, written), root)
+    _annotate(cases, root)
     if not is_quiet:
-        say(_summary(cases, (datetime.now(UTC) - began).total_seconds()))
+        echo(_summary(cases, (datetime.now(UTC) - started_at).total_seconds()))
     sys.exit(_status(answer))
 
 
@@ -334,17 +334,17 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
     return is_of_pytest(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
 
 
-def _report(answer: Mapping[str, Any], cases: Sequence[Case], began: datetime, written: Path) -> bytes:
+def _report(answer: Mapping[str, Any], cases: Sequence[Case], started_at: datetime, written: Path) -> bytes:
     """Return the JUnit XML: pytest's own if it is complete."""
     if _has_reported(answer, " ") and written.exists():
         return read(written, Rules(Links.OF_USER, MOST_XML))
-    return xml_of(cases, began, str(answer.get("stdout", "")))
+    return xml_of(cases, started_at, str(answer.get("stdout", "")))
 
 
-def _say_rest(output: str, running: RunningTests) -> None:
+def _print_rest(output: str, running: RunningTests) -> None:
     """Print output of the tests that has not been printed yet."""
-    rest = "" if running.is_quiet else output[running.told :]
-    say(rest, end="" if rest.endswith("\n") or not rest else "\n")
+    rest = "" if running.is_quiet else output[running.printed_characters :]
+    echo(rest, end="" if rest.endswith("\n") or not rest else "\n")
 
 
 def _as_the_server_has_it(name: str, workspace: Path) -> str:
@@ -356,7 +356,7 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() + separator + test
 
 
-def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> dict[str, Any]:
+def _answer(running: RunningTests, arguments: dict[str, Any], workspace: Path) -> dict[str, Any]:
     """Return the answer of `run_tests`, or one with the error if the server is gone.
 
     Waits for REPLs that are starting.
@@ -366,7 +366,7 @@ def _answer(running: RunningTests, asked: dict[str, Any], workspace: Path) -> di
     seen: list[dict[str, Any]] = []
     try:
         while True:
-            answer = running.answer(asked)
+            answer = running.answer(arguments)
             if answer.get("reason") not in LACKING:
                 return answer
             # A REPL may have connected since the answer, so try once more.
@@ -409,16 +409,16 @@ def _print(cases: Sequence[Case]) -> None:
         if case.outcome not in SIGNS:
             continue
         if not case.kind:
-            say(SIGNS[case.outcome], f" {one_line(case.title)}")
+            echo(SIGNS[case.outcome], f" {one_line(case.title)}")
         for line in (case.details or case.message).splitlines():
-            say(line if case.kind else f"  {line}", hang=2 if case.kind else None)
+            echo(line if case.kind else f"  {line}", hang=2 if case.kind else None)
 
 
 def _annotate(cases: Sequence[Case], workspace: Path) -> None:
     """Print an annotation for each failure if GitHub Actions reads the output."""
     wrong = [case for case in cases if case.outcome in SIGNS]
     for case in wrong[:MOST_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
-        say(annotation(case, workspace))
+        echo(annotation(case, workspace))
 
 
 @contextmanager
@@ -433,11 +433,11 @@ def _unobeyed() -> Iterator[None]:
     import secrets  # noqa: PLC0415  # only needed there
 
     word = secrets.token_hex(16)
-    say(f"::stop-commands::{word}")
+    echo(f"::stop-commands::{word}")
     try:
         yield
     finally:
-        say(f"::{word}::")
+        echo(f"::{word}::")
 
 
 def annotation(case: Case, workspace: Path) -> str:
@@ -447,10 +447,10 @@ def annotation(case: Case, workspace: Path) -> str:
     """
     file = workspace / case.file
     root = os.environ.get("GITHUB_WORKSPACE", "")
-    shown = file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
-    places = [f"file={_escaped(shown, is_property=True)}"] if case.file else []
-    places += [f"line={case.line}"] if case.file and case.line else []
-    return f"::error {','.join(places)}::{_escaped(f'{case.title}: {case.message}')}"
+    displayed_path = file.relative_to(root).as_posix() if root and file.is_relative_to(root) else str(file)
+    properties = [f"file={_escaped(displayed_path, is_property=True)}"] if case.file else []
+    properties += [f"line={case.line}"] if case.file and case.line else []
+    return f"::error {','.join(properties)}::{_escaped(f'{case.title}: {case.message}')}"
 
 
 def _escaped(text: str, *, is_property: bool = False) -> str:
@@ -463,8 +463,8 @@ def _escaped(text: str, *, is_property: bool = False) -> str:
 def _summary(cases: Sequence[Case], seconds: float) -> str:
     ended = [case.outcome for case in cases if not case.kind]
     if not ended:
-        told = "no tests found" if any(case.kind == "no-tests" for case in cases) else "no test ran"
-        return f"{told}, in {seconds:.1f} s"
+        conclusion = "no tests found" if any(case.kind == "no-tests" for case in cases) else "no test ran"
+        return f"{conclusion}, in {seconds:.1f} s"
     errors = ended.count("error")
     counts = [f"{ended.count('pass')} passed", f"{ended.count('fail')} failed"]
     counts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []

@@ -8,7 +8,7 @@ from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded 
 import click
 
 from codriver.commands.options import exact_workspace_option
-from codriver.commands.terminal import say
+from codriver.commands.terminal import echo
 from codriver.log.control_characters import one_line
 
 
@@ -37,8 +37,8 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
     if is_listing:
         _list_accepted()
     elif remove:
-        was_there = trust.forget(workspace)
-        say(f"{one_line(str(workspace.resolve()))}: {'accepted no more' if was_there else 'was not accepted'}")
+        was_accepted = trust.forget(workspace)
+        echo(f"{one_line(str(workspace.resolve()))}: {'accepted no more' if was_accepted else 'was not accepted'}")
     else:
         _accept_as_written(workspace.resolve())
 
@@ -48,9 +48,9 @@ def _list_accepted() -> None:
 
     accepted = trust.list_accepted()
     for entry in accepted:
-        say(one_line(entry.workspace) + ("" if entry.lapsed is None else f": lapsed, as {one_line(entry.lapsed)}"))
+        echo(one_line(entry.workspace) + ("" if entry.lapsed is None else f": lapsed, as {one_line(entry.lapsed)}"))
     if not accepted:
-        say("you have accepted no workspace", err=True)
+        echo("you have accepted no workspace", err=True)
 
 
 def _accept_as_written(workspace: Path) -> None:
@@ -59,6 +59,6 @@ def _accept_as_written(workspace: Path) -> None:
 
     loaded = load(workspace, environ=os.environ)
     accept_workspace(workspace, loaded, os.environ)
-    say(f"{one_line(str(workspace))}: accepted, with its settings and its environment as they are now")
+    echo(f"{one_line(str(workspace))}: accepted, with its settings and its environment as they are now")
     for one in loaded.withheld:
-        say(f"  counts from now on: {one_line(str(one))}")
+        echo(f"  counts from now on: {one_line(str(one))}")

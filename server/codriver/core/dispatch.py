@@ -265,7 +265,8 @@ class Core:
 
         `performers` receives this core so that performers can report back to it. It must not dispatch yet.
 
-        Raises: UnhandledError: an action or effect of the core has no function.
+        Raises:
+            UnhandledError: an action or effect of the core has no function.
         """
         self.state = state
         """The current state. Only a dispatch replaces it."""
@@ -284,9 +285,11 @@ class Core:
     def dispatch(self, context: Context, actions: Sequence[Action]) -> None:
         """Dispatch actions in the order described in the module's docstring.
 
-        Raises: UnhandledError: an action or effect of this class has no function. UnresolvedError: a reference cannot
-        be resolved. After either error, the state is that of the last complete step. If a follow-up failed, the changes
-        made by `actions` remain, and their effects are performed.
+        Raises:
+            UnhandledError: an action or effect of this class has no function.
+            UnresolvedError: a reference cannot be resolved.
+                After either error, the state is that of the last complete step. If a follow-up failed, the changes made
+                by `actions` remain, and their effects are performed.
         """
         self._dispatch({"now": self.now(), **context}, actions)
 
@@ -330,7 +333,8 @@ NOT_YET: Final = object()
 def fill(record: R, sources: Mapping[str, object]) -> R:
     """Return the record with its references resolved from `sources`, or the record itself if it has none.
 
-    Raises: UnresolvedError: a source does not have the value.
+    Raises:
+        UnresolvedError: a source does not have the value.
     """
     changes: dict[str, object] = {}
     for name in later_fields(type(record)):

@@ -83,7 +83,8 @@ def _is_sha256(git: Path) -> bool:
 def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
     """Yield the names of all entries, and return the offset after the last one.
 
-    Raises: IndexFormatError: the index is truncated, or its version is unknown.
+    Raises:
+        IndexFormatError: the index is truncated, or its version is unknown.
     """
     try:
         signature, version, count = _HEADER.unpack_from(data)

@@ -116,7 +116,8 @@ def make_private_directory(directory: Path) -> None:
 
     Below the user's state directory, existing directories are made private too, unless they are links.
 
-    Raises: OSError: the directory cannot be created.
+    Raises:
+        OSError: the directory cannot be created.
     """
     above = directory
     missing: list[Path] = []
@@ -152,7 +153,8 @@ else:
 def try_lock(descriptor: int) -> bool:
     """Try to lock an open file, and return whether it is locked now. Closing the file releases the lock.
 
-    Raises: OSError: the file system does not support locks.
+    Raises:
+        OSError: the file system does not support locks.
     """
     try:
         return _try(descriptor)
@@ -165,8 +167,9 @@ def remove_locked(file: Path, descriptor: int) -> None:
 
     In this order, the next holder of the lock can see that the file is gone.
 
-    Raises: OSError: the file cannot be removed. The descriptor is closed anyway. Windows cannot remove an open file, so
-    another process may have locked it by then.
+    Raises:
+        OSError: the file cannot be removed. The descriptor is closed anyway. Windows cannot remove an open file, so
+            another process may have locked it by then.
     """
     if sys.platform == "win32":
         os.close(descriptor)

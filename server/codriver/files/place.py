@@ -65,7 +65,8 @@ class DirectoryEntry:
     def make_directory_private(self) -> None:
         """Restrict access to the directory to this user.
 
-        Raises: NotOwnedError: it belongs to another user, or its file system does not support modes.
+        Raises:
+            NotOwnedError: it belongs to another user, or its file system does not support modes.
         """
         if not is_mine(self.directory_status().st_uid):
             raise NotOwnedError(self.path.parent, "it is another user's folder")
@@ -80,7 +81,9 @@ class DirectoryEntry:
 
         The caller closes the descriptor.
 
-        Raises: FileNotFoundError: the entry does not exist. UnsafeFileError: the file violates the rules.
+        Raises:
+            FileNotFoundError: the entry does not exist.
+            UnsafeFileError: the file violates the rules.
         """
         # Check before opening, because opening some devices has side effects.
         check_readable(self._directory.status_of(self.name), rules, self.path)
@@ -95,8 +98,9 @@ class DirectoryEntry:
     def open_private(self, flags: int) -> int:
         """Open a regular file of this user to write or lock it, and remove other users' permissions.
 
-        Raises: FileNotFoundError: the entry does not exist, and `flags` do not create it. UnsafeFileError: it is a
-        link, not a regular file, another user's file, or has further hard links.
+        Raises:
+            FileNotFoundError: the entry does not exist, and `flags` do not create it.
+            UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
         """
         now = self.status()
         if now is not None:
@@ -116,7 +120,9 @@ class DirectoryEntry:
     def read(self, rules: Rules) -> bytes:
         """Return the content of the file.
 
-        Raises: TooLargeError: it has more than `rules.most_bytes`. FileNotFoundError, UnsafeFileError: as for `open`.
+        Raises:
+            TooLargeError: it has more than `rules.most_bytes`.
+            FileNotFoundError, UnsafeFileError: as for `open`.
         """
         return self.read_with_status(rules)[0]
 
@@ -239,7 +245,8 @@ class DirectoryEntry:
     def put_new(self, temporary: str) -> None:
         """Rename a staged file to the entry's name if nothing exists there.
 
-        Raises: FileExistsError: the name is in use.
+        Raises:
+            FileExistsError: the name is in use.
         """
         try:
             self._directory.link(self.name, to=temporary)
@@ -258,21 +265,24 @@ class DirectoryEntry:
     def remove(self) -> None:
         """Remove the entry. If it is a link, the link itself is removed.
 
-        Raises: FileNotFoundError: it does not exist.
+        Raises:
+            FileNotFoundError: it does not exist.
         """
         self._directory.remove(self.name)
 
     def make_directory(self) -> None:
         """Create a directory with this name and the default mode.
 
-        Raises: FileExistsError: the name is in use.
+        Raises:
+            FileExistsError: the name is in use.
         """
         self._directory.make_directory(self.name)
 
     def remove_directory(self) -> None:
         """Remove the entry if it is an empty directory.
 
-        Raises: OSError: it is not empty, or not a directory.
+        Raises:
+            OSError: it is not empty, or not a directory.
         """
         self._directory.remove_directory(self.name)
 
@@ -372,7 +382,8 @@ def is_private(directory: os.stat_result) -> bool:
 def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
     """Check the status of a file against `rules`, except for its size.
 
-    Raises: UnsafeFileError: the file violates the rules.
+    Raises:
+        UnsafeFileError: the file violates the rules.
     """
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
@@ -387,7 +398,8 @@ def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
 def check_writable(status: os.stat_result, path: Path) -> None:
     """Check that a file is a regular file that belongs to this user only.
 
-    Raises: UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
+    Raises:
+        UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
     """
     if stat.S_ISLNK(status.st_mode):
         raise LinkRefusedError(path, "it is a link, and none is followed here", errno.ELOOP)

@@ -50,7 +50,8 @@ def read(path: Path, *, root: Path | None) -> dict[str, Any]:
     If `root`, the workspace, is given, links are followed as long as they stay below it. Otherwise, links are followed
     as long as they belong to the user.
 
-    Raises: TomlFileError: it is not a regular file, too large, or not valid TOML.
+    Raises:
+        TomlFileError: it is not a regular file, too large, or not valid TOML.
     """
     try:
         return parse(content(path, root=root).decode("utf-8-sig"))
@@ -63,7 +64,8 @@ def read(path: Path, *, root: Path | None) -> dict[str, Any]:
 def content(path: Path, *, root: Path | None) -> bytes:
     """Return the bytes of a TOML file, following links as `read` does.
 
-    Raises: OSError: the file does not exist or must not be read.
+    Raises:
+        OSError: the file does not exist or must not be read.
     """
     return files.read(path, Rules(Links.OF_USER if root is None else Links.WITHIN, MAX_BYTES), root=root)
 
@@ -71,7 +73,9 @@ def content(path: Path, *, root: Path | None) -> bytes:
 def parse(text: str) -> dict[str, Any]:
     """Parse a TOML document.
 
-    Raises: ValueError: it is not valid TOML, or a key has too many parts. RecursionError: it is nested too deeply.
+    Raises:
+        ValueError: it is not valid TOML, or a key has too many parts.
+        RecursionError: it is nested too deeply.
     """
     import tomllib  # noqa: PLC0415  # takes half a megabyte of memory, and many workspaces have no such file
 

@@ -52,8 +52,10 @@ MISSING: Stamp = (0, 0, 0, 0, 0)
 def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
     """Return the content of a file, with its path resolved as by `locate`.
 
-    Raises: FileNotFoundError: the file does not exist. UnsafeFileError: the file violates the rules; `strerror` has the
-    reason. OSError: the file cannot be read.
+    Raises:
+        FileNotFoundError: the file does not exist.
+        UnsafeFileError: the file violates the rules; `strerror` has the reason.
+        OSError: the file cannot be read.
     """
     with locate(path, rules.links, root=root) as entry:
         return entry.read(rules)
@@ -83,7 +85,9 @@ def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
 def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
     """Return a file's content decoded as UTF-8, without a byte order mark.
 
-    Raises: UnicodeDecodeError: it is not UTF-8. OSError: as for `read`.
+    Raises:
+        UnicodeDecodeError: it is not UTF-8.
+        OSError: as for `read`.
     """
     return read(path, rules, root=root).decode("utf-8-sig")
 
@@ -115,8 +119,9 @@ def replace(
     Its directory must exist, unless `make_mode` gives the mode for missing directories. If not `is_durable`, the data
     is not flushed to the disk, so it survives a crash of the process but perhaps not one of the machine.
 
-    Raises: UnsafeFileError: the path is not a regular file, or contains a link that must not be followed. OSError: the
-    file cannot be written.
+    Raises:
+        UnsafeFileError: the path is not a regular file, or contains a link that must not be followed.
+        OSError: the file cannot be written.
     """
     with locate(path, links, root=root, make_mode=make_mode) as entry:
         now = entry.status()
@@ -128,7 +133,8 @@ def replace(
 def open_for_writing(path: Path, *, links: Links, root: Path) -> int:
     """Open a private file for appending, creating it if necessary. The caller closes the descriptor.
 
-    Raises: UnsafeFileError: it is a link, not a regular file, or another user's.
+    Raises:
+        UnsafeFileError: it is a link, not a regular file, or another user's.
     """
     with locate(path, links, root=root) as entry:
         return entry.open_private(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -155,8 +161,10 @@ def locate(
     is replaced at the target of a link. If not `is_last_followed`, the last part is not resolved, so that a link itself
     is replaced or removed. `make_mode` is the mode for creating missing directories.
 
-    Raises: FileNotFoundError: a directory in the path does not exist. UnsafeFileError: a link must not be followed, or
-    leads out of the root. OSError: a directory cannot be opened.
+    Raises:
+        FileNotFoundError: a directory in the path does not exist.
+        UnsafeFileError: a link must not be followed, or leads out of the root.
+        OSError: a directory cannot be opened.
     """
     if not HAS_DESCRIPTORS:
         return _locate_by_path(path, links, root, make_mode, is_last_followed=is_last_followed)
@@ -305,7 +313,9 @@ class ReadCache(Generic[T]):
     def get(self, path: Path, read: Callable[[], T]) -> T:
         """Return the cached value for this file if it has not changed, or else the result of `read`.
 
-        Raises: FileNotFoundError, NotADirectoryError: nothing has this path. Exception: whatever `read` raises.
+        Raises:
+            FileNotFoundError, NotADirectoryError: nothing has this path.
+            Exception: whatever `read` raises.
         """
         try:
             status = os.lstat(path)

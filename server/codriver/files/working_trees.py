@@ -65,7 +65,8 @@ def main_checkout(workspace: Path) -> Path | None:
 def git_directory(directory: Path) -> Path:
     """Return the git directory of a working tree: `.git` itself, or the directory that a `.git` file names.
 
-    Raises: OSError, ValueError: there is no `.git`, or it is not a small text file.
+    Raises:
+        OSError, ValueError: there is no `.git`, or it is not a small text file.
     """
     if stat.S_ISDIR((directory / GIT).lstat().st_mode):
         return directory / GIT
@@ -107,7 +108,8 @@ def _tree_of(directory: Path) -> WorkingTree | None:
 def _tree_at(directory: Path) -> WorkingTree | None:
     """Return the working tree at a directory according to its `.git`, or None for a submodule.
 
-    Raises: OSError, ValueError: there is no `.git`, or it is not a small text file.
+    Raises:
+        OSError, ValueError: there is no `.git`, or it is not a small text file.
     """
     status = os.lstat(directory / GIT)
     if stat.S_ISDIR(status.st_mode):

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def read(path: Path, most_bytes: int) -> Iterator[bytes]:
     """Yield the content of a file in chunks, or nothing if it does not exist.
 
-    Raises: UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
+    Raises:
+        UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
     """
     with contextlib.suppress(FileNotFoundError):
         yield from files.read_chunks(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
@@ -33,7 +34,8 @@ def read(path: Path, most_bytes: int) -> Iterator[bytes]:
 def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
     """Return the first `head` and the last `tail` bytes of a file and its size, or None if it does not exist.
 
-    Raises: UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
+    Raises:
+        UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
     """
     rules = Rules(Links.NEVER, most_bytes, is_granting=True)
     with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as position:

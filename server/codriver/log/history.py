@@ -390,7 +390,8 @@ class History:
     def flush(self) -> None:
         """Write all pending entries and sync the file to the disk. Blocks.
 
-        Raises: OSError: the entries cannot be written. They stay pending for the next flush.
+        Raises:
+            OSError: the entries cannot be written. They stay pending for the next flush.
         """
         with self._syncing:
             try:
@@ -503,7 +504,8 @@ class _Writer:
 def forget_history(path: Path) -> None:
     """Delete the history's file, which no server may be using. Does nothing if it does not exist.
 
-    Raises: OSError: the file cannot be removed.
+    Raises:
+        OSError: the file cannot be removed.
     """
     with contextlib.suppress(FileNotFoundError):
         files.remove(path)
@@ -512,8 +514,10 @@ def forget_history(path: Path) -> None:
 def read_history(path: Path) -> tuple[Entry, ...]:
     """Read the entries of a history that no server uses, without changing anything. Blocks.
 
-    Raises: UnreadableError: the file is not a history. NewerFormatError: it was written by a newer version. OSError: it
-    cannot be read.
+    Raises:
+        UnreadableError: the file is not a history.
+        NewerFormatError: it was written by a newer version.
+        OSError: it cannot be read.
     """
     if not os.path.lexists(path):
         return ()

@@ -250,8 +250,10 @@ def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
 
     Both are 0 if the file is missing or empty. Only the last lines are searched for the line number.
 
-    Raises: UnreadableError: the file is not a history. NewerFormatError: it was written by a newer version. It is left
-    unchanged. OSError: it cannot be used.
+    Raises:
+        UnreadableError: the file is not a history.
+        NewerFormatError: it was written by a newer version. It is left unchanged.
+        OSError: it cannot be used.
     """
     whole, torn, size = b"", b"", 0
     for most in (TAIL_BYTES, 3 * TAIL_BYTES, TAIL_BYTES + MAX_LINE_BYTES):
@@ -279,8 +281,10 @@ def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
 def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None = None) -> Reading:
     """Read the newest entries of a file within the limits, or of its first `most` bytes.
 
-    Raises: UnreadableError: the file is not a history, or does not exist. NewerFormatError: it was written by a newer
-    version. OSError: it cannot be read.
+    Raises:
+        UnreadableError: the file is not a history, or does not exist.
+        NewerFormatError: it was written by a newer version.
+        OSError: it cannot be read.
     """
     newest = Newest(max_entities, max_bytes)
     with closing(_chunks(path, max_bytes)) as read:  # some systems cannot rename an open file
@@ -317,7 +321,8 @@ def _first(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
 def _chunks(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
     """Yield the content of the file in chunks, or nothing if it does not exist.
 
-    Raises: UnreadableError: it is not a file of this user, or it is too large.
+    Raises:
+        UnreadableError: it is not a file of this user, or it is too large.
     """
     try:
         yield from durable_files.read(path, most_read_bytes(max_bytes))

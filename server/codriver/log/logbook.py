@@ -151,7 +151,8 @@ class Logbook:
     def query(self, request: LogQuery) -> QueryAnswer:
         """Answer a Datalog query across all sources. It may take up to two seconds, so call it in a thread.
 
-        Raises: RefusedError: the query is invalid or requests too much.
+        Raises:
+            RefusedError: the query is invalid or requests too much.
         """
         return self.log.query(
             request.text,

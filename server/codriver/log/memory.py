@@ -112,7 +112,8 @@ class ReplacedFile(Storage):
     def read(self) -> Tables | None:
         """Return all tables, or None if the file does not exist.
 
-        Raises: BrokenMemoryError: it is not a regular file, too large, or not a TinyDB database.
+        Raises:
+            BrokenMemoryError: it is not a regular file, too large, or not a TinyDB database.
         """
         rules = Rules(Links.NEVER, self._max_bytes, is_granting=True)
         try:
@@ -128,7 +129,8 @@ class ReplacedFile(Storage):
     def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
         """Replace all tables.
 
-        Raises: OSError: the file cannot be written, or would be too large.
+        Raises:
+            OSError: the file cannot be written, or would be too large.
         """
         content = _encoded(data)
         if len(content) > self._max_bytes:
@@ -173,7 +175,8 @@ class Memory:
     def remember(self, document: Document) -> None:
         """Store a document in place of one with the same kind and name, and drop the oldest beyond the limit.
 
-        Raises: OSError: the document cannot be written.
+        Raises:
+            OSError: the document cannot be written.
         """
         name = self._redact(document.name)[:MAX_NAME_CHARACTERS]
         text = self._redact(document.text)[:MAX_TEXT_CHARACTERS]
@@ -194,7 +197,8 @@ class Memory:
     def forget(self, kind: str) -> None:
         """Delete all documents of a kind.
 
-        Raises: OSError: the file cannot be written.
+        Raises:
+            OSError: the file cannot be written.
         """
         with self._documents() as database:
             database.drop_table(kind)
@@ -216,7 +220,8 @@ class Memory:
     def write_run(self, run: Run, records: Iterable[Record]) -> None:
         """Store a run with as many of its records as fit. `records` are in order from newest to oldest.
 
-        Raises: OSError: the file cannot be written.
+        Raises:
+            OSError: the file cannot be written.
         """
         output: dict[str, Any] = {}
         left = MAX_RUN_BYTES - 1024  # reserved for the fields around the records
@@ -233,7 +238,8 @@ class Memory:
     def forget_runs(self, runs: Iterable[str]) -> None:
         """Delete the files of these runs.
 
-        Raises: OSError: a file cannot be removed.
+        Raises:
+            OSError: a file cannot be removed.
         """
         for run in runs:
             with contextlib.suppress(FileNotFoundError):
@@ -341,7 +347,8 @@ class Memory:
 def _locked(path: Path) -> Iterator[None]:
     """Hold a lock file for the duration of the context.
 
-    Raises: TimeoutError: another process did not release it within `LOCK_S`.
+    Raises:
+        TimeoutError: another process did not release it within `LOCK_S`.
     """
     descriptor = files.open_for_writing(path, links=Links.NEVER, root=path.parent)
     with os.fdopen(descriptor, "wb"):  # the file object closes the descriptor
@@ -377,7 +384,9 @@ def _sorted(documents: Iterable[Document]) -> list[Document]:
 def _run(database: TinyDB, run: str) -> Run:
     """Return the run that a database describes.
 
-    Raises: TypeError: it describes none. ValueError: it describes another run.
+    Raises:
+        TypeError: it describes none.
+        ValueError: it describes another run.
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
@@ -388,7 +397,9 @@ def _run(database: TinyDB, run: str) -> Run:
 def _record(document: Mapping[str, Any], run: str) -> Record:
     """Convert the JSON object of an entry to a record.
 
-    Raises: KeyError: an attribute is missing or unknown. TypeError: an attribute has the wrong type.
+    Raises:
+        KeyError: an attribute is missing or unknown.
+        TypeError: an attribute has the wrong type.
     """
     for name, value in document.items():
         if type(value) is not (int if name in NUMBERS else str):

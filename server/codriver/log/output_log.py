@@ -419,7 +419,8 @@ class OutputLog(BoundedLog):
         With `every_row`, the answer is a list of rows even if `:find` specifies a single one. A query takes up to
         `time_limit_s`, so call this in a thread.
 
-        Raises: RefusedError: the query is invalid, the inputs do not fit, or a clause cannot be executed.
+        Raises:
+            RefusedError: the query is invalid, the inputs do not fit, or a clause cannot be executed.
         """
         from codriver_datalog.budget import Budget  # noqa: PLC0415  # delays the start, and is not needed before the first query
         from codriver_datalog.errors import QueryError  # noqa: PLC0415  # as above

@@ -58,7 +58,8 @@ class QuerySources:
     def parse(self, text: str) -> Query:
         """Parse a query.
 
-        Raises: QueryError: the text is not a valid query.
+        Raises:
+            QueryError: the text is not a valid query.
         """
         from codriver_datalog.query import parse  # noqa: PLC0415  # delays the start, and is not needed before the first query
 

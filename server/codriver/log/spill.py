@@ -79,7 +79,8 @@ class SpillDirectory:
     def path(self) -> Path:
         """Return the path of the directory after creating it if necessary.
 
-        Raises: OSError: the directory cannot be created.
+        Raises:
+            OSError: the directory cannot be created.
         """
         make_private_directory(self._root)
         if self._directory is None:
@@ -128,7 +129,8 @@ class SpillDirectory:
 def _open(file: Path, flags: int) -> int:
     """Open a private file of this user in a trusted directory, without following a link.
 
-    Raises: OSError: it is not such a file, or cannot be opened.
+    Raises:
+        OSError: it is not such a file, or cannot be opened.
     """
     with locate(file, Links.NEVER, root=file.parent) as position:
         return position.open_private(flags)
@@ -184,7 +186,8 @@ class SpillFile:
 
         Call `rest` if nothing more follows soon.
 
-        Raises: OSError: they could not be written. The file can still be read, but not appended to.
+        Raises:
+            OSError: they could not be written. The file can still be read, but not appended to.
         """
         encoded = [block.encode("utf-8", HALVES) for block in blocks]
         try:
@@ -223,7 +226,8 @@ class SpillFile:
 
         Blocks on the disk.
 
-        Raises: OSError: the file is missing or was changed.
+        Raises:
+            OSError: the file is missing or was changed.
         """
         if self._path is None or start >= end:
             return ""

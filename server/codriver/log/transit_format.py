@@ -46,8 +46,9 @@ class NewerFormatError(ValueError):
 def check_version(head: bytes) -> None:
     """Check that a file with this beginning has the current format.
 
-    Raises: UnreadableError: it is not a history, or of an older format. NewerFormatError: it was written by a newer
-    version.
+    Raises:
+        UnreadableError: it is not a history, or of an older format.
+        NewerFormatError: it was written by a newer version.
     """
     found = VERSION.match(head)
     version = 0 if found is None else int(found[1])
@@ -124,7 +125,8 @@ class EntityLines:
     def entities(self) -> Iterator[Entry]:
         """Yield the entries in order. The first line, which has the version, is skipped.
 
-        Raises: UnreadableError: too many lines are broken for this to be a history.
+        Raises:
+            UnreadableError: too many lines are broken for this to be a history.
         """
         lines, reader = self._lines(), _EntityReader()
         next(lines, None)
@@ -168,7 +170,8 @@ class _EntityReader:
     def entity(self, line: bytes) -> Entry:
         """Decode a line of limited length, unless it would take much more memory than the line itself.
 
-        Raises: UnreadableError: the line is not an entry, or too complex.
+        Raises:
+            UnreadableError: the line is not an entry, or too complex.
         """
         try:
             text = line.decode()

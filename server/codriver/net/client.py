@@ -157,8 +157,9 @@ class Connection:
 
         `others` are further fields of the introduction, for a connection that makes a single request.
 
-        Raises: StrangeServerError: the server serves another workspace. ServerGoneError: the server closed the
-        connection.
+        Raises:
+            StrangeServerError: the server serves another workspace.
+            ServerGoneError: the server closed the connection.
         """
         status = workspace.stat()
         served = f"{status.st_dev}:{status.st_ino}"
@@ -186,7 +187,9 @@ class Connection:
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         """Send a request and return its result. Notifications received in the meantime go to `on_notification`.
 
-        Raises: CallError: the answer is an error. NoMessageError, ServerGoneError: there was no answer.
+        Raises:
+            CallError: the answer is an error.
+            NoMessageError, ServerGoneError: there was no answer.
         """
         self._requests += 1
         self._send({"jsonrpc": "2.0", "id": self._requests, "method": method, "params": params})
@@ -216,7 +219,9 @@ class Connection:
     def messages(self) -> Iterator[dict[str, Any]]:
         """Yield received messages until the connection is closed.
 
-        Raises: NoMessageError: a line is not a JSON-RPC message. ServerGoneError: the connection broke.
+        Raises:
+            NoMessageError: a line is not a JSON-RPC message.
+            ServerGoneError: the connection broke.
         """
         while line := self._line():
             try:
@@ -246,7 +251,8 @@ def connect(
 
     With `is_explicit`, the user requested the start, so it also starts a server that was stopped permanently.
 
-    Raises: NoServerError: no server is running, or the started one cannot be reached.
+    Raises:
+        NoServerError: no server is running, or the started one cannot be reached.
     """
     directory = server_directory(workspace)
     try:
@@ -307,8 +313,9 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
 def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NOTHING) -> Connection:
     """Return a verified connection to the server of a workspace after introducing the client: see `introduce`.
 
-    Raises: NotTheServerError: another program listens on the port. Nothing was sent to it. StrangeServerError,
-    ServerGoneError, OSError, ValueError: the connection failed.
+    Raises:
+        NotTheServerError: another program listens on the port. Nothing was sent to it.
+        StrangeServerError, ServerGoneError, OSError, ValueError: the connection failed.
     """
     claimed = server_record.read_record(directory)
     is_its = claimed is not None and claimed.port == port
@@ -327,7 +334,8 @@ def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str
 def _read_port(workspace: Path, directory: Path) -> int:
     """Return the port from a workspace's port file.
 
-    Raises: NoServerError: there is none.
+    Raises:
+        NoServerError: there is none.
     """
     try:
         return server_record.read_port(directory)
@@ -354,7 +362,8 @@ def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:
 def request_stop(workspace: Path, claimed: ServerRecord) -> None:
     """Ask the server described by `claimed` to stop, on systems without signals.
 
-    Raises: CodriverError, OSError, ValueError: it cannot be reached.
+    Raises:
+        CodriverError, OSError, ValueError: it cannot be reached.
     """
     _reach(workspace, server_directory(workspace), claimed.port, {"stop": "yes"}).close()
 
@@ -362,8 +371,10 @@ def request_stop(workspace: Path, claimed: ServerRecord) -> None:
 def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]:
     """Make a single request to the server of a workspace without speaking MCP, and return its answer.
 
-    Raises: NoServerError: no server is running. ServerGoneError: the server does not know the request. CodriverError,
-    OSError, ValueError: it cannot be reached.
+    Raises:
+        NoServerError: no server is running.
+        ServerGoneError: the server does not know the request.
+        CodriverError, OSError, ValueError: it cannot be reached.
     """
     connect(workspace).close()  # raises errors with messages for users
     directory = server_directory(workspace)

@@ -108,7 +108,8 @@ class Shares:
         A cancelled caller returns immediately, but its slot stays occupied until the work has finished. `until` is a
         time of the event loop's clock.
 
-        Raises: NoTurnError: the client got no turn until then, or the server is stopping.
+        Raises:
+            NoTurnError: the client got no turn until then, or the server is stopping.
         """
         turn = _Turn(client)
         self._shares.setdefault(client, _Share()).waiting.append(turn)

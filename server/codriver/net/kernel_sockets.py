@@ -61,7 +61,8 @@ def listener_of(connection: socket.socket) -> Peer | None:
 
     Returns None if it is not on this machine, or not in this container.
 
-    Raises: KernelSilentError: this system does not identify the peer.
+    Raises:
+        KernelSilentError: this system does not identify the peer.
     """
     try:
         return _peer(peer.listener_of(connection))
@@ -72,7 +73,8 @@ def listener_of(connection: socket.socket) -> Peer | None:
 def listener_at(remote: Address) -> Peer | None:
     """Return the socket that listens at an address of this machine, or None if there is none.
 
-    Raises: KernelSilentError: this system does not identify it.
+    Raises:
+        KernelSilentError: this system does not identify it.
     """
     packed = peer.plain(remote[0])
     try:
@@ -86,7 +88,8 @@ def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | No
 
     `hint` is a process id to try first.
 
-    Raises: KernelSilentError: this system does not identify it.
+    Raises:
+        KernelSilentError: this system does not identify it.
     """
     try:
         return peer.holder_of(lock, inode, hint)
@@ -105,7 +108,8 @@ def query_kernel(remote: Address, local: Address) -> Peer | None:
 
     If there is no such connection, return the socket that listens at `remote`.
 
-    Raises: OSError: this kernel, or the container, does not support such queries.
+    Raises:
+        OSError: this kernel, or the container, does not support such queries.
     """
     return _peer(peer.ask_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
 
@@ -113,7 +117,8 @@ def query_kernel(remote: Address, local: Address) -> Peer | None:
 def look_up(remote: Address, local: Address, *, directory: Path = TABLES) -> Peer | None:
     """Return the same as `query_kernel`, but from the kernel's tables, which are slower and supported more widely.
 
-    Raises: OSError: this system has no such tables.
+    Raises:
+        OSError: this system has no such tables.
     """
     return _peer(peer.look_up(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1], tables=str(directory)))
 
@@ -121,7 +126,8 @@ def look_up(remote: Address, local: Address, *, directory: Path = TABLES) -> Pee
 def listening_hosts(port: int, *, directory: Path = TABLES) -> list[str]:
     """Return the addresses of this machine at which something listens on `port`.
 
-    Raises: OSError: this system has no such tables.
+    Raises:
+        OSError: this system has no such tables.
     """
     tables = [table for table in (directory / "tcp", directory / "tcp6") if table.exists()]
     if not tables:
@@ -133,7 +139,8 @@ def listening_hosts(port: int, *, directory: Path = TABLES) -> list[str]:
 def listening_sockets(*, directory: Path = TABLES) -> dict[int, str]:
     """Return the addresses at which this user's listening sockets can be reached, by inode.
 
-    Raises: OSError: this system has no such tables.
+    Raises:
+        OSError: this system has no such tables.
     """
     try:
         rows = _query_listeners()
@@ -157,7 +164,8 @@ def _query_listeners() -> list[Listener]:
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`; netlink(7), multipart messages.
 
-    Raises: OSError: this kernel, or the container, does not support such queries.
+    Raises:
+        OSError: this kernel, or the container, does not support such queries.
     """
     if not peer.IS_LINUX:
         raise KernelSilentError(0, "sock_diag")
@@ -187,7 +195,8 @@ def _query_listeners() -> list[Listener]:
 def _read_listeners(directory: Path) -> list[Listener]:
     """Read all listeners from the kernel's tables, which takes 5 ms or more.
 
-    Raises: OSError: this system has no such tables.
+    Raises:
+        OSError: this system has no such tables.
     """
     found = []
     for table in (directory / "tcp", directory / "tcp6"):

@@ -52,7 +52,8 @@ class KnownServer:
 def note(workspace: Path) -> None:
     """Write the note that a server of this workspace can be reached.
 
-    Raises: OSError: the note cannot be written.
+    Raises:
+        OSError: the note cannot be written.
     """
     directory = workspace_state_directory(workspace)
     make_private_directory(directory)

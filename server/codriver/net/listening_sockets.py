@@ -37,7 +37,8 @@ class ListenError(StartError):
 async def listen(host: str, port: int) -> tuple[SocketListener, int]:
     """Return a listener and its port, which is `port` unless that is in use, and any free port otherwise.
 
-    Raises: ListenError: listening failed for a reason other than a port in use.
+    Raises:
+        ListenError: listening failed for a reason other than a port in use.
     """
     try:
         return await _bind(host, port)

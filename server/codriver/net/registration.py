@@ -95,7 +95,8 @@ class Claim:
     def demand_token(self) -> str:
         """Create and return a token that peers must send, and store it so that only this user can read it.
 
-        Raises: ClaimError: it cannot be stored.
+        Raises:
+            ClaimError: it cannot be stored.
         """
         self.token = secrets.token_urlsafe(32)
         try:
@@ -107,7 +108,8 @@ class Claim:
     def publish(self, record: ServerRecord) -> None:
         """Publish the server's address. The port file is written last, so that its readers find the other files.
 
-        Raises: ClaimError: a file cannot be written.
+        Raises:
+            ClaimError: a file cannot be written.
         """
         fields = {
             "pid": record.pid,
@@ -161,8 +163,9 @@ def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: 
     holds the lock, in order to give up early, and on file systems without locks, unless others could write to the
     directory. Files left by a dead server or a checkout are removed.
 
-    Raises: AlreadyRunningError: a running server has the workspace, or another process held the lock for `lock_s`
-    seconds. ClaimError: the directory belongs to another user, is reached through a link, or cannot be written.
+    Raises:
+        AlreadyRunningError: a running server has the workspace, or another process held the lock for `lock_s` seconds.
+        ClaimError: the directory belongs to another user, is reached through a link, or cannot be written.
     """
     try:
         lock, was_private = _prepare(directory)
@@ -193,7 +196,8 @@ def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: 
 def remove_left_over(directory: Path) -> list[str]:
     """Remove the files that a dead server left, and return their names.
 
-    Raises: StartError: another server has claimed the workspace, or the directory cannot be used.
+    Raises:
+        StartError: another server has claimed the workspace, or the directory cannot be used.
     """
     record, token = read_record(directory), read_token(directory)
     with claim(directory, is_alive=lambda _: False, lock_s=0):
@@ -207,7 +211,8 @@ def stop_for_good(workspace: Path) -> None:
 
     The mark is outside the workspace, so no checkout can contain it.
 
-    Raises: ClaimError: the mark cannot be written.
+    Raises:
+        ClaimError: the mark cannot be written.
     """
     mark = _stop_mark(workspace)
     try:

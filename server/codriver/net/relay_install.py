@@ -71,7 +71,8 @@ def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
 
     The last one is the script `target`, which clients start. The script for hooks precedes it.
 
-    Raises: OSError: a file of the package cannot be read.
+    Raises:
+        OSError: a file of the package cannot be read.
     """
     sources = {path.name: files.read(path, RULES) for path in sorted(source.glob("*.py"))}
     digest = hashlib.sha256(
@@ -91,7 +92,8 @@ def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
 def install_relay(source: Path, target: Path) -> Path:
     """Install the relay at its fixed path unless the same version is installed, and return the path.
 
-    Raises: RelayNotInstalledError: it is missing or different and cannot be written.
+    Raises:
+        RelayNotInstalledError: it is missing or different and cannot be written.
     """
     position = target
     try:
@@ -112,7 +114,8 @@ def install_relay(source: Path, target: Path) -> Path:
 def _alone(path: Path) -> Iterator[None]:
     """Keep other servers from installing or removing versions, if the file system supports locks.
 
-    Raises: OSError: the directory cannot be written.
+    Raises:
+        OSError: the directory cannot be written.
     """
     with files.locate(path, Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE) as opened:
         descriptor = opened.open_private(os.O_RDWR | os.O_CREAT)

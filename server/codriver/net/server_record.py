@@ -82,8 +82,9 @@ def locate_in(directory: Path, name: str, *, is_last_followed: bool = True, make
 def read_port(directory: Path) -> int:
     """Return the port in the port file.
 
-    Raises: OSError: the file is missing, unreadable or not trusted; `strerror` has the reason. ValueError: it does not
-    contain a port.
+    Raises:
+        OSError: the file is missing, unreadable or not trusted; `strerror` has the reason.
+        ValueError: it does not contain a port.
     """
     text = _read(directory, "port", CLAIM).decode("ascii").strip()
     # Some resolvers reduce a larger port modulo 65536, which would be another server's port.
@@ -136,7 +137,8 @@ def log_tail(directory: Path) -> str:
 def open_log(directory: Path, *, truncate: bool) -> int:
     """Open `serve.log` for appending, after making its directory private. The caller closes the descriptor.
 
-    Raises: OSError: it is not a regular file of this user, or cannot be written.
+    Raises:
+        OSError: it is not a regular file of this user, or cannot be written.
     """
     with locate_in(directory, "serve.log", make=True) as log:
         log.make_directory_private()
@@ -218,7 +220,8 @@ def host_of(claimed: ServerRecord | None) -> str:
 def verify(connection: socket.socket, directory: Path) -> int | None:
     """Verify that a connection leads to the server of a workspace, and return the server's process id if known.
 
-    Raises: NotTheServerError: it does not, or that cannot be determined; the message has the reason.
+    Raises:
+        NotTheServerError: it does not, or that cannot be determined; the message has the reason.
     """
     try:
         return _verified_process(kernel_sockets.listener_of(connection), directory)
@@ -230,8 +233,9 @@ def verify(connection: socket.socket, directory: Path) -> int | None:
 def process_of(claimed: ServerRecord, directory: Path) -> int | None:
     """Return the process id of the recorded server if it is that of the workspace, without connecting to it.
 
-    Raises: NotTheServerError: it is not the server of this workspace. KernelSilentError: this system does not identify
-    the process.
+    Raises:
+        NotTheServerError: it is not the server of this workspace.
+        KernelSilentError: this system does not identify the process.
     """
     return _verified_process(
         kernel_sockets.listener_at(kernel_sockets.plain((host_of(claimed), claimed.port))), directory

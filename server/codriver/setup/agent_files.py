@@ -24,7 +24,7 @@ from codriver.repls.launch.projects import find_projects, projects_below
 from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
 from codriver.setup.clients import Client, entry_name, is_versioned, shipped_text
-from codriver.setup.jsonc import FileFaultError
+from codriver.setup.jsonc import FileFormatError
 from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from codriver.setup.change_plan import State
     from codriver.setup.clients import Environment, Launch, Scope
 
-HOOK_FOLDER: Final = "hooks"
+HOOK_DIRECTORY: Final = "hooks"
 PROGRAM: Final = "codriver-hook"
-OURS: Final = (PROGRAM, "codriver_hook", "note_edit")
+CODRIVER_MARKS: Final = (PROGRAM, "codriver_hook", "note_edit")
 """Names of Codriver's program and tool, one of which occurs in each of its hooks."""
-SKILL_FOLDERS: Final = (".agents/skills", ".claude/skills")
+SKILL_DIRECTORIES: Final = (".agents/skills", ".claude/skills")
 """Directories from which clients read skills.
 
 Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, and Claude Code the second. Source: observed.
@@ -67,7 +67,7 @@ class HookFile:
 
     path: str
     template: str
-    is_own: bool = False
+    is_exclusive: bool = False
     is_private: bool = False
     is_executable: bool = False
     next: str = ""
@@ -85,14 +85,16 @@ class HookFile:
         """Return the content of a file that has only Codriver's hooks."""
         command = typed(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
-        filled = shipped_text(f"{HOOK_FOLDER}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
+        filled = (
+            shipped_text(f"{HOOK_DIRECTORY}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
+        )
         return filled.replace("{{words}}", json.dumps(words, ensure_ascii=False))
 
 
 @cache
 def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
     """Return the files with hooks of each client that supports them, by client id."""
-    table = tomllib.loads(shipped_text(f"{HOOK_FOLDER}/hooks.toml"))
+    table = tomllib.loads(shipped_text(f"{HOOK_DIRECTORY}/hooks.toml"))
     return MappingProxyType({name: tuple(map(_hook_file, rows)) for name, rows in table.items()})
 
 
@@ -109,12 +111,12 @@ def plan_hooks(
 
     `scope` is the scope of the client's entry, whose server the hooks call.
     """
-    known, texts = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
+    known, contents = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     changes = []
     for client in clients:
         server = entry_name(scope or client.scopes[0], launch.workspace)
         for file in known.get(client.id, ()):
-            target = _Target(client, file, launch, texts)
+            target = _Target(client, file, launch, contents)
             words = file.words(launch, environment)
             text = file.text(words, server, is_windows=environment.platform == "windows")
             names_paths = not file.is_private and str(hook_file(launch.relay)) in text
@@ -122,7 +124,7 @@ def plan_hooks(
                 changes.append(target.skipped(text))
             else:
                 changes.append(target.installed(text, force=force))
-            texts.update({change.file: change.after for change in changes[-1:] if change.is_pending})
+            contents.update({change.file: change.after for change in changes[-1:] if change.is_pending})
     return tuple(changes)
 
 
@@ -130,34 +132,34 @@ def plan_hooks_removal(
     clients: Iterable[Client], launch: Launch, *, planned: Iterable[Change] = ()
 ) -> tuple[Change, ...]:
     """Return the changes that remove the hooks of these clients. For a file without hooks, its state is `absent`."""
-    known, texts = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
+    known, contents = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     return tuple(
-        _Target(client, file, launch, texts).removed() for client in clients for file in known.get(client.id, ())
+        _Target(client, file, launch, contents).removed() for client in clients for file in known.get(client.id, ())
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A file with a client's hooks in one workspace. `texts` has the contents of files with planned changes."""
+    """A file with a client's hooks in one workspace. `contents` has those of files with planned changes."""
 
     client: Client
     file: HookFile
     launch: Launch
-    texts: Mapping[Path, str | None]
+    contents: Mapping[Path, str | None]
 
     def installed(self, text: str, *, force: bool) -> Change:
         """Return the change that adds Codriver's hooks to the file, replacing earlier ones."""
         try:
             before = self._before()
-            after = text if before is None or self.file.is_own else _merged(before, text)
-        except (FileFaultError, OSError, UnicodeDecodeError) as error:
+            after = text if before is None or self.file.is_exclusive else _merged(before, text)
+        except (FileFormatError, OSError, UnicodeDecodeError) as error:
             return self._refused(error)
         if before == after:
             return self._change("same", before, after)
-        if before is not None and self.file.is_own and not _is_ours(before) and not force:
+        if before is not None and self.file.is_exclusive and not _is_codrivers(before) and not force:
             fix = f"codriver init --hooks --client {self.client.id} --force replaces it"
-            return replace(self._change("refused", before, before), problem="it is not codriver's", fix=fix)
-        state = "replace" if before is not None and _is_ours(before) else "add"
+            return replace(self._change("refused", before, before), reason="it is not codriver's", fix=fix)
+        state = "replace" if before is not None and _is_codrivers(before) else "add"
         return replace(self._change(state, before, after), next=self.file.next)
 
     def skipped(self, text: str) -> Change:
@@ -168,19 +170,19 @@ class _Target:
         change = self.installed(text, force=True)
         if not change.is_pending:
             return change
-        problem = f"it is shared by git, and the hook would name paths of this machine: no {PROGRAM} is on the PATH"
+        reason = f"it is shared by git, and the hook would name paths of this machine: no {PROGRAM} is on the PATH"
         fix = f"`uv tool install` or pipx put it there; codriver init --hooks --client {self.client.id} --force"
         fix += " writes the paths all the same"
-        return replace(self._change("skipped", change.before, change.before), problem=problem, fix=fix)
+        return replace(self._change("skipped", change.before, change.before), reason=reason, fix=fix)
 
     def removed(self) -> Change:
         """Return the change that removes Codriver's hooks from the file."""
         try:
             before = self._before()
-            if before is None or not _is_ours(before):
+            if before is None or not _is_codrivers(before):
                 return self._change("absent", before, before)
-            after = None if self.file.is_own else _without_ours(before)
-        except (FileFaultError, OSError, UnicodeDecodeError) as error:
+            after = None if self.file.is_exclusive else _without_codriver_hooks(before)
+        except (FileFormatError, OSError, UnicodeDecodeError) as error:
             return self._refused(error)
         return self._change("absent" if after == before else "remove", before, after)
 
@@ -189,7 +191,7 @@ class _Target:
 
     def _before(self) -> str | None:
         path = self._path()
-        return self.texts[path] if path in self.texts else read_file(path, self.launch.workspace)
+        return self.contents[path] if path in self.contents else read_file(path, self.launch.workspace)
 
     def _change(self, state: Any, before: str | None, after: str | None) -> Change:
         return Change(
@@ -205,42 +207,44 @@ class _Target:
     def _refused(self, error: Exception) -> Change:
         why = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
         fix = "mend the file and run the command again"
-        return replace(self._change("refused", None, None), problem=why, fix=fix)
+        return replace(self._change("refused", None, None), reason=why, fix=fix)
 
 
-def _is_ours(hook: object) -> bool:
+def _is_codrivers(hook: object) -> bool:
     """Return whether a hook, or the content of a file with hooks, is Codriver's."""
     text = hook if isinstance(hook, str) else json.dumps(hook, ensure_ascii=False)
-    return any(word in text for word in OURS)
+    return any(word in text for word in CODRIVER_MARKS)
 
 
 def _hooks_in(text: str) -> dict[str, list[Any]]:
     """Return the hooks in a settings file by event.
 
-    Raises: FileFaultError: the file is not JSON, or has an unexpected structure.
+    Raises:
+        FileFormatError: the file is not JSON, or has an unexpected structure.
     """
     root = jsonc.parse(text)
     value = {} if root is None else root.value
     hooks = value.get("hooks", {}) if isinstance(value, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
-        raise FileFaultError("hooks should be an object of lists", 1, 1)
+        raise FileFormatError("hooks should be an object of lists", 1, 1)
     return hooks
 
 
-def _merged(before: str, ours: str) -> str:
+def _merged(before: str, hooks_file: str) -> str:
     """Add Codriver's hooks to a settings file after other hooks for the same event, preserving everything else.
 
-    Raises: FileFaultError: the file has an unexpected structure.
+    Raises:
+        FileFormatError: the file has an unexpected structure.
     """
-    text = _without_ours(before)
+    text = _without_codriver_hooks(before)
     if text is None:
-        text = ours
+        text = hooks_file
     else:
-        wanted, present = _data(ours), _hooks_in(text)
-        for event, groups in wanted["hooks"].items():
+        new, present = _data(hooks_file), _hooks_in(text)
+        for event, groups in new["hooks"].items():
             text = jsonc.with_member(text, ("hooks", event), [*present.get(event, []), *groups])
-        for key in wanted.keys() - {"hooks"} - _data(before).keys():
-            text = jsonc.with_member(text, (key,), wanted[key])
+        for key in new.keys() - {"hooks"} - _data(before).keys():
+            text = jsonc.with_member(text, (key,), new[key])
     return before if _data(text) == _data(before) else text
 
 
@@ -249,17 +253,17 @@ def _data(text: str) -> dict[str, Any]:
     return root.value if root is not None and isinstance(root.value, dict) else {}
 
 
-def _without_ours(text: str) -> str | None:
+def _without_codriver_hooks(text: str) -> str | None:
     """Return a settings file without Codriver's hooks and whatever is then empty, or None if nothing else is left."""
     for event, groups in _hooks_in(text).items():
-        kept = [group for group in groups if not _is_ours(group)]
-        if len(kept) == len(groups):
+        remaining = [group for group in groups if not _is_codrivers(group)]
+        if len(remaining) == len(groups):
             continue
         way = ("hooks", event)
-        text = jsonc.with_member(text, way, kept) if kept else jsonc.without_entry(text, way)
+        text = jsonc.with_member(text, way, remaining) if remaining else jsonc.without_entry(text, way)
     try:
         root = jsonc.parse(text, comments=False)
-    except FileFaultError:
+    except FileFormatError:
         return text  # preserve comments
     return None if root is None or root.value in ({}, {"version": 1}, {"hooks": {}}) else text
 
@@ -268,7 +272,7 @@ def _hook_file(row: Mapping[str, Any]) -> HookFile:
     return HookFile(
         path=row["file"],
         template=row["template"],
-        is_own=row.get("own", False),
+        is_exclusive=row.get("own", False),
         is_private=row.get("private", False),
         is_executable=row.get("runs", False),
         next=row["next"],
@@ -276,7 +280,7 @@ def _hook_file(row: Mapping[str, Any]) -> HookFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class AgentFileOptions:
     """The files to write, or to remove if `remove`. `is_named` is whether the user requested them explicitly."""
 
     skills: bool
@@ -286,20 +290,20 @@ class Wanted:
     is_named: bool = True
 
 
-def plan_agent_files(workspace: Path, wanted: Wanted) -> tuple[Change, ...]:
+def plan_agent_files(workspace: Path, options: AgentFileOptions) -> tuple[Change, ...]:
     """Return the changes to the files for agents.
 
     When removing, missing files are only included if the user named them.
     """
     changes: list[Change] = []
-    if wanted.skills:
-        changes += _plan_skills(workspace, wanted)
-    if wanted.agents_md:
-        changes.append(_plan_block(workspace, remove=wanted.remove))
-    return tuple(change for change in changes if wanted.is_named or change.state in ("remove", "skipped"))
+    if options.skills:
+        changes += _plan_skills(workspace, options)
+    if options.agents_md:
+        changes.append(_plan_block(workspace, remove=options.remove))
+    return tuple(change for change in changes if options.is_named or change.state in ("remove", "skipped"))
 
 
-def skill_texts() -> Mapping[str, str]:
+def skill_files() -> Mapping[str, str]:
     """Return the skills that are distributed with Codriver, by their path within a directory of skills."""
     shipped = shipped_directory("skills")
     return {
@@ -318,54 +322,56 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _is_skill_of_ours(text: str) -> bool:
+def _is_unchanged_skill(text: str) -> bool:
     """Return whether a file is unchanged since some version of Codriver wrote it, apart from line endings."""
     text = text.replace("\r\n", "\n")
     found = SIGNATURE.search(text)
     return found is not None and found.group(1) == _digest(text[: found.start()])
 
 
-def _plan_skills(workspace: Path, wanted: Wanted) -> Iterator[Change]:
+def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]:
     seen: set[str] = set()
     projects = (*find_projects(workspace), *projects_below(workspace))
-    is_lisp = wanted.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
-    for name in SKILL_FOLDERS:
+    is_lisp = options.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
+    for name in SKILL_DIRECTORIES:
         folder = workspace / name
         # One directory may be a link to the other.
         if os.path.realpath(folder) in seen:
             continue
         seen.add(os.path.realpath(folder))
-        texts = {folder / path: signed(text) for path, text in skill_texts().items()}
-        for file, text in texts.items():
+        contents = {folder / path: signed(text) for path, text in skill_files().items()}
+        for file, text in contents.items():
             if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
-                yield _plan_skill(file, text, workspace, wanted)
+                yield _plan_skill(file, text, workspace, options)
         for file in sorted(folder.glob("*/*.md"))[:MOST_SKILL_FILES]:
-            if file not in texts and (change := _plan_left_over(file, workspace)):
+            if file not in contents and (change := _plan_left_over(file, workspace)):
                 yield change
 
 
-def _plan_skill(file: Path, text: str, workspace: Path, wanted: Wanted) -> Change:
+def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOptions) -> Change:
     """Return the change to one file of a skill."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError) as error:
         return _refused("skills", file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace)
     if before is None:
-        return Change("skills", file, "absent" if wanted.remove else "add", None, _unless(wanted, text), root=workspace)
-    if before.replace("\r\n", "\n") == text and not wanted.remove:
+        return Change(
+            "skills", file, "absent" if options.remove else "add", None, _unless(options, text), root=workspace
+        )
+    if before.replace("\r\n", "\n") == text and not options.remove:
         return Change("skills", file, "same", before, before, root=workspace)
-    if wanted.force or _is_skill_of_ours(before):
-        state: State = "remove" if wanted.remove else "replace"
-        return Change("skills", file, state, before, _unless(wanted, text), root=workspace)
-    problem = "it is not as codriver wrote it"
-    fix = "--remove --skills --force removes it" if wanted.remove else "--skills --force replaces it"
-    state = "refused" if wanted.is_named else "skipped"
-    return Change("skills", file, state, before, before, problem, f"codriver init {fix}", root=workspace)
+    if options.force or _is_unchanged_skill(before):
+        state: State = "remove" if options.remove else "replace"
+        return Change("skills", file, state, before, _unless(options, text), root=workspace)
+    reason = "it is not as codriver wrote it"
+    fix = "--remove --skills --force removes it" if options.remove else "--skills --force replaces it"
+    state = "refused" if options.is_named else "skipped"
+    return Change("skills", file, state, before, before, reason, f"codriver init {fix}", root=workspace)
 
 
-def _unless(wanted: Wanted, text: str) -> str | None:
+def _unless(options: AgentFileOptions, text: str) -> str | None:
     """Return the new content of the file."""
-    return None if wanted.remove else text
+    return None if options.remove else text
 
 
 def _plan_left_over(file: Path, workspace: Path) -> Change | None:
@@ -374,14 +380,14 @@ def _plan_left_over(file: Path, workspace: Path) -> Change | None:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):
         return None  # it is not one of Codriver's
-    if before is None or not _is_skill_of_ours(before):
+    if before is None or not _is_unchanged_skill(before):
         return None
     return Change("skills", file, "remove", before, None, root=workspace)
 
 
-def _refused(title: str, file: Path, problem: str, workspace: Path) -> Change:
+def _refused(title: str, file: Path, reason: str, workspace: Path) -> Change:
     fix = "mend the file and run the command again"
-    return Change(title, file, "refused", None, None, problem, fix, root=workspace)
+    return Change(title, file, "refused", None, None, reason, fix, root=workspace)
 
 
 def _plan_block(workspace: Path, *, remove: bool) -> Change:
@@ -407,7 +413,8 @@ def _plan_block(workspace: Path, *, remove: bool) -> Change:
 def _span(text: str) -> tuple[int, int] | None:
     """Return the position of the block including its marks, or None if there is none.
 
-    Raises: ValueError: the marks do not form a pair.
+    Raises:
+        ValueError: the marks do not form a pair.
     """
     begins, ends = text.count(BEGIN), text.count(END)
     if not begins and not ends:

@@ -28,7 +28,7 @@ from codriver.setup.clients import (
     is_written_by_init,
     starts_relay,
 )
-from codriver.setup.jsonc import FileFaultError
+from codriver.setup.jsonc import FileFormatError
 from codriver.systems.file_system import mode_of
 from codriver.systems.programs import program_in, typed
 from codriver_relay.target import is_border
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 32 * files.MEBIBYTE
 """Maximum size of a configuration file. Some clients also store their conversations in it."""
-NEW_FOLDER: Final = 0o777
+NEW_DIRECTORY_MODE: Final = 0o777
 """Mode of new directories, restricted by the user's umask."""
 
 PROGRAM_MODE: Final = 0o755
@@ -55,7 +55,8 @@ State = Literal["add", "replace", "remove", "same", "absent", "refused", "skippe
 def find_entry(client: Client, text: str, name: str) -> Any:
     """Return the parsed entry with this name, or None.
 
-    Raises: FileFaultError: the client could not read the file.
+    Raises:
+        FileFormatError: the client could not read the file.
     """
     node = _data(client, text)
     for key in (*client.entry_path(), name):
@@ -68,7 +69,8 @@ def find_entry(client: Client, text: str, name: str) -> Any:
 def foreign_key(client: Client, text: str) -> str | None:
     """Return a top-level key that shows that the file belongs to another client, or None.
 
-    Raises: FileFaultError: the client could not read the file.
+    Raises:
+        FileFormatError: the client could not read the file.
     """
     return next((key for key in client.foreign if key in _data(client, text)), None)
 
@@ -76,7 +78,8 @@ def foreign_key(client: Client, text: str) -> str | None:
 def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
     """Return the text with the entry added or replaced, preserving everything else.
 
-    Raises: FileFaultError: the file does not have the structure that the client documents.
+    Raises:
+        FileFormatError: the file does not have the structure that the client documents.
     """
     keys = (*client.entry_path(), name)
     if not client.is_toml:
@@ -108,7 +111,7 @@ def is_left_over(client: Client, text: str) -> bool:
         return not text.strip()
     try:
         root = jsonc.parse(text, comments=False)
-    except FileFaultError:
+    except FileFormatError:
         return False  # somebody's comment is worth keeping
     around = jsonc.parse(jsonc.without_entry(client.template, (*client.entry_path(), NAME_KEY)))
     return root is not None and around is not None and root.value == around.value
@@ -119,17 +122,17 @@ def _data(client: Client, text: str) -> Any:
         try:
             return tomllib.loads(text.removeprefix("\ufeff"))
         except (ValueError, RecursionError) as error:  # invalid TOML, oversized numbers, or excessive nesting
-            line, column = _toml_place(text, str(error))
-            raise FileFaultError(str(error).split(" (at ")[0], line, column) from error
+            line, column = _toml_position(text, str(error))
+            raise FileFormatError(str(error).split(" (at ")[0], line, column) from error
     root = jsonc.parse(text, comments=client.comments, trailing_commas=client.trailing_commas)
     if root is None:
         return {}
     if not isinstance(root.value, dict):
-        raise FileFaultError("here should be an object", *jsonc.line_and_column(text, root.start))
+        raise FileFormatError("here should be an object", *jsonc.line_and_column(text, root.start))
     return root.value
 
 
-def _toml_place(text: str, message: str) -> tuple[int, int]:
+def _toml_position(text: str, message: str) -> tuple[int, int]:
     """Return the line and column from the end of tomllib's error message, or the end of the text."""
     numbers = [
         int(word) for word in message.rpartition("(at ")[2].replace(",", " ").rstrip(")").split() if word.isdigit()
@@ -164,37 +167,40 @@ def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -
         new, old = (tomllib.loads(version.removeprefix("\ufeff")) for version in (changed, text))
     except (ValueError, RecursionError):  # as above
         return False
-    _taken(old, keys)
-    return bool(_taken(new, keys) == entry and new == old)
+    _pop_entry(old, keys)
+    return bool(_pop_entry(new, keys) == entry and new == old)
 
 
-def _taken(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
+def _pop_entry(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
     """Remove the entry at `keys` and tables that are then empty, and return it, or None if it does not exist."""
     first, *rest = keys
     if not rest:
         return document.pop(first, None)
     inner = document.get(first)
-    taken = _taken(inner, tuple(rest)) if isinstance(inner, dict) else None
+    removed = _pop_entry(inner, tuple(rest)) if isinstance(inner, dict) else None
     if inner == {}:
         del document[first]
-    return taken
+    return removed
 
 
 def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
     """Return the text with the entry at `keys` replaced or removed, however it is written.
 
-    Raises: FileFaultError: it is written in a way that does not allow changing it alone.
+    Raises:
+        FileFormatError: it is written in a way that does not allow changing it alone.
     """
     import tomlkit  # noqa: PLC0415  # rarely needed, as only one client uses TOML
 
     table_name = ".".join(keys[:-1])
-    fault = FileFaultError(f"write {table_name} as [{table_name}.NAME] tables, so that one can be changed", 1, 1)
+    format_error = FileFormatError(
+        f"write {table_name} as [{table_name}.NAME] tables, so that one can be changed", 1, 1
+    )
     document = tomlkit.parse(text.removeprefix("\ufeff"))
     holder: Any = document
     for key in keys[:-1]:
         holder = holder.setdefault(key, {})
         if not isinstance(holder, dict):
-            raise fault
+            raise format_error
     if entry is None:
         del holder[keys[-1]]
     else:
@@ -206,7 +212,7 @@ def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
         table.update(entry)
     changed = ("\ufeff" if text.startswith("\ufeff") else "") + tomlkit.dumps(document)
     if not _is_changed_to(changed, text, keys, entry):
-        raise fault
+        raise format_error
     return changed
 
 
@@ -237,7 +243,7 @@ class Change:
     """A planned or completed change to one file.
 
     `before` and `after` are its whole content, or None if it does not exist. If the state is `refused`, nothing is
-    changed, `problem` has the reason and `fix` what to do. `skipped` means the same, but only counts as an error if the
+    changed, `reason` says why and `fix` what to do. `skipped` means the same, but only counts as an error if the
     client was named explicitly.
     """
 
@@ -246,7 +252,7 @@ class Change:
     state: State
     before: str | None
     after: str | None
-    problem: str = ""
+    reason: str = ""
     fix: str = ""
     next: str = ""
     root: Path | None = None
@@ -275,18 +281,19 @@ def plan(
     Clients that share a file get a single entry. With `approve`, the entry lets the client run all tools without
     asking, if it has such a setting. An entry that does so already stays unless `force`.
 
-    Raises: NoSuchScopeError: a client has no file in `scope`.
+    Raises:
+        NoSuchScopeError: a client has no file in `scope`.
     """
-    texts: dict[Path, str | None] = {}
+    contents: dict[Path, str | None] = {}
     changes = []
     for client in clients:
         target = _target(client, launch, environment, scope)
         granting = replace(target, client=client.approving())
-        is_plain = approve and _plan_entry(target, launch, environment, texts, force=False).state == "same"
-        if approve or (not force and _is_approved(target, texts)):
+        is_plain = approve and _plan_entry(target, launch, environment, contents, force=False).state == "same"
+        if approve or (not force and _is_approved(target, contents)):
             target = granting
-        changes.append(_plan_entry(target, launch, environment, texts, force=force or is_plain))
-        _note(texts, changes[-1])
+        changes.append(_plan_entry(target, launch, environment, contents, force=force or is_plain))
+        _note(contents, changes[-1])
     return tuple(changes)
 
 
@@ -299,11 +306,11 @@ def plan_removal(
     force: bool = False,
 ) -> tuple[Change, ...]:
     """Return the change that removes each client's entry. One that does not start Codriver's relay requires `force`."""
-    texts: dict[Path, str | None] = {}
+    contents: dict[Path, str | None] = {}
     changes = []
     for client in clients:
-        changes.append(_plan_removal(_target(client, launch, environment, scope), texts, force=force))
-        _note(texts, changes[-1])
+        changes.append(_plan_removal(_target(client, launch, environment, scope), contents, force=force))
+        _note(contents, changes[-1])
     return tuple(changes)
 
 
@@ -323,14 +330,15 @@ def diff(change: Change) -> str:
 def apply(change: Change) -> None:
     """Apply the change atomically. The file keeps its mode and owner, and links stay links.
 
-    Raises: FileChangedError: the file was changed after the plan was made. CannotWriteError: the file cannot be
-    written.
+    Raises:
+        FileChangedError: the file was changed after the plan was made.
+        CannotWriteError: the file cannot be written.
     """
     if not change.is_pending:
         return
     links = _links(change.root)
     try:
-        with files.locate(change.file, links, root=change.root, make_mode=NEW_FOLDER) as place:
+        with files.locate(change.file, links, root=change.root, make_mode=NEW_DIRECTORY_MODE) as place:
             if _read_at(place, links) != change.before:
                 raise FileChangedError(change.file)
             if change.after is None:
@@ -382,13 +390,13 @@ class _Target:
     name: str
     root: Path | None
 
-    def change(self, state: State, before: str | None, after: str | None, problem: str = "", fix: str = "") -> Change:
-        told = self.client.next if state in ("add", "replace") else ""
-        return Change(self.client.title, self.file, state, before, after, problem, fix, told, self.root)
+    def change(self, state: State, before: str | None, after: str | None, reason: str = "", fix: str = "") -> Change:
+        next_step = self.client.next if state in ("add", "replace") else ""
+        return Change(self.client.title, self.file, state, before, after, reason, fix, next_step, self.root)
 
-    def text(self, texts: Mapping[Path, str | None]) -> str | None:
+    def text(self, contents: Mapping[Path, str | None]) -> str | None:
         """Return the file's content with all changes planned so far."""
-        return texts[self.file] if self.file in texts else read_file(self.file, self.root)
+        return contents[self.file] if self.file in contents else read_file(self.file, self.root)
 
 
 def _target(client: Client, launch: Launch, environment: Environment, scope: Scope | None) -> _Target:
@@ -397,70 +405,78 @@ def _target(client: Client, launch: Launch, environment: Environment, scope: Sco
     return _Target(client, scope, file, name, launch.workspace if scope == "workspace" else None)
 
 
-def _note(texts: dict[Path, str | None], change: Change) -> None:
+def _note(contents: dict[Path, str | None], change: Change) -> None:
     """Record the planned content of a file for clients that follow in the plan."""
     if change.is_pending:
-        texts[change.file] = change.after
+        contents[change.file] = change.after
 
 
-def _is_approved(target: _Target, texts: Mapping[Path, str | None]) -> bool:
+def _is_approved(target: _Target, contents: Mapping[Path, str | None]) -> bool:
     """Return whether the existing entry lets the client run all tools without asking."""
     try:
-        text = target.text(texts)
+        text = target.text(contents)
         entry = find_entry(target.client, text, target.name) if text is not None else None
-    except (FileFaultError, OSError, UnicodeDecodeError):
+    except (FileFormatError, OSError, UnicodeDecodeError):
         return False  # reported by the plan
     approval = target.client.approval
     return bool(approval) and isinstance(entry, dict) and entry.items() >= approval.items()
 
 
 def _plan_entry(
-    target: _Target, launch: Launch, environment: Environment, texts: Mapping[Path, str | None], *, force: bool
+    target: _Target, launch: Launch, environment: Environment, contents: Mapping[Path, str | None], *, force: bool
 ) -> Change:
     client, name = target.client, target.name
     shared = launch.shared if target.scope == "workspace" else None
     launch = launch.in_scope(target.scope)
     try:
-        before = target.text(texts)
+        before = target.text(contents)
         present = find_entry(client, before, name) if before is not None else None
         entry = client.entry(launch, name)
-        is_ours = bool(shared) and is_written_by_init(present, entry)
+        is_codrivers = bool(shared) and is_written_by_init(present, entry)
         if before is not None and (present == entry or (shared is not None and is_as_good(present, entry))):
-            is_planned = target.file in texts  # planned for an earlier client in this plan
+            is_planned = target.file in contents  # planned for an earlier client in this plan
             return replace(target.change("same", before, before), next=client.next if is_planned else "")
-        if present is not None and not force and not is_ours:
+        if present is not None and not force and not is_codrivers:
             fix = f"codriver init --client {client.id} --force replaces it"
-            other = f"it has another entry {name}{_leads_elsewhere(present, launch.workspace)}"
+            other = f"it has another entry {name}{_other_workspace_clause(present, launch.workspace)}"
             return target.change("refused", before, before, other, fix)
         if shared == () and not force and is_versioned(launch.workspace):
             return target.change("skipped", before, before, *_unshareable(target, launch))
-        if problem := _no_place(target, before, launch, environment, texts):
-            return target.change("skipped", before, before, *problem)
+        if reason := _unsuitable_file(target, before, launch, environment, contents):
+            return target.change("skipped", before, before, *reason)
         if before is None:
             return target.change("add", None, client.render(launch, name))
         state: State = "add" if present is None else "replace"
         return target.change(state, before, set_entry(client, before, launch, name))
-    except (FileFaultError, OSError, UnicodeDecodeError) as error:
+    except (FileFormatError, OSError, UnicodeDecodeError) as error:
         return _refused(client, target.file, error)
 
 
-def _leads_elsewhere(present: object, workspace: Path) -> str:
+def _other_workspace_clause(present: object, workspace: Path) -> str:
     """Return a clause if the entry refers to another workspace's server, such as another working tree's."""
-    ours = port_file(workspace)
-    found = (word for word in command_line(present) if word.endswith(f"/{ours.relative_to(workspace).as_posix()}"))
+    expected_port_file = port_file(workspace)
+    found = (
+        word
+        for word in command_line(present)
+        if word.endswith(f"/{expected_port_file.relative_to(workspace).as_posix()}")
+    )
     file = next(found, None) if starts_relay(present) else None
-    return "" if file in (None, str(ours)) else f", which leads to the server of {PurePath(str(file)).parents[2]}"
+    return (
+        ""
+        if file in (None, str(expected_port_file))
+        else f", which leads to the server of {PurePath(str(file)).parents[2]}"
+    )
 
 
 def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
     """Return why no entry is written to a shared file, and what to do."""
     client = target.client
-    problem = "it is shared by git, and the entry would name paths of this machine: "
+    reason = "it is shared by git, and the entry would name paths of this machine: "
     first = ""
     if is_border(str(launch.workspace)):
-        problem += "--workspace auto takes no folder of others, nor home or one for temporary files"
+        reason += "--workspace auto takes no folder of others, nor home or one for temporary files"
     else:
-        problem += f"no {RELAY[0]} of this version is on the PATH"
+        reason += f"no {RELAY[0]} of this version is on the PATH"
         first = f"{_onto_the_path(launch)}, then run init again; else "
     fix = f"codriver init --client {client.id} --force writes them all the same"
     if "user" in client.scopes:
@@ -468,7 +484,7 @@ def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
     elif client.private:
         words = typed(command_line(client.entry(launch.in_scope("user"), target.name)))
         fix = f"{fix}, or for you alone, in that folder: `{client.private.format(name=target.name)} {words}`"
-    return problem, first + fix
+    return reason, first + fix
 
 
 def _onto_the_path(launch: Launch) -> str:
@@ -480,8 +496,8 @@ def _onto_the_path(launch: Launch) -> str:
     return installed
 
 
-def _no_place(
-    target: _Target, before: str | None, launch: Launch, environment: Environment, texts: Mapping[Path, str | None]
+def _unsuitable_file(
+    target: _Target, before: str | None, launch: Launch, environment: Environment, contents: Mapping[Path, str | None]
 ) -> tuple[str, str] | None:
     """Return why no entry belongs in this file and what to do, or None.
 
@@ -498,35 +514,35 @@ def _no_place(
         if scope == target.scope or scope not in client.scopes:
             continue
         other = _target(client, launch, environment, scope)
-        text = other.text(texts)
+        text = other.text(contents)
         if text is not None and starts_relay(find_entry(client, text, other.name)):
-            problem = f"{client.title} reads {other.file} too, which has the entry, and would start codriver twice"
-            return problem, f"codriver init --remove --client {client.id} --scope {scope} takes that one out"
+            reason = f"{client.title} reads {other.file} too, which has the entry, and would start codriver twice"
+            return reason, f"codriver init --remove --client {client.id} --scope {scope} takes that one out"
     return None
 
 
-def _plan_removal(target: _Target, texts: Mapping[Path, str | None], *, force: bool) -> Change:
+def _plan_removal(target: _Target, contents: Mapping[Path, str | None], *, force: bool) -> Change:
     client, name = target.client, target.name
     try:
-        before = target.text(texts)
+        before = target.text(contents)
         present = find_entry(client, before, name) if before is not None else None
         if before is None or present is None:
             return target.change("absent", before, before)
         if not force and not starts_relay(present):
-            problem = f"its entry {name} does not start codriver's relay"
+            reason = f"its entry {name} does not start codriver's relay"
             fix = f"codriver init --remove --client {client.id} --force removes it all the same"
-            return target.change("refused", before, before, problem, fix)
+            return target.change("refused", before, before, reason, fix)
         after = remove_entry(client, before, name)
         return target.change("remove", before, None if is_left_over(client, after) else after)
-    except (FileFaultError, OSError, UnicodeDecodeError) as error:
+    except (FileFormatError, OSError, UnicodeDecodeError) as error:
         return _refused(client, target.file, error)
 
 
 def _refused(client: Client, file: Path, error: Exception) -> Change:
     if isinstance(error, UnicodeDecodeError):
-        problem = f"it is not UTF-8 (byte {error.start})"
+        reason = f"it is not UTF-8 (byte {error.start})"
     elif isinstance(error, OSError):
-        problem = f"it cannot be read: {error.strerror or error}"
+        reason = f"it cannot be read: {error.strerror or error}"
     else:
-        problem = f"{client.title} cannot read it: {error}"
-    return Change(client.title, file, "refused", None, None, problem, "mend the file and run the command again")
+        reason = f"{client.title} cannot read it: {error}"
+    return Change(client.title, file, "refused", None, None, reason, "mend the file and run the command again")

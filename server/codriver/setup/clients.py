@@ -72,7 +72,7 @@ class Environment:
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def here(cls) -> Environment:
+    def current(cls) -> Environment:
         """Return the environment of this process."""
         platform: Platform = "linux"
         if sys.platform == "darwin":
@@ -83,16 +83,16 @@ class Environment:
 
     def paths(self, patterns: Iterable[str]) -> list[Path]:
         """Expand path patterns of `clients.toml`, without those in a package that is not installed."""
-        folders: dict[str, Path] = {
+        directories: dict[str, Path] = {
             "home": self.home,
-            "config": self._folder("XDG_CONFIG_HOME") or self.home / ".config",
-            "appdata": self._folder("APPDATA") or self.home / "AppData" / "Roaming",
-            "codex": self._folder("CODEX_HOME") or self.home / ".codex",
-            "copilot": self._folder("COPILOT_HOME") or self.home / ".copilot",
+            "config": self._directory("XDG_CONFIG_HOME") or self.home / ".config",
+            "appdata": self._directory("APPDATA") or self.home / "AppData" / "Roaming",
+            "codex": self._directory("CODEX_HOME") or self.home / ".codex",
+            "copilot": self._directory("COPILOT_HOME") or self.home / ".copilot",
         }
         if (package := self._claude_package()) is not None:
-            folders["claude-package"] = package
-        return [Path(pattern.format_map(folders)) for pattern in patterns if package or _PACKAGE not in pattern]
+            directories["claude-package"] = package
+        return [Path(pattern.format_map(directories)) for pattern in patterns if package or _PACKAGE not in pattern]
 
     def has_command(self, name: str) -> bool:
         """Return whether a program is on the PATH."""
@@ -108,10 +108,10 @@ class Environment:
         Such a package uses a directory of its own in place of `AppData/Roaming`. Its name ends with the publisher's
         key.
         """
-        local = self._folder("LOCALAPPDATA") or self.home / "AppData" / "Local"
+        local = self._directory("LOCALAPPDATA") or self.home / "AppData" / "Local"
         return next(iter(sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude"))), None)
 
-    def _folder(self, variable: str) -> Path | None:
+    def _directory(self, variable: str) -> Path | None:
         """Return the directory in an environment variable, or None if it is not an absolute path."""
         given = self.variables.get(variable, "")
         return Path(given) if given and Path(given).is_absolute() else None
@@ -132,7 +132,7 @@ class Launch:
     """
 
     @classmethod
-    def here(cls, workspace: Path) -> Launch:
+    def current(cls, workspace: Path) -> Launch:
         """Return the launch with this interpreter and this user's relay.
 
         The interpreter's path is not resolved, because a virtual environment is identified by its links.
@@ -177,13 +177,14 @@ class Client:
     @property
     def scopes(self) -> tuple[Scope, ...]:
         """Return the scopes in which the client can be configured, preferred one first."""
-        places: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
-        return tuple(scope for scope, files in places if files)
+        locations: tuple[tuple[Scope, object], ...] = (("workspace", self.workspace), ("user", self.user))
+        return tuple(scope for scope, files in locations if files)
 
     def file(self, scope: Scope, workspace: Path, environment: Environment) -> Path:
         """Return the client's file in a scope: the first one that exists, or else the first that it would read.
 
-        Raises: NoSuchScopeError: the client has no file in that scope.
+        Raises:
+            NoSuchScopeError: the client has no file in that scope.
         """
         if scope not in self.scopes:
             raise NoSuchScopeError(self.title, scope)
@@ -191,15 +192,15 @@ class Client:
             files = [workspace / name for name in self.workspace]
         else:
             files = environment.paths(self.user[environment.platform])
-        return next((file for file in files if is_there(file)), files[0])
+        return next((file for file in files if path_exists(file)), files[0])
 
     def is_used_in(self, workspace: Path) -> bool:
         """Return whether the workspace shows signs that this client is used in it."""
-        return any(is_there(workspace / mark) for mark in self.marks)
+        return any(path_exists(workspace / mark) for mark in self.marks)
 
     def is_on(self, environment: Environment) -> bool:
         """Return whether this client seems to be installed."""
-        return any(is_there(trace) for trace in environment.paths(self.traces)) or any(
+        return any(path_exists(trace) for trace in environment.paths(self.traces)) or any(
             environment.has_command(command) for command in self.commands
         )
 
@@ -254,7 +255,7 @@ class Client:
         return tomllib.loads(text.replace(f".{NAME_KEY}]", f'."{NAME_KEY}"]')) if self.is_toml else json.loads(text)
 
 
-def is_there(path: Path) -> bool:
+def path_exists(path: Path) -> bool:
     """Return whether a file or directory exists. In an unreadable directory, it counts as missing."""
     return os.path.exists(path)  # noqa: PTH110  # `Path.exists` raises if permission is denied
 
@@ -270,18 +271,19 @@ def known_clients() -> Mapping[str, Client]:
 def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
     """Return the clients with these ids, where `all` stands for every client.
 
-    Raises: UnknownClientError: an id is unknown.
+    Raises:
+        UnknownClientError: an id is unknown.
     """
     known = known_clients()
-    wanted: dict[str, Client] = {}
+    chosen: dict[str, Client] = {}
     for name in names:
         if name == "all":
-            wanted.update(known)
+            chosen.update(known)
         elif name in known:
-            wanted[name] = known[name]
+            chosen[name] = known[name]
         else:
             raise UnknownClientError(name, known)
-    return tuple(wanted.values())
+    return tuple(chosen.values())
 
 
 def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
@@ -320,8 +322,8 @@ def is_written_by_init(present: object, entry: object) -> bool:
     has_paths = len(paths) == len(RELAY) - 1 and Path(paths[1]).parts[-3:] == (*PLACE, "port") and paths[2] == "--start"
     if not starts_relay(present) or not (has_paths or is_shareable(words)):
         return False
-    wanted = _rest(entry)
-    return all(key in wanted and wanted[key] == value for key, value in _rest(present).items())
+    chosen = _rest(entry)
+    return all(key in chosen and chosen[key] == value for key, value in _rest(present).items())
 
 
 def is_as_good(present: object, entry: object) -> bool:
@@ -333,7 +335,7 @@ def is_as_good(present: object, entry: object) -> bool:
 
 def is_versioned(workspace: Path) -> bool:
     """Return whether a directory is in a git repository, so that its files are shared."""
-    return any(is_there(folder / ".git") for folder in (workspace, *workspace.parents))
+    return any(path_exists(folder / ".git") for folder in (workspace, *workspace.parents))
 
 
 def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -453,18 +455,18 @@ def printed_clients() -> Mapping[str, PrintedClient]:
 def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tuple[str, tuple[str, ...]]:
     """Return what to print for the clients among `names` that are configured by pasting, and the other names."""
     known = printed_clients()
-    texts, others = [], []
+    printed, others = [], []
     for name in names:
         if name not in known:
             others.append(name)
         elif remove:
-            places = " and ".join(block.place for block in known[name].blocks)
-            texts.append(
-                f"{known[name].title}: codriver wrote nothing; take out by hand what you pasted into {places}\n"
+            locations = " and ".join(block.place for block in known[name].blocks)
+            printed.append(
+                f"{known[name].title}: codriver wrote nothing; take out by hand what you pasted into {locations}\n"
             )
         else:
-            texts.append(known[name].to_text(launch))
-    return "\n".join(texts), tuple(others)
+            printed.append(known[name].to_text(launch))
+    return "\n".join(printed), tuple(others)
 
 
 def _printed_client(name: str, row: Mapping[str, Any]) -> PrintedClient:

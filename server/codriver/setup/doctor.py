@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Environment, Launch
     from codriver.setup.doctor_checks import State, Support
 
-Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server with a name and arguments, and returns its answer.
 
 Raises `CodriverError`, `OSError` or `ValueError` if there is no server or another program answers.
@@ -78,7 +78,7 @@ COMING: Final = frozenset({"connecting", "starting"})
 
 def diagnose(
     launch: Launch,
-    ask: Ask,
+    call_tool: CallTool,
     environment: Environment,
     reach: Reach = obstacle,
     *,
@@ -91,15 +91,15 @@ def diagnose(
     """
     workspace = launch.workspace
     checks = [_check_versions(), *_check_programs(), *_check_settings(workspace, environment, settings_model)]
-    health = _try(ask, "server_health")
-    listed = _try(ask, "list_sessions") if isinstance(health, dict) else {}
+    health = _try(call_tool, "server_health")
+    listed = _try(call_tool, "list_sessions") if isinstance(health, dict) else {}
     sessions = _rows(listed, "sessions")
     checks += _check_server(workspace, health)
     checks.append(_check_relay(launch, reach if isinstance(health, dict) else None))
     checks += _check_permissions(workspace)
     checks += check_state(workspace)
     checks += check_entries(launch, environment)
-    checks += check_hooks(launch, environment, ask)
+    checks += check_hooks(launch, environment, call_tool)
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, running=isinstance(health, dict))
     checks += _check_homes(sessions)
@@ -107,13 +107,13 @@ def diagnose(
     if not isinstance(health, dict):
         checks += _check_kernels(workspace, environment)
         checks += _check_python(workspace, environment, settings_model)
-    return Report(tuple(checks), tuple(_repl_report(session, ask) for session in sessions))
+    return Report(tuple(checks), tuple(_repl_report(session, call_tool) for session in sessions))
 
 
-def _try(ask: Ask, tool: str) -> dict[str, Any] | str:
+def _try(call_tool: CallTool, tool: str) -> dict[str, Any] | str:
     """Return the answer of a tool, or the reason why there is none."""
     try:
-        answer = ask(tool, {})
+        answer = call_tool(tool, {})
     except (CodriverError, OSError, ValueError) as error:  # another program may answer
         return str(error) or type(error).__name__
     return answer if answer.get("ok", True) else str(answer.get("hint") or answer.get("reason"))
@@ -144,8 +144,8 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     try:
         loaded = load(workspace, environ=environment.variables, model=model)
     except SettingsError as error:
-        for place, problem in error.errors:
-            yield Check("settings", "wrong", problem, f"correct it in {place}")
+        for place, reason in error.errors:
+            yield Check("settings", "wrong", reason, f"correct it in {place}")
         for warning in error.warnings:
             yield Check("settings", "note", warning, "codriver config check")
         return
@@ -162,13 +162,13 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     if lapsed is not None:
         yield Check("acceptance", "note", trust.lapse_sentence(lapsed), trust.command_for(workspace))
     if not loaded.warnings and not loaded.withheld:
-        places = sorted({origin.source for origin in loaded.origins.values() if origin.source})
-        yield Check("settings", "ok", f"from {', '.join(places)}" if places else "all as they come")
+        files_read = sorted({origin.source for origin in loaded.origins.values() if origin.source})
+        yield Check("settings", "ok", f"from {', '.join(files_read)}" if files_read else "all as they come")
     yield from _check_skills(workspace, loaded.settings)
 
 
-def _in_brackets(problem: str | None) -> str:
-    return f", all it can, as it cannot be understood ({problem})" if problem else ""
+def _in_brackets(reason: str | None) -> str:
+    return f", all it can, as it cannot be understood ({reason})" if reason else ""
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
@@ -184,18 +184,18 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
         sources = json.dumps([*settings.skill_sources, source])
         how = f"read them, write skillSources = {sources} into codriver.toml, then run codriver trust"
         yield Check("skills", "note", text, how)
-    there = {skill.source for skill in found.skills}
-    for source in sorted(set(settings.skill_sources) - there):
-        text = f"skillSources names {source}, which has no skills here; there are: {', '.join(sorted(there))}"
+    skill_origins = {skill.source for skill in found.skills}
+    for source in sorted(set(settings.skill_sources) - skill_origins):
+        text = f"skillSources names {source}, which has no skills here; there are: {', '.join(sorted(skill_origins))}"
         yield Check("skills", "note", text, "correct skillSources, or leave it if they come later")
-    for problem in found.problems:
-        yield Check("skills", "note", f"left out: {problem}", "fix it, or remove the folder")
+    for reason in found.problems:
+        yield Check("skills", "note", f"left out: {reason}", "fix it, or remove the folder")
 
 
 def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Check]:
     file = port_file(workspace)
     if isinstance(health, str):
-        yield _say_no_server(workspace, file, health)
+        yield _no_server_check(workspace, file, health)
         return
     host, port = str(health.get("host", "")), health.get("port")
     clients = sum(client.get("name") != NAME for client in _rows(health, "clients"))
@@ -222,7 +222,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         yield Check("errors", "note", text, "codriver log shows what happened around it")
 
 
-def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
+def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     """Return the check for a server that does not answer, with a fix that depends on the files in the workspace."""
     written = _written_port(file)
     if not written:
@@ -233,7 +233,7 @@ def _say_no_server(workspace: Path, file: Path, problem: str) -> Check:
     record = read_record(file.parent)
     # The record may have come with a checkout, so only suggest to end a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
-        text = f"pid {record.pid} is there and does not answer at port {written}: {problem}"
+        text = f"pid {record.pid} is there and does not answer at port {written}: {reason}"
         return Check("server", "wrong", text, _end_of(record, file.parent))
     text = f"{file} says {written}, left by a server that is gone"
     return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
@@ -251,7 +251,7 @@ def _end_of(record: ServerRecord, folder: Path) -> str:
 def _check_relay(launch: Launch, reach: Reach | None) -> Check:
     try:
         shipped = relay_files(shipped_relay(), launch.relay)
-        is_current = all(files.read(there, RELAY_RULES) == text for there, text in reversed(shipped.items()))
+        is_current = all(files.read(current, RELAY_RULES) == text for current, text in reversed(shipped.items()))
     except FileNotFoundError:
         cure = "codriver init installs it, and so does codriver serve"
         if os.path.lexists(server_directory(launch.workspace) / "port"):
@@ -265,8 +265,8 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
         return Check("relay", "note", text, "codriver init replaces it, and so does codriver serve")
     if reach is None:
         return Check("relay", "ok", str(launch.relay))
-    if problem := reach(launch, port_file(launch.workspace)):
-        text = f"{launch.relay} does not reach the server: {problem}"
+    if reason := reach(launch, port_file(launch.workspace)):
+        text = f"{launch.relay} does not reach the server: {reason}"
         return Check("relay", "wrong", text, f"{launch.python} {launch.relay} {port_file(launch.workspace)} --verbose")
     return Check("relay", "ok", f"{launch.relay} reaches the server")
 
@@ -276,17 +276,17 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
     if not os.access(workspace, os.W_OK | os.X_OK):
         yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", to_open(workspace))
         return
-    problems = list(_file_problems(folder))
-    yield from problems
-    if not problems:
+    checks = list(_file_checks(folder))
+    yield from checks
+    if not checks:
         yield Check("permissions", "ok", "the files of the server are its user's own")
 
 
-def _file_problems(folder: Path) -> Iterator[Check]:
+def _file_checks(folder: Path) -> Iterator[Check]:
     """Report wrong permissions of the directory and its files. Whoever can write the port file can redirect clients."""
     try:
-        with locate_in(folder, "port", is_last_followed=False) as there:
-            status = there.directory_status()
+        with locate_in(folder, "port", is_last_followed=False) as entry:
+            status = entry.directory_status()
     except FileNotFoundError:
         return
     except LinkRefusedError as error:
@@ -300,16 +300,16 @@ def _file_problems(folder: Path) -> Iterator[Check]:
     except OSError as error:
         yield Check("permissions", "wrong", f"{folder}: {error.strerror}", to_open(folder))
         return
-    yield from _mode_problems(folder, is_folder_private=is_private(status))
+    yield from _mode_checks(folder, is_directory_private=is_private(status))
 
 
-def _mode_problems(folder: Path, *, is_folder_private: bool) -> Iterator[Check]:
+def _mode_checks(folder: Path, *, is_directory_private: bool) -> Iterator[Check]:
     try:
         entries = [folder, *sorted(folder.iterdir())]
     except OSError as error:
         yield Check("permissions", "wrong", f"{folder}: {error.strerror}", to_open(folder))
         return
-    if not is_folder_private and not _others_may_write(folder.lstat()):
+    if not is_directory_private and not _others_may_write(folder.lstat()):
         text = f"others may enter {folder}, so nothing in it counts: it came with a checkout, or its mode was changed"
         yield Check("permissions", "note", text, "codriver serve makes it private, and removes what is left over in it")
     for entry in entries:
@@ -428,7 +428,7 @@ def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
             yield Check("REPLs", "note", text, f"rm {file}, if it was left by a REPL that is gone")
 
 
-def _repl_report(session: Mapping[str, Any], ask: Ask) -> ReplReport:
+def _repl_report(session: Mapping[str, Any], call_tool: CallTool) -> ReplReport:
     versions = ", ".join(f"{name} {version}" for name, version in as_map(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [
@@ -438,7 +438,7 @@ def _repl_report(session: Mapping[str, Any], ask: Ask) -> ReplReport:
     ]
     rows += [Row(name, "missing", str(how)) for name, how in as_map(session.get("missing")).items()]
     seam = as_map(as_map(session.get("capabilities")).get(SEAM))
-    row = seam_row(session, SUPPORT.get(str(seam.get("support")), "works") if seam else None, ask)
+    row = seam_row(session, SUPPORT.get(str(seam.get("support")), "works") if seam else None, call_tool)
     rows += [row] if row is not None else []
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))

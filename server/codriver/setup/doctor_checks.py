@@ -30,7 +30,7 @@ from codriver.net.server_record import LARGEST_PORT
 from codriver.repls import kinds
 from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
 from codriver.repls.launch.projects import port_text
-from codriver.setup.agent_files import HOOK_FOLDER, PROGRAM, known_hooks, plan_hooks
+from codriver.setup.agent_files import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
 from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
 from codriver.systems.programs import to_open
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
     from codriver.setup.change_plan import Change
     from codriver.setup.clients import Client, Environment, Launch, Scope
 
-    Ask = Callable[[str, dict[str, Any]], dict[str, Any]]
+    CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 
 State = Literal["ok", "note", "wrong"]
 Support = Literal["works", "adapted", "missing"]
 Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
-"""The meaning of a piece of the report, which determines its colour."""
+"""The meaning of a part of the report, which determines its colour."""
 
 _TONES: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
 _MARKS: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
@@ -61,7 +61,7 @@ NAME: Final = "codriver-doctor"
 CONNECT_S: Final = 0.3
 """Maximum wait for a connection to a port."""
 
-QUESTION: Final = {
+INITIALIZE_REQUEST: Final = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
@@ -131,10 +131,10 @@ class Report:
 
     def to_text(self) -> str:
         """Return the report as text, with a line for each check followed by its fix."""
-        return "".join(text for _, text in self.pieces())
+        return "".join(text for _, text in self.parts())
 
-    def pieces(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
-        """Yield pieces of the report with their tones. If `is_brief`, checks that passed are left out."""
+    def parts(self, *, is_brief: bool = False) -> Iterator[tuple[Tone, str]]:
+        """Yield parts of the report with their tones. If `is_brief`, checks that passed are left out."""
         checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
         for check in checks:
@@ -143,20 +143,20 @@ class Report:
             if check.fix:
                 yield "fix", f"{'':<{width + 7}}  → {check.fix}\n"
         if not is_brief:
-            yield from self._repl_pieces()
+            yield from self._repl_parts()
         wrong = sum(check.state == "wrong" for check in self.checks)
         if wrong:
             yield "wrong", f"\n{wrong} of {len(self.checks)} checks {'is' if wrong == 1 else 'are'} wrong.\n"
         elif not is_brief:
-            yield "ok", f"\n{self._good_news()}\n"
+            yield "ok", f"\n{self._conclusion()}\n"
 
-    def _good_news(self) -> str:
+    def _conclusion(self) -> str:
         """Return the conclusion if no check is `wrong`."""
         notes = sum(check.state == "note" for check in self.checks)
         has = "has" if notes == 1 else "have"
         return f"Nothing is wrong; {notes} of {len(self.checks)} checks {has} a note." if notes else "All is well."
 
-    def _repl_pieces(self) -> Iterator[tuple[Tone, str]]:
+    def _repl_parts(self) -> Iterator[tuple[Tone, str]]:
         for repl in self.repls:
             yield "head", f"\n{repl.key}: {repl.title} ({repl.state})\n"
             for row in repl.rows:
@@ -166,31 +166,33 @@ class Report:
                 yield "note", f"  note: {note}\n"
 
 
-ROOM_BYTES: Final = 64 * 2**20
+MIN_FREE_BYTES: Final = 64 * 2**20
 """Minimum free disk space for the state. With less, long outputs and the log of a busy day cannot be stored."""
 SERVER_BYTES: Final = 64 * 2**10
 """Minimum free disk space in the workspace. With less, the files by which clients find the server may not fit."""
-KEPT: Final = "what was evaluated and printed is kept in memory alone, and gone when the server ends"
+ONLY_IN_MEMORY: Final = "what was evaluated and printed is kept in memory alone, and gone when the server ends"
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
     """Check that the state directory of a workspace, or the directory in which it will be created, can be written."""
     folder = workspace_state_directory(workspace)
-    there = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # `Path.exists` raises if permission is denied
-    elsewhere = "set XDG_STATE_HOME to a folder that can be"
-    if not there.is_dir():
-        yield Check("state", "wrong", f"{folder} cannot be made, as {there} is a file: {KEPT}", f"mv {there} …")
-    elif not os.access(there, os.W_OK | os.X_OK):
-        mend = f"{to_open(there)}, or {elsewhere} written"
-        yield Check("state", "wrong", f"{there} cannot be written by this user: {KEPT}", mend)
-    elif (free := shutil.disk_usage(there).free) < ROOM_BYTES:
-        text = f"{free / 2**20:.0f} MiB are free on the disk of {there}: once it is full, {KEPT}"
-        yield Check("state", "wrong", text, f"make room, or {elsewhere} filled")
+    existing = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # `Path.exists` raises if permission is denied
+    alternative = "set XDG_STATE_HOME to a folder that can be"
+    if not existing.is_dir():
+        yield Check(
+            "state", "wrong", f"{folder} cannot be made, as {existing} is a file: {ONLY_IN_MEMORY}", f"mv {existing} …"
+        )
+    elif not os.access(existing, os.W_OK | os.X_OK):
+        remedy = f"{to_open(existing)}, or {alternative} written"
+        yield Check("state", "wrong", f"{existing} cannot be written by this user: {ONLY_IN_MEMORY}", remedy)
+    elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
+        text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {ONLY_IN_MEMORY}"
+        yield Check("state", "wrong", text, f"make room, or {alternative} filled")
     elif (free := shutil.disk_usage(workspace).free) < SERVER_BYTES:
         text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, where a server has files: none starts"
         yield Check("workspace", "wrong", text, "make room there")
     else:
-        yield Check("state", "ok", f"{folder} {'' if there == folder else 'will be made, and '}can be written")
+        yield Check("state", "ok", f"{folder} {'' if existing == folder else 'will be made, and '}can be written")
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
@@ -207,18 +209,18 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
     changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
     good = next((change for change in changes if change.state == "same"), None)
     if good is not None:
-        return _judge_good(client, good, launch, environment)
+        return _check_matching_entry(client, good, launch, environment)
     bad = next((change for change in changes if change.state in ("refused", "replace")), None)
     if bad is not None:
-        return _judge_other(client, bad, launch, environment)
+        return _check_different_entry(client, bad, launch, environment)
     skipped = next((change for change in changes if change.state == "skipped"), None)
     if skipped is not None:
-        told = f"{client.title} has no entry in {skipped.file}: {skipped.problem}"
-        return Check("clients", "note", told, skipped.fix)
+        message = f"{client.title} has no entry in {skipped.file}: {skipped.reason}"
+        return Check("clients", "note", message, skipped.fix)
     return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
 
 
-def _judge_good(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
+def _check_matching_entry(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
     """Check that the program of a correct entry exists on this machine."""
     command, *_ = command_line(_entry(client, change, launch))
     if _is_missing_program(command, environment, is_command=True):
@@ -227,19 +229,19 @@ def _judge_good(client: Client, change: Change, launch: Launch, environment: Env
     return Check("clients", "ok", f"{client.title}: {change.file}")
 
 
-def _judge_other(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
+def _check_different_entry(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
     """Check an entry that differs from Codriver's. It may work, for example with another Python."""
     if change.state == "replace":
         fix = f"codriver init --client {client.id} writes one without paths of this machine"
-        change = replace(change, problem="it has an older entry of codriver", fix=fix)
+        change = replace(change, reason="it has an older entry of codriver", fix=fix)
     entry = _entry(client, change, launch)
     words = command_line(entry)
     missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
     if starts_relay(entry) and not missing:
         text = f"{client.title}: {change.file} starts the relay in its own way: {' '.join(words)}"
         return Check("clients", "note", text, change.fix)
-    problem = f"{change.problem}, and {missing[0]} is not there" if missing else change.problem
-    return Check("clients", "wrong", f"{client.title}: {change.file}: {problem}", change.fix)
+    stated = f"{change.reason}, and {missing[0]} is not there" if missing else change.reason
+    return Check("clients", "wrong", f"{client.title}: {change.file}: {stated}", change.fix)
 
 
 def _entry(client: Client, change: Change, launch: Launch) -> object:
@@ -257,30 +259,30 @@ def _is_missing_program(word: str, environment: Environment, *, is_command: bool
 
 RUN_S: Final = 40.0
 """Maximum duration of a hook."""
-SHOWN_CHARACTERS: Final = 60
+ANSWER_CHARACTERS: Final = 60
 """Maximum length of a hook's answer in the report."""
 PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 """Matches a client's placeholder in the arguments of a hook."""
 
 
-def check_hooks(launch: Launch, environment: Environment, ask: Ask) -> Iterator[Check]:
+def check_hooks(launch: Launch, environment: Environment, call_tool: CallTool) -> Iterator[Check]:
     """Check the hooks that are installed in the workspace, by running each with a recorded input."""
-    recorded = json.loads(shipped_text(f"{HOOK_FOLDER}/recorded.json"))
+    recorded = json.loads(shipped_text(f"{HOOK_DIRECTORY}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
         changes = plan_hooks([client], launch, environment, force=True)
         if any(change.state in ("same", "replace") for change in changes):
-            yield _check(client, files, changes, _Runner(launch, environment, ask, recorded[client_id]))
+            yield _check(client, files, changes, _Runner(launch, environment, call_tool, recorded[client_id]))
 
 
 def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change], runner: _Runner) -> Check:
-    places = ", ".join(str(change.file) for change in changes)
+    paths = ", ".join(str(change.file) for change in changes)
     if any(change.state != "same" for change in changes):
-        text = f"{client.title}: {places}: other hooks of codriver than this one installs, so they were not tried"
+        text = f"{client.title}: {paths}: other hooks of codriver than this one installs, so they were not tried"
         return Check("hooks", "note", text, f"codriver init --hooks --client {client.id}")
-    told = [runner.run(client, files[0], event) for event in CLIENTS[client.id]]
-    text = f"{client.title}: {places}: {', '.join(words for words, _ in told)}"
-    if all(is_good for _, is_good in told):
+    results = [runner.run(client, files[0], event) for event in CLIENTS[client.id]]
+    text = f"{client.title}: {paths}: {', '.join(words for words, _ in results)}"
+    if all(is_good for _, is_good in results):
         return Check("hooks", "ok", text)
     return Check("hooks", "wrong", text, f"codriver init --hooks --client {client.id}, or --remove --hooks")
 
@@ -289,11 +291,11 @@ class _Runner:
     """Runs the hooks of one client with the recorded input for each event."""
 
     def __init__(
-        self, launch: Launch, environment: Environment, ask: Ask, recorded: Mapping[str, Mapping[str, Any]]
+        self, launch: Launch, environment: Environment, call_tool: CallTool, recorded: Mapping[str, Mapping[str, Any]]
     ) -> None:
         self._launch = launch
         self._environment = environment
-        self._ask = ask
+        self._call_tool = call_tool
         self._recorded = recorded
 
     def run(self, client: Client, file: HookFile, event: str) -> tuple[str, bool]:
@@ -301,9 +303,9 @@ class _Runner:
         started = time.monotonic()
         call = _calls(client, file, self._launch).get(event)
         answer = self._by_program(client, file, event) if call is None else self._by_tool(call, event)
-        took_ms = round((time.monotonic() - started) * 1000)
-        shown = cut(answer, SHOWN_CHARACTERS)
-        return f"{event} {took_ms} ms {shown}", answer.startswith(("{", "no server"))
+        elapsed_ms = round((time.monotonic() - started) * 1000)
+        excerpt = cut(answer, ANSWER_CHARACTERS)
+        return f"{event} {elapsed_ms} ms {excerpt}", answer.startswith(("{", "no server"))
 
     def _by_program(self, client: Client, file: HookFile, event: str) -> str:
         words = list(file.words(self._launch, self._environment))
@@ -321,13 +323,13 @@ class _Runner:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"failed: {error}"
-        said = done.stdout.decode("utf-8", "replace").strip()
-        return said if done.returncode == 0 else f"ended with status {done.returncode}"
+        output = done.stdout.decode("utf-8", "replace").strip()
+        return output if done.returncode == 0 else f"ended with status {done.returncode}"
 
     def _by_tool(self, call: Mapping[str, Any], event: str) -> str:
         given = {key: self._filled(value, event) for key, value in call.items()}
         try:
-            answer = self._ask("note_edit", given)
+            answer = self._call_tool("note_edit", given)
         except (CodriverError, OSError, ValueError) as error:
             return "no server" if isinstance(error, CodriverError) else f"failed: {error}"
         return json.dumps(answer, ensure_ascii=False)
@@ -368,39 +370,39 @@ ERRORS: Final = 200
 """Maximum number of logged errors that are searched for a failed import."""
 REASON_CHARACTERS: Final = 160
 """Maximum length of an error in the report."""
-_OURS: Final = re.compile(r"codriver[._/]seam")
+_SEAM_NAME: Final = re.compile(r"codriver[._/]seam")
 
 
-def seam_row(session: Mapping[str, Any], support: Support | None, ask: Ask) -> Row | None:
+def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: CallTool) -> Row | None:
     """Return the row for the seam in a session's report, or None if there is no REPL.
 
-    `support` is None if the REPL has no seam. For `ask`, see `codriver.setup.doctor`.
+    `support` is None if the REPL has no seam. For `call_tool`, see `codriver.setup.doctor`.
     """
     way = STEPS.get(str(session.get("dialect")))
     if session.get("phase") != "connected":
         return _left_behind(session)
     if support is not None:
-        return Row(SEAM, support, _told(session, way))
+        return Row(SEAM, support, _seam_detail(session, way))
     if way is None:
         return Row(SEAM, "missing", NO_WAY)
     for why in (_switched_off, _failed_import):
-        if reason := why(session, way, ask):
+        if reason := why(session, way, call_tool):
             return Row(SEAM, "missing", reason)
     return Row(SEAM, "missing", WAYS[str(session.get("dialect"))])
 
 
-def _told(session: Mapping[str, Any], way: Steps | None) -> str:
+def _seam_detail(session: Mapping[str, Any], way: Steps | None) -> str:
     """Describe a loaded seam: its provider, and its frames or why there are none."""
-    support, shown = session["capabilities"][SEAM], session.get(SEAM)
+    support, exposed = session["capabilities"][SEAM], session.get(SEAM)
     by = f"by {support.get('op')}"
-    if not isinstance(shown, dict):
+    if not isinstance(exposed, dict):
         return by
-    if (contract := shown.get("contract")) is not None:
+    if (contract := exposed.get("contract")) is not None:
         return (
             f"{by}, of another version: it answers by contract {contract}, and this codriver asks by {CONTRACT}; renew "
             "it (codriver seam copy DIR, or the package in its environment) and start the application again"
         )
-    if frames := shown.get("frames"):
+    if frames := exposed.get("frames"):
         return f"{by}; frames: {', '.join(map(str, frames))}"
     cure = f": evaluate {way.code}" if way is not None else ""
     return f"{by}, which names no frame, so that no state is shown{cure}"
@@ -415,23 +417,23 @@ def _left_behind(session: Mapping[str, Any]) -> Row | None:
     return Row(SEAM, "missing", f"{file} leads to no REPL: {cure}")
 
 
-def _switched_off(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
+def _switched_off(session: Mapping[str, Any], way: Steps, call_tool: CallTool) -> str:
     """Return why a seam that was imported is not active, or an empty string if unknown."""
-    found = _answer(ask, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
+    found = _answer(call_tool, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
     if "arglists" not in found:
         return ""
     file = f" from {found['file']}" if found.get("file") else ""
     return f"{way.module} was imported{file} and is not switched on: evaluate {way.code}"
 
 
-def _failed_import(session: Mapping[str, Any], way: Steps, ask: Ask) -> str:
+def _failed_import(session: Mapping[str, Any], way: Steps, call_tool: CallTool) -> str:
     """Return the error with which an import of the seam failed, or an empty string if the log has none."""
-    told = _answer(ask, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": ERRORS})
-    for entry in reversed(told.get("result") or ()):
+    answer = _answer(call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": ERRORS})
+    for entry in reversed(answer.get("result") or ()):
         lines = [line for line in str(entry.get("text")).splitlines() if line.strip()]
-        if entry.get("repl-session-key") == session.get("key") and lines and _OURS.search(lines[-1]):
-            said = lines[-1][:REASON_CHARACTERS]
-            return f"an import of it failed ({said}): load_file {way.file}, then evaluate {way.code}"
+        if entry.get("repl-session-key") == session.get("key") and lines and _SEAM_NAME.search(lines[-1]):
+            output = lines[-1][:REASON_CHARACTERS]
+            return f"an import of it failed ({output}): load_file {way.file}, then evaluate {way.code}"
     return ""
 
 
@@ -439,10 +441,10 @@ def _of(session: Mapping[str, Any]) -> dict[str, Any]:
     return {"replSessionKey": session.get("key")}
 
 
-def _answer(ask: Ask, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
+def _answer(call_tool: CallTool, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
     """Return the answer of a tool, or an empty mapping if there is none."""
     try:
-        answer = ask(tool, arguments)
+        answer = call_tool(tool, arguments)
     except (CodriverError, OSError, LookupError, ValueError):  # the row then has the fix without the reason
         return {}
     return answer if answer.get("ok", True) else {}
@@ -454,7 +456,7 @@ def obstacle(launch: Launch, port_file: Path) -> str | None:
     try:
         done = subprocess.run(  # noqa: S603  # the command in the clients' entries
             command,
-            input=json.dumps(QUESTION) + "\n",
+            input=json.dumps(INITIALIZE_REQUEST) + "\n",
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -470,8 +472,8 @@ def obstacle(launch: Launch, port_file: Path) -> str | None:
         answer = json.loads(done.stdout.splitlines()[0])
         name = answer["result"]["serverInfo"]["name"]
     except (IndexError, ValueError, KeyError, TypeError):
-        said = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it said nothing"]
-        return f"it ended with status {done.returncode}: {said[-1][:300]}"
+        output = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it said nothing"]
+        return f"it ended with status {done.returncode}: {output[-1][:300]}"
     return None if name == "codriver" else f"what answers through it calls itself {name}"
 
 
@@ -506,8 +508,8 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
     for name in kinds.port_files():
         written = port_text(workspace, name)
         if written.isdecimal() and not has_listener(int(written)):
-            told = f"{name} says {written}, where nothing listens: its REPL has ended, or was killed"
-            yield Check("REPLs", "note", told, f"start the REPL again, or rm {name}")
+            message = f"{name} says {written}, where nothing listens: its REPL has ended, or was killed"
+            yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")
         elif written.isdecimal() and (why := objection_at(("127.0.0.1", int(written)), workspace / name)):
             yield Check("REPLs", "wrong", f"{name} says {written}: {why}", _way(f"127.0.0.1:{written}"))
         elif written.isdecimal():

@@ -32,7 +32,7 @@ from codriver.repls.launch.projects import (
     projects_below,
     running_repls,
 )
-from codriver.setup.agent_files import Wanted, plan_agent_files, plan_hooks, plan_hooks_removal
+from codriver.setup.agent_files import AgentFileOptions, plan_agent_files, plan_hooks, plan_hooks_removal
 from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
 from codriver.setup.clients import (
     RELAY,
@@ -41,8 +41,8 @@ from codriver.setup.clients import (
     Scope,
     chosen_clients,
     found_clients,
-    is_there,
     known_clients,
+    path_exists,
     printed_clients,
 )
 from codriver.systems.programs import to_open, typed
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
 """The content of a `codriver.toml` that only marks the workspace."""
-ANY_PICTURES: Final = "~/.local/state/codriver/workspaces/*/pictures"
+ANY_IMAGE_DIRECTORY: Final = "~/.local/state/codriver/workspaces/*/pictures"
 """The placeholder in `clients.toml` for the directories of image files; see `codriver.log.picture_files`."""
-OWN_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
+CODRIVER_LINES: Final = re.compile(r'(?:repl = \["[\w-]+"\]\n)?(?:toolset = "\w+"\n)?')
 """Matches a file that has only lines written by this command."""
 TOOLSET_LINE: Final = re.compile(r"^toolset[ \t]*=.*\n?", re.MULTILINE)
 """Matches the line that sets the toolset."""
@@ -110,10 +110,12 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
 
     Clients expect the relay at `launch.relay`, which the caller installs except in a dry run.
 
-    Raises: UnknownClientError: a named client is unknown. NoSuchScopeError: a client has no file in the requested
-    scope. StartError: the workspace cannot be read.
+    Raises:
+        UnknownClientError: a named client is unknown.
+        NoSuchScopeError: a client has no file in the requested scope.
+        StartError: the workspace cannot be read.
     """
-    _look_into(launch.workspace)
+    _check_readable(launch.workspace)
     lacking = _lacking(options)
     chosen = tuple(client for client in chosen_clients(options.clients) if client not in lacking)
     clients = chosen or found_clients(launch.workspace, environment)
@@ -147,7 +149,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     lines += ["", *done] if done else []
     lines += _next_steps(ended[: len(changes)], ended[len(changes) :], options, launch, environment)
     if options.remove and not options.is_partial:
-        lines += _left_elsewhere(clients, launch, environment, options)
+        lines += _other_scope_lines(clients, launch, environment, options)
     greetings = tuple((one.greets[0], one.greets[1]) for one in clients if one.greets)
     return Report("\n".join(lines) + "\n", tuple(ended), int(failed), greetings)
 
@@ -164,8 +166,8 @@ def _plan_hooks(
         # A client that is no longer found may have left hooks.
         others = clients if options.clients else known_clients().values()
         changes = plan_hooks_removal(others, launch, planned=planned)
-        is_told = options.hooks and options.clients
-        return changes if is_told else tuple(change for change in changes if change.state != "absent")
+        is_reported = options.hooks and options.clients
+        return changes if is_reported else tuple(change for change in changes if change.state != "absent")
     if options.remove or not options.hooks:
         return ()
     return plan_hooks(clients, launch, environment, scope=options.scope, planned=planned, force=options.force)
@@ -178,10 +180,10 @@ def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...
     """
     if options.remove and not options.is_partial:
         is_all = not options.clients and options.scope != "user"
-        wanted = Wanted(skills=is_all, agents_md=is_all, remove=True, is_named=False)
+        chosen = AgentFileOptions(skills=is_all, agents_md=is_all, remove=True, is_named=False)
     else:
-        wanted = Wanted(options.skills, options.agents_md, options.remove, options.force)
-    return plan_agent_files(workspace, wanted)
+        chosen = AgentFileOptions(options.skills, options.agents_md, options.remove, options.force)
+    return plan_agent_files(workspace, chosen)
 
 
 class NotAProjectError(StartError):
@@ -191,7 +193,8 @@ class NotAProjectError(StartError):
 def check_is_project(workspace: Path, home: Path) -> None:
     """Check that the workspace is not the root, the home directory or above it, where everything would be shared.
 
-    Raises: NotAProjectError: it is.
+    Raises:
+        NotAProjectError: it is.
     """
     home = home.resolve()
     if workspace in (home, workspace.parent, *home.parents):
@@ -202,7 +205,7 @@ def check_is_project(workspace: Path, home: Path) -> None:
         )
 
 
-def _look_into(workspace: Path) -> None:
+def _check_readable(workspace: Path) -> None:
     try:
         os.listdir(workspace)  # noqa: PTH208  # `iterdir` would not raise before it is iterated
     except OSError as error:
@@ -217,8 +220,10 @@ def _grants(clients: Sequence[Client]) -> list[str]:
     lines = []
     for client in clients:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
-        told = f"{keys} lets its agent run every tool of codriver, any code included, without asking you"
-        lines.append(f"approve    {client.title}: {told if keys else 'its entry has no key for that; allow it there'}")
+        remark = f"{keys} lets its agent run every tool of codriver, any code included, without asking you"
+        lines.append(
+            f"approve    {client.title}: {remark if keys else 'its entry has no key for that; allow it there'}"
+        )
     return lines
 
 
@@ -275,8 +280,8 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
     after = repl_line + line + text
     if after == (before or "").removeprefix("\ufeff"):
         return ()
-    told = "change repl there to use another" if repl_line else "toolset there says which tools clients get"
-    return (Change("codriver", file, "add", before, after, next=told, root=workspace),)
+    next_step = "change repl there to use another" if repl_line else "toolset there says which tools clients get"
+    return (Change("codriver", file, "add", before, after, next=next_step, root=workspace),)
 
 
 def _plan_mark(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
@@ -296,7 +301,7 @@ def _plan_unmark(
         before = read_file(file, launch.workspace)
     except (OSError, UnicodeDecodeError):
         before = None
-    is_mark = before == MARK or (before is not None and OWN_LINES.fullmatch(before) is not None)
+    is_mark = before == MARK or (before is not None and CODRIVER_LINES.fullmatch(before) is not None)
     cleared = {change.file for change in changes if change.state == "remove" and change.root is not None}
     others = [client for client in known_clients().values() if "workspace" in client.scopes and client not in clients]
     left = plan_removal(others, launch, environment, scope="workspace")
@@ -345,13 +350,13 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
         change = planned if options.dry_run else _done(planned)
         ended.append(change)
         words = _WORDS[change.state][0 if options.dry_run else 1]
-        if problem := "; ".join(part for part in (change.problem, change.fix) if part):
+        if reason := "; ".join(part for part in (change.reason, change.fix) if part):
             failed |= change.state != "skipped" or change.title in named
-            lines.append(f"{change.title:<15} {words} {change.file}: {problem}")
+            lines.append(f"{change.title:<15} {words} {change.file}: {reason}")
         else:
             lines.append(f"{change.title:<15} {words} {change.file}")
-        if options.dry_run and (shown := diff(change)):
-            lines.append(shown.rstrip("\n"))
+        if options.dry_run and (patch := diff(change)):
+            lines.append(patch.rstrip("\n"))
     return lines, ended, failed
 
 
@@ -361,11 +366,11 @@ def _done(change: Change) -> Change:
     try:
         apply(change)
     except StartError as error:
-        return replace(change, state="refused", problem=str(error), fix="", next="")
+        return replace(change, state="refused", reason=str(error), fix="", next="")
     if made:
         record(made)
     if change.is_pending and change.after is None:
-        take_out(change.file)
+        remove_empty_parents(change.file)
     return change
 
 
@@ -386,8 +391,12 @@ def _next_steps(
 ) -> list[str]:
     if options.dry_run:
         return ["", "Nothing was written: this was a dry run."] if changes or hooked else []
-    pictures = (workspace_state_directory(launch.workspace) / "pictures").as_posix()
-    steps = [f"{change.title}: {change.next.replace(ANY_PICTURES, pictures)}" for change in changes if change.next]
+    image_directory = (workspace_state_directory(launch.workspace) / "pictures").as_posix()
+    steps = [
+        f"{change.title}: {change.next.replace(ANY_IMAGE_DIRECTORY, image_directory)}"
+        for change in changes
+        if change.next
+    ]
     entries = [change.file for change in changes if change.is_pending and change.file.suffix != ".md"]
     entries = [file for file in entries if file.name != "codriver.toml"]
     inside = [file for file in entries if file.is_relative_to(launch.workspace)]
@@ -405,22 +414,22 @@ def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
         needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on the PATH of the client"
-        told = f"{names} names no path of this machine and may be committed; " if is_in_git else ""
+        advice = f"{names} names no path of this machine and may be committed; " if is_in_git else ""
         own = environment.which(launch.shared[0])
         if own and (Path(own).parents[1] / "pyvenv.cfg").is_file():
             needs += f": here {Path(own).parents[1]} has it, so start clients where that environment is active"
-        return [f"{'git: ' if told else ''}{told}whoever uses it needs {needs}"]
+        return [f"{'git: ' if advice else ''}{advice}whoever uses it needs {needs}"]
     if is_in_git:
         return [f"git: {names} names paths of this machine; leave it out of commits, or have everybody run init"]
     if launch.shared is None:
         return []
-    told = f"{names} names paths of this machine: before you share it, have {RELAY[0]} on the PATH, as by pipx"
+    advice = f"{names} names paths of this machine: before you share it, have {RELAY[0]} on the PATH, as by pipx"
     return [
-        f"{told} or `uv tool install`, and run init again; --scope user writes your own file, where a client has one"
+        f"{advice} or `uv tool install`, and run init again; --scope user writes your own file, where a client has one"
     ]
 
 
-def _left_elsewhere(
+def _other_scope_lines(
     clients: Sequence[Client], launch: Launch, environment: Environment, options: InitOptions
 ) -> list[str]:
     """Return lines about entries that remain in another scope, with the command that removes them."""
@@ -460,15 +469,15 @@ def missing_above(file: Path) -> tuple[Path, ...]:
     return tuple(missing)
 
 
-def record(folders: Iterable[Path]) -> None:
+def record(directories: Iterable[Path]) -> None:
     """Record that these directories were created, so that they can be removed later. Errors are ignored."""
-    made = {str(folder) for folder in folders if folder.is_dir()}
+    made = {str(folder) for folder in directories if folder.is_dir()}
     known = _recorded()
     if not made <= known:
         _write(known | made)
 
 
-def take_out(file: Path) -> None:
+def remove_empty_parents(file: Path) -> None:
     """Remove empty parent directories of a removed file that were created for it."""
     known = _recorded()
     gone: set[str] = set()
@@ -495,8 +504,8 @@ def _recorded() -> set[str]:
     return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
 
 
-def _write(folders: set[str]) -> None:
-    text = json.dumps(sorted(folders))
+def _write(directories: set[str]) -> None:
+    text = json.dumps(sorted(directories))
     try:
         path = state_directory() / RECORD
         files.replace(path, text.encode("ascii"), links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
@@ -504,7 +513,7 @@ def _write(folders: set[str]) -> None:
         return  # then the directory will not be removed later
 
 
-_BESIDE: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
+_PROGRAM_DIRECTORIES: Final = ("node_modules/.bin", ".venv/bin", "venv/bin")
 """Directories with programs of a project that are not on the PATH."""
 
 
@@ -516,7 +525,7 @@ def can_start(project: Project, workspace: Path, environment: Environment) -> bo
 def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
     if environment.has_command(name):
         return True
-    return any(is_there(workspace / folder / name) for folder in _BESIDE)
+    return any(path_exists(workspace / folder / name) for folder in _PROGRAM_DIRECTORIES)
 
 
 def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
@@ -525,7 +534,7 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
     if main is None:
         return
     yield f"tree       linked to {main}; its server, REPLs, log and history are its own"
-    if any(is_there(workspace / mark) for mark in kinds.PYTHON.marks):
+    if any(path_exists(workspace / mark) for mark in kinds.PYTHON.marks):
         python = find_python(workspace, environ)
         yield f"Python     {python.whose}"
         if python.caution or python.remark:
@@ -561,20 +570,20 @@ def _moment(when: int | None) -> str:
 
 def _entry(client: Client, launch: Launch, environment: Environment) -> str:
     """Describe where a client's entries are, including different entries and unreadable files."""
-    told: list[str] = []
+    found: list[str] = []
     for scope in client.scopes:
         (change,) = plan([client], launch, environment, scope=scope)
-        place = _shown(change.file, launch.workspace, environment.home)
+        place = _display_path(change.file, launch.workspace, environment.home)
         if change.state == "same":
-            told.append(f"in {place}")
+            found.append(f"in {place}")
         elif change.state == "replace":
-            told.append(f"{place}: an older entry, with paths of this machine")
+            found.append(f"{place}: an older entry, with paths of this machine")
         elif change.state == "refused":
-            told.append(f"{place}: {change.problem}")
-    return ", ".join(told) or "none"
+            found.append(f"{place}: {change.reason}")
+    return ", ".join(found) or "none"
 
 
-def _shown(file: Path, workspace: Path, home: Path) -> str:
+def _display_path(file: Path, workspace: Path, home: Path) -> str:
     """Return a path relative to the workspace or the home directory, if possible."""
     if file.is_relative_to(workspace):
         return str(file.relative_to(workspace))

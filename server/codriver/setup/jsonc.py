@@ -23,11 +23,11 @@ _COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _BLANKS: Final = re.compile(r"[ \t\r\n\ufeff]+")
 
 
-class FileFaultError(StartError):
+class FileFormatError(StartError):
     """Raised when a file does not have the expected format. `line` and `column` count from 1."""
 
-    def __init__(self, problem: str, line: int, column: int) -> None:
-        super().__init__(f"line {line}, column {column}: {problem}")
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {message}")
         self.line = line
         self.column = column
 
@@ -62,7 +62,8 @@ class Node:
 def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
     """Parse a text, and return None if it only has whitespace and comments.
 
-    Raises: FileFaultError: it is not valid JSON, or has comments or trailing commas although they are not allowed.
+    Raises:
+        FileFormatError: it is not valid JSON, or has comments or trailing commas although they are not allowed.
     """
     return _Parser(text, comments=comments, trailing_commas=trailing_commas).document()
 
@@ -70,11 +71,12 @@ def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> 
 def with_member(text: str, path: Sequence[str], value: object) -> str:
     """Return the text with the member at `path` set to `value`, creating missing objects.
 
-    Raises: FileFaultError: the text is not valid JSON, or `path` leads through something other than an object.
+    Raises:
+        FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
     """
     root = parse(text)
     if root is None:
-        raise FileFaultError("there is no value", 1, 1)
+        raise FileFormatError("there is no value", 1, 1)
     holder, rest = _descend(text, root, path)
     for key in reversed(rest[1:]):
         value = {key: value}
@@ -84,7 +86,8 @@ def with_member(text: str, path: Sequence[str], value: object) -> str:
 def without_member(text: str, path: Sequence[str]) -> str:
     """Return the text without the member at `path`, or unchanged if it does not exist.
 
-    Raises: FileFaultError: the text is not valid JSON, or `path` leads through something other than an object.
+    Raises:
+        FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
     """
     root = parse(text)
     if root is None:
@@ -99,7 +102,8 @@ def without_entry(text: str, path: Sequence[str]) -> str:
 
     The outermost object and objects with comments are preserved.
 
-    Raises: FileFaultError: the text is not valid JSON, or `path` leads through something other than an object.
+    Raises:
+        FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
     """
     keys = list(path)
     text = without_member(text, keys)
@@ -139,7 +143,7 @@ def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
-            raise FileFaultError("here should be an object", *line_and_column(text, holder.start))
+            raise FileFormatError("here should be an object", *line_and_column(text, holder.start))
         member = holder.member(rest[0])
         if len(rest) == 1 or member is None:
             return holder, rest
@@ -162,12 +166,12 @@ class _Parser:
         node = self._value(0)
         self._skip()
         if self._at < len(self._text):
-            raise self._fault("something follows the end of the value")
+            raise self._error("something follows the end of the value")
         return node
 
     def _value(self, depth: int) -> Node:
         if depth > MAX_DEPTH:
-            raise self._fault(f"nested deeper than {MAX_DEPTH} levels")
+            raise self._error(f"nested deeper than {MAX_DEPTH} levels")
         match self._text[self._at : self._at + 1]:
             case "{":
                 return self._object(depth)
@@ -186,10 +190,10 @@ class _Parser:
             key_at = self._at
             key = self._scalar() if self._text.startswith('"', key_at) else None
             if key is None:
-                raise self._fault("a key in double quotes should stand here")
+                raise self._error("a key in double quotes should stand here")
             self._skip()
             if not self._text.startswith(":", self._at):
-                raise self._fault("a colon should stand here")
+                raise self._error("a colon should stand here")
             self._at += 1
             self._skip()
             node = self._value(depth + 1)
@@ -213,12 +217,12 @@ class _Parser:
     def _closes(self, bracket: str, comma: int | None) -> bool:
         """Return whether the object or array ends here.
 
-        Raises FileFaultError for a trailing comma that is not allowed.
+        Raises FileFormatError for a trailing comma that is not allowed.
         """
         if not self._text.startswith(bracket, self._at):
             return False
         if comma is not None and not self._trailing_commas:
-            raise self._fault(f"a comma before {bracket} is not allowed in this file")
+            raise self._error(f"a comma before {bracket} is not allowed in this file")
         return True
 
     def _comma(self, bracket: str) -> int | None:
@@ -230,17 +234,17 @@ class _Parser:
             self._skip()
             return at
         if not self._text.startswith(bracket, at):
-            raise self._fault(f"a comma or {bracket} should stand here")
+            raise self._error(f"a comma or {bracket} should stand here")
         return None
 
     def _scalar(self) -> Node:
         found = _TOKEN.match(self._text, self._at)
         if found is None:
-            raise self._fault("a value should stand here" if self._at < len(self._text) else "the file ends too early")
+            raise self._error("a value should stand here" if self._at < len(self._text) else "the file ends too early")
         try:
             value = json.loads(found.group(), parse_constant=_no_constant)
         except ValueError:
-            raise self._fault(f"{found.group()[:40]} is no JSON") from None
+            raise self._error(f"{found.group()[:40]} is no JSON") from None
         start, self._at = self._at, found.end()
         return Node(value, start, self._at)
 
@@ -252,11 +256,11 @@ class _Parser:
             if comment is None:
                 return
             if not self._comments:
-                raise self._fault("a comment is not allowed in this file")
+                raise self._error("a comment is not allowed in this file")
             self._at = comment.end()
 
-    def _fault(self, problem: str) -> FileFaultError:
-        return FileFaultError(problem, *line_and_column(self._text, self._at))
+    def _error(self, message: str) -> FileFormatError:
+        return FileFormatError(message, *line_and_column(self._text, self._at))
 
 
 def _no_constant(name: str) -> None:

@@ -29,7 +29,7 @@ CLOJURE: Final = PACKAGE / "clojure"
 WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
 RECORD: Final = "copied-files.txt"
 """The name of the record, which has the format of `sha256sum --check`."""
-OUR_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+SOURCE_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 RULES: Final = Rules(Links.NEVER, files.MEBIBYTE)
 _HEADER: Final = "# Files of codriver "
 _LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
@@ -53,40 +53,41 @@ def python_path() -> Path:
     """
     folder = cache_directory() / f"seam-{codriver.__version__}"
     folder.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
-    copy_seam(folder, is_folder_ours=True)
+    copy_seam(folder, may_replace_all=True)
     return folder
 
 
-def copy_seam(folder: Path, *, is_folder_ours: bool = False) -> Copied:
-    """Copy the package into `folder`, or update the copy there. If `is_folder_ours`, all its files may be replaced.
+def copy_seam(folder: Path, *, may_replace_all: bool = False) -> Copied:
+    """Copy the package into `folder`, or update the copy there. If `may_replace_all`, all its files may be replaced.
 
-    Raises: StartError: a file was changed or is not from a copy, or `folder` contains the original. Nothing is changed.
-    OSError: a file cannot be read or written.
+    Raises:
+        StartError: a file was changed or is not from a copy, or `folder` contains the original. Nothing is changed.
+        OSError: a file cannot be read or written.
     """
     folder = folder.resolve()
     if folder == PACKAGE.parent:
         raise StartError(f"nothing was copied: {folder} has codriver_seam itself; name a folder of your project")
-    wanted = {name: files.read(path, OUR_RULES) for name, path in _sources().items()}
+    sources = {name: files.read(path, SOURCE_RULES) for name, path in _sources().items()}
     found = _found(folder, (RECORD,))
     recorded = _recorded(found.get(RECORD, b""))
-    found |= _found(folder, wanted.keys() | recorded.keys())
-    same = {name for name, data in found.items() if name in wanted and _digest(data) == _digest(wanted[name])}
-    strangers = [name for name in found.keys() - same if not _is_ours(name, found[name], recorded)]
-    if strangers and not is_folder_ours:
+    found |= _found(folder, sources.keys() | recorded.keys())
+    same = {name for name, data in found.items() if name in sources and _digest(data) == _digest(sources[name])}
+    strangers = [name for name in found.keys() - same if not _is_unchanged_copy(name, found[name], recorded)]
+    if strangers and not may_replace_all:
         first, *others = sorted(strangers)
         more = f" and {len(others)} more" if others else ""
         raise StartError(
             f"nothing was copied: {folder / NAME / first}{more} would be replaced, and codriver did not write it like "
             "that; move it away, or name another folder"
         )
-    gone = tuple(sorted(found.keys() - wanted.keys() - {RECORD}))
-    new = tuple(name for name in wanted if name not in same)
+    gone = tuple(sorted(found.keys() - sources.keys() - {RECORD}))
+    new = tuple(name for name in sources if name not in same)
     for name in new:
-        _write(folder, name, wanted[name])
+        _write(folder, name, sources[name])
     for name in gone:
         with files.locate(Path(NAME, name), Links.NEVER, root=folder) as place:
             place.remove()
-    record = _record(wanted)
+    record = _record(sources)
     if record != found.get(RECORD):
         _write(folder, RECORD, record)
     return Copied(folder / NAME, new, gone, tuple(sorted(same)))
@@ -112,7 +113,7 @@ def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
     return found
 
 
-def _is_ours(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
+def _is_unchanged_copy(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
     """Return whether a file is unchanged since it was copied."""
     return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
 
@@ -128,12 +129,12 @@ def _recorded(record: bytes) -> Mapping[str, str]:
     return {line[2]: line[1] for line in lines if line}
 
 
-def _record(wanted: Mapping[str, bytes]) -> bytes:
+def _record(sources: Mapping[str, bytes]) -> bytes:
     header = (
         f"{_HEADER}{codriver.__version__} (MIT License, Copyright (c) 2026 The Codriver authors), written by\n"
         "# `codriver seam copy`, which replaces those that nobody has changed.\n"
     )
-    return (header + "".join(f"{_digest(data)}  {name}\n" for name, data in wanted.items())).encode()
+    return (header + "".join(f"{_digest(data)}  {name}\n" for name, data in sources.items())).encode()
 
 
 def _write(folder: Path, name: str, data: bytes) -> None:

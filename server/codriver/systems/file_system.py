@@ -90,7 +90,8 @@ if sys.platform == "win32":
     def close_directory(path: str) -> None:
         """Restrict access to a directory to this user, the system and its administrators.
 
-        Raises: OSError: the file system has no access lists.
+        Raises:
+            OSError: the file system has no access lists.
         """
         rights, kernel = ctypes.WinDLL("advapi32", use_last_error=True), ctypes.WinDLL("kernel32")
         described = ctypes.c_void_p()
@@ -173,7 +174,8 @@ class OpenDirectory:
     def believed(cls, path: Path) -> Self:
         """Refer to an existing directory by its path, on systems without descriptors of directories.
 
-        Raises: FileNotFoundError: nothing has this path.
+        Raises:
+            FileNotFoundError: nothing has this path.
         """
         path.stat()
         return cls(path)
@@ -181,7 +183,8 @@ class OpenDirectory:
     def below(self, name: str) -> Self:
         """Open a subdirectory as a descriptor.
 
-        Raises: OSError: the entry is a link or not a directory.
+        Raises:
+            OSError: the entry is a link or not a directory.
         """
         return type(self)(None, os.open(name, _STEP | NOFOLLOW, dir_fd=self._descriptor))
 
@@ -207,7 +210,8 @@ class OpenDirectory:
     def status_of(self, name: str) -> os.stat_result:
         """Return the status of an entry, without following a link.
 
-        Raises: FileNotFoundError: there is no such entry.
+        Raises:
+            FileNotFoundError: there is no such entry.
         """
         return os.stat(self._where(name), dir_fd=self._descriptor, follow_symlinks=False)
 
@@ -227,7 +231,9 @@ class OpenDirectory:
     def link(self, name: str, to: str) -> None:
         """Create a hard link `name` to the entry `to`.
 
-        Raises: FileExistsError: the name is in use. OSError, NotImplementedError: hard links are not supported.
+        Raises:
+            FileExistsError: the name is in use.
+            OSError, NotImplementedError: hard links are not supported.
         """
         descriptor = self._descriptor
         target, new = self._where(to), self._where(name)
@@ -236,21 +242,24 @@ class OpenDirectory:
     def remove(self, name: str) -> None:
         """Remove an entry that is not a directory.
 
-        Raises: FileNotFoundError: there is no such entry.
+        Raises:
+            FileNotFoundError: there is no such entry.
         """
         patiently(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
 
     def make_directory(self, name: str, mode: int = 0o777) -> None:
         """Create a subdirectory with this mode, restricted by the umask.
 
-        Raises: FileExistsError: the name is in use.
+        Raises:
+            FileExistsError: the name is in use.
         """
         os.mkdir(self._where(name), mode, dir_fd=self._descriptor)
 
     def remove_directory(self, name: str) -> None:
         """Remove an empty subdirectory.
 
-        Raises: OSError: it is missing, not empty, or not a directory.
+        Raises:
+            OSError: it is missing, not empty, or not a directory.
         """
         patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
@@ -277,7 +286,8 @@ class OpenDirectory:
 def remove(path: Path) -> None:
     """Remove a file, or a link itself.
 
-    Raises: FileNotFoundError: nothing has this path.
+    Raises:
+        FileNotFoundError: nothing has this path.
     """
     patiently(path.unlink)
 

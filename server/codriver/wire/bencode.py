@@ -109,7 +109,8 @@ class Decoder:
     def feed(self, data: bytes) -> list[Value]:
         """Return the values that `data` completes, in order.
 
-        Raises: BencodeError: the bytes are not bencode. The decoder cannot be used afterwards.
+        Raises:
+            BencodeError: the bytes are not bencode. The decoder cannot be used afterwards.
         """
         if len(data) < self._missing:
             self._partial.add(data)
@@ -211,7 +212,8 @@ class Decoder:
     def _check_length(self, data: bytes, at: int) -> None:
         """Check that the available bytes can still become a string's length.
 
-        Raises: BencodeError: they cannot.
+        Raises:
+            BencodeError: they cannot.
         """
         digits = data[at : at + _LENGTH_DIGITS + 1].partition(b":")[0]
         if not digits.isdigit():
@@ -261,7 +263,8 @@ def _cut(string: HeadAndTail) -> CutText:
 def encode(value: Value) -> bytes:
     """Encode a value, with the keys of dictionaries sorted.
 
-    Raises: TypeError: the value contains a type that bencode cannot represent.
+    Raises:
+        TypeError: the value contains a type that bencode cannot represent.
     """
     chunks: list[bytes] = []
     _write(value, chunks)

@@ -83,9 +83,10 @@ class LineDecoder:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the lines that `data` completes, in order and without their line endings.
 
-        Raises: LineTooLongError: a line, complete or not, has more than `max_line_bytes`. LinesCrowdedError: the
-        incomplete lines of all connections exceed their budget, and this one is the longest. The decoder cannot be used
-        after either error.
+        Raises:
+            LineTooLongError: a line, complete or not, has more than `max_line_bytes`.
+            LinesCrowdedError: the incomplete lines of all connections exceed their budget, and this one is the longest.
+                The decoder cannot be used after either error.
         """
         if self.error is not None:
             raise self.error

@@ -107,7 +107,8 @@ class Decoder:
     def feed(self, data: bytes) -> list[Chunk]:
         """Return the chunks of message parts in `data`, in order.
 
-        Raises: ZmtpError: the bytes are not ZMTP. The decoder cannot be used afterwards.
+        Raises:
+            ZmtpError: the bytes are not ZMTP. The decoder cannot be used afterwards.
         """
         chunks: list[Chunk] = []
         if self._rest:

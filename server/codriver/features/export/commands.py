@@ -26,13 +26,13 @@ from codriver.commands.options import (
     STRICT,
     Number,
     Whole,
-    pictures_option,
+    images_option,
     python_option,
     quiet_option,
     workspace_option,
 )
 from codriver.commands.runs import run_entries
-from codriver.commands.terminal import patience, reading, say, write_file
+from codriver.commands.terminal import echo, patience, reading, write_file
 from codriver.commands.testing import Case, xml_of
 from codriver.errors import CodriverError
 from codriver.features.export.documents.layout import Format, Origin, summary
@@ -118,7 +118,7 @@ class Slice:
     metavar="SECONDS",
     help="How long each step may take in it, 1 to 600 (60).",
 )
-@pictures_option
+@images_option
 @session_option
 @workspace_option
 def export_command(  # noqa: PLR0913  # each option is an argument
@@ -165,12 +165,12 @@ def export_command(  # noqa: PLR0913  # each option is an argument
         )
         text, told = _document(chosen, form, _namespace(output), runs)  # type: ignore[arg-type]
     if file is None:
-        say(text, end="")
+        echo(text, end="")
     else:
         _write(file, text, workspace, force=force)
         if form == "recording":
             _remember(file, chosen, workspace)
-    say(f"{file or 'exported'}: {told}", err=True, hang=2)
+    echo(f"{file or 'exported'}: {told}", err=True, hang=2)
 
 
 def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
@@ -196,7 +196,7 @@ def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
     from codriver.log.memory import Document, Memory  # noqa: PLC0415  # only this function needs TinyDB
 
     memory = Memory(
-        workspace_state_directory(workspace), is_repairing=False, report=lambda problem: say(problem, err=True)
+        workspace_state_directory(workspace), is_repairing=False, report=lambda problem: echo(problem, err=True)
     )
     about = f"{len(chosen.recording.evaluations)} evaluations of {chosen.key}"
     memory.remember(Document("recording", file.relative_to(workspace).as_posix(), time.time_ns() // 1_000_000, about))
@@ -364,7 +364,7 @@ def _found(connection: Connection, query: str) -> Iterator[str]:
     metavar="SECONDS",
     help="How long each step may take, 1 to 600 (60).",
 )
-@pictures_option
+@images_option
 @workspace_option
 @quiet_option("Print what differs, and nothing else.")
 def replay_command(
@@ -408,14 +408,14 @@ def replay_command(
         write_file(junit, xml_of(cases, began), workspace)
     for case in cases:
         if case.outcome == "fail":
-            say(one_line(case.name))
-            say("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
+            echo(one_line(case.name))
+            echo("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
     for one in () if is_quiet else checked:
         if one.is_alike and one.reproduces:
-            say(one_line(f"{one.of.id} {one.note}"), hang=2)
+            echo(one_line(f"{one.of.id} {one.note}"), hang=2)
     wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
     if not is_quiet:
-        say(f"{_told(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
+        echo(f"{_told(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
     sys.exit(FAILED if wrong else 0)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from codriver.commands.terminal import say
+from codriver.commands.terminal import echo
 from codriver.core.values import PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.features.export.documents.document_check import Failed, SoundDocument, check_document
@@ -94,12 +94,12 @@ class Printed:
 
     def tell(self, stream: str, text: str) -> None:
         """Print the output of a stream, holding back text that may be the beginning of a secret."""
-        say(self._streams[stream].feed(text), err=True, end="")
+        echo(self._streams[stream].feed(text), err=True, end="")
 
     def end(self) -> None:
         """Print the output that was held back."""
         for stream in self._streams.values():
-            say(stream.flush(), err=True, end="")
+            echo(stream.flush(), err=True, end="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class FreshRuns:
         except StartError as error:
             if self.is_chosen or not is_kernel(self.words):
                 raise
-            say(f"no kernel can be started here, so a fresh {PYTHON.repl} runs the cells: {error}", err=True)
+            echo(f"no kernel can be started here, so a fresh {PYTHON.repl} runs the cells: {error}", err=True)
             return await stack.enter_async_context(self.repl(tell, PYTHON.repl))
 
     async def verify(self, recording: Recording) -> tuple[Checked, ...]:
@@ -489,4 +489,4 @@ def tell(checked: Sequence[Checked]) -> None:
     for one in checked:
         if one.note and not one.is_typo:
             head = one.step.text.strip().partition("\n")[0]
-            say(one_line(f"{one.of.id} {head[:60]}: {one.note}"), err=True)
+            echo(one_line(f"{one.of.id} {head[:60]}: {one.note}"), err=True)

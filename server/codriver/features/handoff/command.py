@@ -13,7 +13,7 @@ import click
 
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.runs import memory_of
-from codriver.commands.terminal import reading, say, say_json
+from codriver.commands.terminal import echo, echo_json, reading
 from codriver.files.own_folders import history_file
 from codriver.log.control_characters import visible
 from codriver.net import client
@@ -44,12 +44,12 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
             uri = f"codriver://handoff?who={quote(who, safe='')}"
             text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
     except client.NoServerError:
-        say("codriver: no server is running; this is the record of earlier ones", err=True)
+        echo("codriver: no server is running; this is the record of earlier ones", err=True)
         text = _from_logs(workspace, who) or NOTHING
     if as_json:
-        say_json({"handoff": text})
+        echo_json({"handoff": text})
     else:
-        say(visible(text), hang=2)
+        echo(visible(text), hang=2)
 
 
 def _from_logs(workspace: Path, who: str) -> str:
@@ -73,6 +73,6 @@ def _entries(workspace: Path) -> tuple[Entry, ...]:
     try:
         code = read_history(history_file(workspace))
     except (NewerFormatError, UnreadableError, OSError) as error:
-        say(f"codriver: cannot read the history: {error}", err=True)
+        echo(f"codriver: cannot read the history: {error}", err=True)
         code = ()
     return earlier_runs(known, code)

@@ -37,7 +37,7 @@ SHORT_BYTES: Final = 120
 """Maximum bytes of `who`, `where` and other names, some of which clients choose."""
 MOST_ROWS: Final = 500
 """Maximum number of rows in an update. The rest is sent with the next one."""
-PICTURE: Final = "data:image/"
+IMAGE_MARK: Final = "data:image/"
 TRACEBACK: Final = "Traceback (most recent call last)"
 PAST: Final = "past"
 """Status of an evaluation that the server no longer knows."""
@@ -225,7 +225,7 @@ def _whose(entry: Entry) -> Row:
 def _take_result(row: Row, text: str) -> None:
     """Add a value to its row. Its images are counted and left out."""
     row["drawn"] = 0  # only the images of the last value are counted
-    if PICTURE in text:
+    if IMAGE_MARK in text:
         row["drawn"] = len(pictures.DATA.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
         text = pictures.without_data(text, lambda _picture: "").strip()

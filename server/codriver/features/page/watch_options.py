@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from codriver.commands.options import chosen_workspace
-from codriver.commands.terminal import say
+from codriver.commands.terminal import echo
 from codriver.errors import CodriverError
 from codriver.features.page import REQUEST
 from codriver.features.page.page_redirect import redirect_file, write_redirect
@@ -90,10 +90,10 @@ def page_address(workspace: Path, host: str = "") -> str:
 
 
 def _print_address(workspace: Path, host: str, *, opens: bool) -> None:
-    say(page_address(workspace, host))
-    say(CLOSES, err=True)
+    echo(page_address(workspace, host))
+    echo(CLOSES, err=True)
     if host:
-        say(WEAKER, err=True)
+        echo(WEAKER, err=True)
     if opens:
         import webbrowser  # noqa: PLC0415  # needed only for this option
 
@@ -101,4 +101,4 @@ def _print_address(workspace: Path, host: str, *, opens: bool) -> None:
         file = redirect_file(workspace)
         write_redirect(file, page_address(workspace, host))
         if not webbrowser.open(file.as_uri()):
-            say(NO_BROWSER, err=True)
+            echo(NO_BROWSER, err=True)

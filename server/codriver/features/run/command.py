@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from codriver.commands.options import workspace_option
-from codriver.commands.terminal import say
+from codriver.commands.terminal import echo
 from codriver.errors import StartError
 from codriver.features.run.naming import name_of
 from codriver.features.run.program_copy import program_path
@@ -62,9 +62,9 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
         paths = [str(program_path()), *filter(None, [environ.get("PYTHONPATH")])]
         environ |= {VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
         if run.name != (name or run.name):
-            say(f"codriver run: another run is called {name}, so this one is {run.name}", err=True)
+            echo(f"codriver run: another run is called {name}, so this one is {run.name}", err=True)
     except OSError as error:
-        say(f"codriver run: the program runs without a REPL: {error.filename}: {error.strerror}", err=True)
+        echo(f"codriver run: the program runs without a REPL: {error.filename}: {error.strerror}", err=True)
     else:
         if not server_record.is_claimed(server_directory(workspace)):
             _start_server(workspace)
@@ -82,7 +82,7 @@ def _start_server(workspace: Path) -> None:
         if os.fork() == 0:
             _await_server(workspace)
     except OSError as error:
-        say(f"codriver run: no server could be started: {error.strerror}", err=True)
+        echo(f"codriver run: no server could be started: {error.strerror}", err=True)
     finally:
         os._exit(status)
 
@@ -97,7 +97,7 @@ def _await_server(workspace: Path) -> None:
         starter.process.wait()
         starter.check_process()
     if starter.failure is not None:
-        say(f"codriver run: the program runs, and no server could be started: {starter.failure}", err=True)
+        echo(f"codriver run: the program runs, and no server could be started: {starter.failure}", err=True)
 
 
 def _become(command: Sequence[str], environ: dict[str, str]) -> None:
@@ -109,5 +109,5 @@ def _become(command: Sequence[str], environ: dict[str, str]) -> None:
     try:
         os.execvpe(command[0], list(command), environ)  # noqa: S606  # it is the user's own command
     except OSError as error:
-        say(f"codriver run: {command[0]}: {error.strerror}", err=True)
+        echo(f"codriver run: {command[0]}: {error.strerror}", err=True)
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE)
