@@ -2,8 +2,8 @@
 
 A client of the handshake eras enables them by `logging/setLevel`, until it disconnects. A client of 2026-07-28 enables
 them by a level in the `_meta` of a request, and receives messages until the request's answer, first those since the
-last such request. The newest `MOST_STORED` messages are stored for clients that enable them later. A client receives `BURST`
-messages at once, and then one per second. The next message counts omitted ones.
+last such request. The newest `MOST_STORED` messages are stored for clients that enable them later. A client receives
+`BURST` messages at once, and then one per second. The next message counts omitted ones.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
 """
