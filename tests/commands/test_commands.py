@@ -152,7 +152,7 @@ def test_unbalanced_code_is_reported_once_with_a_suggestion(live):
     done = live.run("eval", "(+ 1", "--session", "lpy")
     assert done.returncode == 1
     assert done.stderr.count("never closed") == 1
-    assert "as its indentation suggests: (+ 1)" in done.stderr
+    assert "balanced according to its indentation: (+ 1)" in done.stderr
 
 
 def test_a_failure_is_printed_as_in_the_repl(live):
@@ -188,7 +188,7 @@ def test_a_value_is_printed_whole_unless_a_length_is_given(live, tmp_path):
     for words in (("load", str(file)), ("eval", file.read_text())):
         cut = live.run(*words, "--session", "py", "--max-length", "2")
         assert cut.stdout.endswith(", ...]\n")
-        assert "cut: 38 of 40 elements, and in 2 more places; --max-length says how many are printed" in cut.stderr
+        assert "cut: 38 of 40 elements, and in 2 more places; --max-length sets how many are printed" in cut.stderr
 
 
 def test_an_infinite_sequence_is_cut_with_a_note(live):
@@ -257,10 +257,10 @@ def test_an_unknown_client_or_scope_is_a_usage_error(tmp_path):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("abc", "holds no port"),
-        ("", "holds no port"),
-        ("99999", "holds no port"),
-        ("-1", "holds no port"),
+        ("abc", "contains no port"),
+        ("", "contains no port"),
+        ("99999", "contains no port"),
+        ("-1", "contains no port"),
         ("1", "nothing answers on port 1, which its port file names (Connection refused)"),
     ],
 )
@@ -275,7 +275,7 @@ def test_an_invalid_port_file_is_explained(tmp_path, content, words):
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"), [(b"", "does not answer within"), (b"HTTP/1.1 400 Bad Request\r\n", "is no codriver")]
+    ("answer", "words"), [(b"", "did not answer within"), (b"HTTP/1.1 400 Bad Request\r\n", "is not codriver")]
 )
 def test_a_listener_that_is_not_a_server_does_not_block_a_command(tmp_path, answer, words):
     def serve():
@@ -419,7 +419,7 @@ def test_an_unknown_command_suggests_similar_ones(word, told):
     ("words", "told"),
     [
         (["log", "--category", "nope"], "there is no category 'nope': evaluatedCode, evaluationResults, "),
-        (["log", "--input", "1"], "--input gives a value to --query"),
+        (["log", "--input", "1"], "--input requires --query"),
     ],
     ids=["category", "input"],
 )
@@ -504,7 +504,7 @@ def test_a_directory_without_a_repl_is_explained_with_advice(tmp_path):
     assert [done.returncode for done in said] == [6, 6, 0]
     for done in said:
         told = done.stdout + done.stderr
-        assert "none runs in this workspace" in told
+        assert "none is running in this workspace" in told
         assert "put repl = ['python']" in told.replace("Put", "put")
         assert not [word for word in ("capability", "session", "list_sessions", "was taken") if word in told]
 
@@ -528,7 +528,7 @@ def test_a_command_in_a_subdirectory_uses_the_workspace_above_and_names_it(tmp_p
         inner.mkdir(parents=True)
         status = run(inner, "status", env=live.environ)
         assert status.stdout.startswith(f"running: pid {live.process.pid} ")
-        assert status.stderr == f"codriver: this is in the workspace {live.workspace}\n"
+        assert status.stderr == f"codriver: using the workspace {live.workspace}\n"
         as_json = run(inner, "status", "--json", env=live.environ)
         assert (json.loads(as_json.stdout)["pid"], as_json.stderr) == (live.process.pid, "")
         exact = run(inner, "status", "--workspace", ".", env=live.environ)
@@ -536,7 +536,7 @@ def test_a_command_in_a_subdirectory_uses_the_workspace_above_and_names_it(tmp_p
         with serving(inner, "--repl", "none", "--workspace", str(inner)) as own:
             assert (
                 own.greeting
-                == f"codriver: a server of the folder above runs, too: `codriver status -w {live.workspace}`\n"
+                == f"codriver: a server is also running for a folder above: see `codriver status -w {live.workspace}`\n"
             )
             assert str(inner) in own.process.stdout.readline()
 
@@ -592,11 +592,11 @@ def test_a_hung_server_is_reported_with_the_command_that_kills_it(tmp_path):
         for done in (told, examined):
             assert done.returncode == 1
             assert f"kill -9 {live.process.pid}" in done.stdout + done.stderr
-        assert "does not answer within" in examined.stdout
+        assert "did not answer within" in examined.stdout
         # What `stop` sent it while it hung ends it as soon as it goes on.
         assert live.process.wait(WAIT_S) == 0
         live.process.wait(WAIT_S)
-        assert live.run("stop").stdout == "no server runs for this workspace\n"
+        assert live.run("stop").stdout == "no server is running for this workspace\n"
 
 
 @pytest.mark.parametrize("is_reaped", [True, False])
@@ -609,10 +609,10 @@ def test_a_killed_server_is_reported_as_dead_and_its_files_are_removed(tmp_path,
         until(lambda: is_claimed(folder) is False, "the end of the server")
         token = ", token" if (folder / "token").exists() else ""
         assert live.run("stop").stdout == (
-            f"no server runs for this workspace: the last one, pid {live.process.pid}, died and left its "
+            f"no server is running for this workspace: the last one, pid {live.process.pid}, died and left its "
             f"files, which are removed now: port, server.json{token}\n"
         )
-        assert live.run("stop").stdout == "no server runs for this workspace\n"
+        assert live.run("stop").stdout == "no server is running for this workspace\n"
 
 
 HELD_BACK = """
@@ -655,7 +655,7 @@ def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, 
     assert f"fuser {folder / 'lock'}" in done.output
     assert "no server runs" not in done.output
     again = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
-    assert (again.exit_code, again.output) == (0, "no server runs for this workspace\n")
+    assert (again.exit_code, again.output) == (0, "no server is running for this workspace\n")
 
 
 def follow(live, said, before):
@@ -678,7 +678,7 @@ def test_a_running_evaluation_is_named_with_the_command_to_wait_for_it(live):
     assert "with this evaluationId" not in done.stderr
     assert "codriver call interrupt_evaluation" in done.stderr
     gate.touch()
-    assert follow(live, done.stderr, "to wait for its end")["result"] == "'through'"
+    assert follow(live, done.stderr, "to wait for its result")["result"] == "'through'"
 
 
 def test_an_evaluation_waiting_for_input_ends_with_its_command(live):

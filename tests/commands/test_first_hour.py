@@ -26,7 +26,7 @@ def test_init_can_remove_what_it_wrote(folder):
     assert {"codriver.toml", ".mcp.json"} <= {file.name for file in folder.iterdir()}
     assert str(folder) in run(folder, "trust", "--list").stdout
     done = run(folder, "init", "--remove")
-    assert (done.returncode, "accepted no more" in done.stdout) == (0, True), done.stdout
+    assert (done.returncode, "no longer accepted" in done.stdout) == (0, True), done.stdout
     assert [file.name for file in folder.iterdir()] == ["pyproject.toml"]
     listed = run(folder, "trust", "--list")
     assert (listed.returncode, listed.stdout) == (0, "")
@@ -44,7 +44,7 @@ def test_init_reports_settings_that_prevent_a_server_from_starting(folder):
     (folder / "codriver.toml").write_text("repl = [")
     done = run(folder, "init", "--client", "claude-code")
     assert done.returncode == 1
-    assert "no server starts here until this is mended: " in done.stderr
+    assert "no server can start here until this is fixed: " in done.stderr
     assert "codriver.toml" in done.stderr
 
 

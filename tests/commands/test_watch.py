@@ -119,7 +119,7 @@ def test_following_continues_with_the_next_server(tmp_path, words):
                 client.call("evaluate_code", code="'first ' + 'life'")
             _read_until(process.stdout, "= 'first life'")
             live.stop()
-            assert "the server ended; waiting for the next one" in process.stderr.readline()
+            assert "the server has stopped; waiting for the next one" in process.stderr.readline()
             with serving(tmp_path, "--repl", "python") as again, again.client(name="ann") as client:
                 client.call("evaluate_code", code="'second ' + 'life'")
                 _read_until(process.stdout, "= 'second life'")
@@ -160,7 +160,7 @@ def test_watched_application_events_are_printed_and_listed_by_category(live, cli
     assert [(one["op"], one["name"], one["frame"]) for one in map(json.loads, listed.stdout.splitlines())] == [
         ("fx", "db/write", "shop")
     ]
-    assert "events of applications, beside these: 1; --category appEvent" in live.run("log").stderr
+    assert "there is 1 event of applications too; --category appEvent" in live.run("log").stderr
     refused = live.run("log", "--run", "-1", "--category", "appEvent")
     assert (refused.returncode, "until their server ends" in refused.stderr) == (2, True)
     with watching(live, "--limit", "2") as terminal:

@@ -68,7 +68,7 @@ def test_a_workspace_whose_server_was_killed_is_reported(workspace):
     note(workspace)
     (known,) = health_of_all("codriver-status")
     assert (known.workspace, known.health) == (workspace, None)
-    assert known.why == "its server ended without a word"
+    assert known.why == "its server ended unexpectedly"
 
 
 def command(*words, env):
@@ -103,8 +103,8 @@ def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, worksp
     # A process that was killed listens no more a moment before it holds no lock any more.
     until(lambda: "ended without" in command("status", "--all", env=env)[2], "the end of the one that was killed")
     status, listed, said = command("status", "--all", env=env)
-    assert (status, said) == (0, f"left out: {second}: its server ended without a word\n")
+    assert (status, said) == (0, f"left out: {second}: its server ended unexpectedly\n")
     assert command("stop", "-w", workspace, env=env)[0] == 0
     status, listed, said = command("status", "--all", env=env)
-    assert (status, listed) == (3, "no codriver server of yours runs\n")
+    assert (status, listed) == (3, "none of your codriver servers is running\n")
     assert str(workspace) not in said

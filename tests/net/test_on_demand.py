@@ -53,7 +53,7 @@ def test_a_server_that_fails_to_start_is_explained_by_its_own_message(run, works
     (workspace / "codriver.toml").write_text("maxDepth = 'deep'\n")
     done = run("eval", "--start", "1")
     assert done.returncode == 3
-    assert "ended with status 1" in done.stderr
+    assert "exited with status 1" in done.stderr
     assert 'maxDepth = "deep" is invalid; use a whole number from 1 to 1000' in done.stderr
     assert "serve.log" in done.stderr
 
@@ -98,7 +98,7 @@ def test_status_and_stop_name_who_keeps_a_server_alive(run, relayed):
     stopped = run("stop")
     assert stopped.stdout == f"stopped pid {server}\n"
     assert stopped.stderr.startswith(
-        "1 relay with --start (ann) may start another one at once; `codriver stop --for-good`"
+        "1 relay with --start (ann) may start another one immediately; `codriver stop --for-good`"
     )
     assert call(relayed, "server_health")["result"]["structuredContent"]["pid"] != server
 
@@ -106,7 +106,9 @@ def test_status_and_stop_name_who_keeps_a_server_alive(run, relayed):
 def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relayed, workspace):
     relayed.call("server_health")
     stopped = run("stop", "--for-good")
-    assert stopped.stdout.endswith("none is started here until `codriver serve`, or a command with --start\n")
+    assert stopped.stdout.endswith(
+        "no server is started here until you run `codriver serve` or a command with --start\n"
+    )
     refused = call(relayed, "server_health")["error"]["message"]
     assert f"the server of {workspace} was stopped for good" in refused
     assert f"`codriver serve --workspace {workspace}`" in refused

@@ -74,7 +74,7 @@ def test_doctor_reports_a_left_over_port_file(workspaces):
     killed, _ = workspaces
     report = json.loads(killed.run("doctor", "--json").stdout)
     (check,) = [check for check in report["checks"] if check["area"] == "port file"]
-    assert "left by a server that is gone" in check["text"]
+    assert "left by a server that has stopped" in check["text"]
 
 
 @pytest.mark.parametrize("pieces", [1, 10, 1000])

@@ -359,7 +359,7 @@ def test_the_trust_command_accepts_lists_and_removes(workspace):
     assert 'the accepted value is ["sh -c x"]' in run("config", "check", cwd=workspace).stdout
     assert 'the accepted value is ["sh -c x"]' in " ".join(run("doctor", "-q", cwd=workspace).stdout.split())
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
-    assert "accepted no more" in run("trust", "--remove", cwd=workspace).stdout
+    assert "no longer accepted" in run("trust", "--remove", cwd=workspace).stdout
     assert run("trust", "--list", cwd=workspace).returncode == 0
 
 

@@ -209,7 +209,7 @@ def test_an_older_section_is_replaced_in_place(workspace):
 def test_unpaired_section_markers_are_left_alone(workspace, text, wanted):
     (workspace / "AGENTS.md").write_text(text)
     (change,) = plan_agent_files(workspace, wanted)
-    assert (change.state, "no pair" in change.reason) == ("refused", True)
+    assert (change.state, "do not form a pair" in change.reason) == ("refused", True)
     do(workspace, wanted)
     assert (workspace / "AGENTS.md").read_text() == text
 
@@ -277,7 +277,7 @@ def test_a_full_removal_keeps_a_modified_skill_and_says_so(workspace, init):
     file.write_text("mine\n")
     report = init(remove=True)
     assert (report.exit_status, files(workspace)) == (0, {file.relative_to(workspace).as_posix()})
-    assert f"skipped: {file}: it is not as codriver wrote it" in report.text
+    assert f"skipped: {file}: it was changed since codriver wrote it" in report.text
 
 
 def test_the_command_accepts_the_agent_file_options(workspace, tmp_path):

@@ -261,7 +261,7 @@ def test_clients_are_detected_by_files_traces_and_commands(tmp_path):
 def test_clients_are_selected_by_name():
     assert [client.id for client in chosen_clients(["zed", "eca", "zed"])] == ["zed", "eca"]
     assert [client.id for client in chosen_clients(["all"])] == list(CLIENTS)
-    with pytest.raises(UnknownClientError, match="'emacs'; known are claude-code, vscode"):
+    with pytest.raises(UnknownClientError, match="'emacs'; the known ones are claude-code, vscode"):
         chosen_clients(["emacs"])
 
 

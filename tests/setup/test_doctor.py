@@ -110,7 +110,7 @@ def test_a_healthy_workspace_is_reported_as_such(examine, launch, machine):
     assert {check.state for check in report.checks} == {"ok"}
     assert report.exit_status == 0
     text = report.to_text()
-    assert text.endswith("All is well.\n")
+    assert text.endswith("No problems found.\n")
     assert f"ok     server       pid {os.getpid()} listens on 127.0.0.1:1664" in text
     assert f"ok     clients      Zed: {change.file}" in text
     areas = ["versions", "settings", "server", "port file", "relay", "permissions", "state", "clients", "REPLs"]
@@ -189,13 +189,13 @@ def test_a_port_file_of_a_dead_server_is_reported(launch, machine, server):
     gone.wait(timeout=60)
     (launch.workspace / ".calva" / "mcp-server" / "server.json").write_text(json.dumps({**RECORD, "pid": gone.pid}))
     (check,) = of(diagnose(launch, nobody, machine), "port file")
-    assert "left by a server that is gone" in check.text
+    assert "left by a server that has stopped" in check.text
 
 
 def test_a_process_named_only_by_a_record_is_never_suggested_to_be_killed(launch, machine, server):
     """The record may have come with a checkout, and names a process that runs: nobody holds the lock."""
     (check,) = of(diagnose(launch, nobody, machine), "port file")
-    assert "left by a server that is gone" in check.text
+    assert "left by a server that has stopped" in check.text
     assert "kill" not in check.fix
 
 
@@ -214,7 +214,7 @@ def test_a_server_that_does_not_answer_is_wrong(launch, machine, held):
     assert check.fix.startswith("codriver stop")
     assert "no server answers" in check.text
     assert report.exit_status == 1
-    assert report.to_text().endswith("checks is wrong.\n")
+    assert report.to_text().endswith("checks failed.\n")
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])
@@ -238,11 +238,11 @@ def test_a_refusal_by_the_server_is_reported_with_its_reason(launch, machine, se
         ({"portNote": "port 1664 was taken"}, "server", "port 1664 was taken"),
         ({"version": "0.0.1"}, "server", "runs version 0.0.1"),
         ({"host": "0.0.0.0"}, "server", "listens beyond loopback, on 0.0.0.0"),
-        ({"port": 1700}, "port file", "says 1664 and the server listens on 1700"),
+        ({"port": 1700}, "port file", "has 1664, but the server listens on 1700"),
         ({"errors": [{"message": "history lost", "count": 2, "firstAt": "x"}]}, "errors", "history lost (2 times"),
         ({"repls": []}, "REPLs", "none is connected"),
         ({"repls": [{"key": "bb", "phase": "stopped", "note": "it ended"}]}, "REPLs", "bb: None, stopped: it ended"),
-        ({"repls": [{"key": "bb", "phase": "starting"}]}, "REPLs", "it is not there yet"),
+        ({"repls": [{"key": "bb", "phase": "starting"}]}, "REPLs", "it is not connected yet"),
         ({"repls": [{"phase": "connected", "address": "10.1.2.3:7"}]}, "REPLs", "10.1.2.3 is another machine"),
     ],
 )  # fmt: skip
@@ -293,7 +293,7 @@ def test_the_relay_is_tested_as_a_client_starts_it(tmp_path):
         launch = Launch(Path(sys.executable), Path(RELAY), live.workspace)
         assert obstacle(launch, live.port_file) is None
         assert "cannot be started" in obstacle(replace(launch, python=tmp_path / "none"), live.port_file)
-        assert "it ended with status" in obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)
+        assert "it exited with status" in obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)
         report = json.loads(live.run("doctor", "--json").stdout)
         assert [check["state"] for check in report["checks"] if check["area"] == "relay"] == ["ok"]
 
@@ -305,7 +305,7 @@ def test_unreadable_skills_are_reported(examine, launch, monkeypatch, tmp_path):
     file.write_text("---\nname: ours\ndescription: How we do it.\n---\n")
     (check,) = of(examine(), "skills")
     assert check.state == "note"
-    assert check.text == "ours of workspace: found, and not shown to agents until this source is allowed"
+    assert check.text == "ours of workspace: found, but not given to agents until this source is allowed"
     assert 'skillSources = ["workspace"]' in check.fix
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace"]\n')
     assert "codriver trust" in of(examine(), "settings")[0].text
@@ -365,7 +365,7 @@ def test_a_repl_that_is_starting_has_no_rows_and_says_so(examine, server):
     coming = {"key": "clj", "dialect": "clojure", "phase": "starting", "generation": 0}
     server["list_sessions"] = {"ok": True, "sessions": [coming], "count": 1}
     (repl,) = examine().repls
-    assert (repl.rows, repl.notes) == ((), ("what it can do shows when it is connected",))
+    assert (repl.rows, repl.notes) == ((), ("its capabilities are known when it is connected",))
 
 
 def test_settings_are_checked(examine, launch):
@@ -403,7 +403,7 @@ def test_an_entry_with_another_python_works_unless_it_is_missing(examine, launch
     assert (check.state, "in its own way" in check.text) == ("note", True)
     other.unlink()
     (check,) = of(examine(), "clients")
-    assert (check.state, f"{other} is not there" in check.text) == ("wrong", True)
+    assert (check.state, f"{other} does not exist" in check.text) == ("wrong", True)
 
 
 def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
@@ -488,7 +488,7 @@ def test_a_dead_discovered_kernel_is_a_note(examine, server):
     }
     server["server_health"].update(repls=[stopped])
     (check,) = of(examine(), "REPLs")
-    assert (check.state, check.fix) == ("note", "rm /run/k.json, if it is left from a kernel that is gone")
+    assert (check.state, check.fix) == ("note", "rm /run/k.json, if its kernel has ended")
 
 
 def test_the_users_own_group_may_write(examine, launch):
@@ -563,7 +563,7 @@ def test_without_a_server_a_python_without_the_projects_packages_is_reported(lau
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
-    assert f"not in the project's own environment: nobody has accepted {launch.workspace}" in note.text
+    assert f"not in the project's own environment: you have not accepted {launch.workspace}" in note.text
     assert note.fix == trust.command_for(launch.workspace)
     accept(launch.workspace)
     assert of(diagnose(launch, nobody, machine), "REPLs") == []
@@ -582,6 +582,6 @@ def test_a_listener_on_all_ipv6_addresses_is_reported():
 
 def test_a_report_counts_errors_and_notes():
     report = Report((Check("a", "wrong", "x", "do y"), Check("bb", "note", "z")))
-    assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks is wrong.\n"
+    assert report.to_text() == "WRONG  a   x\n           → do y\nnote   bb  z\n\n1 of 2 checks failed.\n"
     noted = Report((Check("a", "ok", "x"), Check("b", "note", "z")))
-    assert noted.to_text().endswith("\n\nNothing is wrong; 1 of 2 checks has a note.\n")
+    assert noted.to_text().endswith("\n\nNo errors; 1 of 2 checks has a note.\n")

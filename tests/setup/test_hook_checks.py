@@ -88,6 +88,6 @@ def test_a_hook_without_its_program_is_wrong(live, launch, environment, tmp_path
     try:
         (check,) = checks(live, lost, environment)
         assert check.state == "wrong"
-        assert "ended with status 2" in check.text
+        assert "exited with status 2" in check.text
     finally:
         change.file.unlink()

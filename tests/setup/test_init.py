@@ -150,7 +150,7 @@ def test_projects_in_subdirectories_are_listed_with_a_way_to_serve_them(init, wo
     files = {"backend/deps.edn": "{}", "a/b/c/bb.edn": "{}", "tools/pyproject.toml": "", "node_modules/x/nbb.edn": ""}
     write(workspace, files)
     told = init(clients=["zed"]).text
-    assert "project    none recognised" in told
+    assert "project    none recognized" in told
     assert "(backend/deps.edn): codriver init in that folder gives it a server of its own" in told
     assert "Python (tools/pyproject.toml)" in told
     assert "bb.edn" not in told
@@ -225,7 +225,7 @@ def test_the_toolset_is_written_next_to_the_repl(init, workspace):
 @pytest.mark.parametrize("files", [{"pyproject.toml": ""}, {"tool.py": ""}, {"Makefile": "", "src/shop.py": ""}])
 def test_the_repl_of_a_python_project_is_written_too(init, workspace, files):
     write(workspace, files)
-    assert "change repl there to use another" in init(clients=["zed"]).text
+    assert "change repl in it to use another REPL" in init(clients=["zed"]).text
     assert load(workspace, environ={}).settings.repl == ("python",)
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
@@ -239,16 +239,16 @@ def test_a_directory_without_a_project_gets_no_settings(init, workspace):
 @pytest.mark.parametrize(
     ("files", "told"),
     [
-        ({"AGENTS.md": ""}, "codriver starts a Python REPL of its own"),
+        ({"AGENTS.md": ""}, "codriver starts its embedded Python REPL"),
         ({"Cargo.toml": ""}, "none is started: start one, or write"),
-        ({"Cargo.toml": "", ".nrepl-port": "7888"}, "running, as .nrepl-port says"),
+        ({"Cargo.toml": "", ".nrepl-port": "7888"}, "running, according to .nrepl-port"),
         ({"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'}, 'codriver starts ["bb"]'),
     ],
 )
 def test_the_repl_of_an_unrecognized_workspace_is_described(init, workspace, files, told):
     write(workspace, files)
     lines = init(clients=["zed"], dry_run=True).text.splitlines()
-    assert "project    none recognised" in lines
+    assert "project    none recognized" in lines
     (line,) = [line for line in lines if line.startswith("REPL ")]
     assert told in line
 
@@ -263,7 +263,7 @@ def test_one_refusal_stops_no_other_client_and_fails_the_command(init, workspace
 
 def test_without_a_detected_client_the_names_are_listed(init):
     report = init()
-    assert "none found here; name one with --client: claude-code, vscode," in report.text
+    assert "none found; choose one with --client: claude-code, vscode," in report.text
 
 
 def test_removal_undoes_what_init_did(init, workspace):
@@ -303,7 +303,7 @@ def test_all_clients_of_a_scope_are_set_up_and_the_others_named(init, scope, lac
     report = init(clients=["all"], scope=scope, remove=remove)
     assert report.exit_status == 0
     for title in lacking:
-        assert f"{title:<15} skipped: it keeps no entries in the {scope}'s files" in report.text
+        assert f"{title:<15} skipped: it has no file for the scope {scope}" in report.text
     assert not {change.title for change in report.changes} & set(lacking)
     with pytest.raises(NoSuchScopeError):
         init(clients=["all", "claude-code" if scope == "user" else "windsurf"], scope=scope)
@@ -314,18 +314,18 @@ def test_removal_from_one_scope_says_what_remains_in_the_other(init, workspace, 
     for scope in ("workspace", "user"):
         init(clients=["zed", "codex", "claude-code"] if scope == "workspace" else ["zed", "codex"], scope=scope)
     user = tmp_path / "home" / ".codex" / "config.toml"
-    told = "codriver init --remove --scope user --client zed --client codex takes them out too"
+    told = "codriver init --remove --scope user --client zed --client codex also removes them"
     for options in ({"dry_run": True}, {}):
         report = init(clients=["zed", "codex", "claude-code"], remove=True, **options)
-        assert f"Codex           an entry stays in {user}\n" in report.text
+        assert f"Codex           an entry remains in {user}\n" in report.text
         assert report.text.endswith(f"  {told}\n")
     report = init(clients=["zed"], remove=True, scope="user")
     assert "stays" not in report.text
     report = init(clients=["zed", "codex"], remove=True)
-    assert report.text.endswith("  codriver init --remove --scope user --client codex takes it out too\n")
+    assert report.text.endswith("  codriver init --remove --scope user --client codex also removes it\n")
     monkeypatch.chdir(tmp_path)
     report = init(clients=["codex"], remove=True)
-    assert f"--client codex --workspace {workspace} takes it out too" in report.text
+    assert f"--client codex --workspace {workspace} also removes it" in report.text
     init(clients=["codex"], remove=True, scope="user")
     assert not user.exists()
     init(clients=["codex"])
@@ -349,7 +349,7 @@ def test_an_unknown_client_is_refused_before_anything_is_written(init, workspace
 def test_local_paths_in_files_that_may_be_committed_are_reported(init, workspace):
     assert "git:" not in init(clients=["vscode"]).text
     (workspace / ".git").mkdir()
-    assert "git: .mcp.json names paths of this machine" in init(clients=["claude-code"]).text
+    assert "git: .mcp.json contains paths of this machine" in init(clients=["claude-code"]).text
     assert "git:" not in init(clients=["claude-code"]).text
     assert "git:" not in init(clients=["windsurf"]).text
     assert "git:" not in init(clients=["claude-code"], remove=True).text
@@ -358,7 +358,7 @@ def test_local_paths_in_files_that_may_be_committed_are_reported(init, workspace
 def test_a_dry_run_without_a_detected_client_says_so(init, workspace):
     write(workspace, {"deps.edn": "{}"})
     report = init(dry_run=True)
-    assert "none found here" in report.text
+    assert "none found" in report.text
     assert report.text.endswith("Nothing was written: this was a dry run.\n")
     assert not (workspace / "codriver.toml").exists()
 
@@ -366,7 +366,7 @@ def test_a_dry_run_without_a_detected_client_says_so(init, workspace):
 def test_programs_started_by_workspace_settings_are_listed(init, workspace):
     write(workspace, {"deps.edn": "{}", "codriver.toml": 'repl = ["make repl"]\nnrepl = ["7888"]\n'})
     text = init(clients=["vscode"], dry_run=True).text
-    assert 'codriver starts ["make repl"], as the workspace\'s settings say' in text
+    assert 'codriver starts ["make repl"], as configured in the workspace' in text
     assert 'codriver connects to ["7888"]' in text
     assert "by hand" not in text
 
@@ -403,9 +403,11 @@ def test_copilot_uses_the_entry_of_claude_code(init, workspace):
 
 def test_approving_explains_what_it_grants(init, workspace):
     report = init(clients=["codex", "zed"], approve=True, dry_run=True)
-    told = 'Codex: default_tools_approval_mode = "approve" lets its agent run every tool of codriver, any code included'
+    told = (
+        'Codex: default_tools_approval_mode = "approve" lets its agent run every tool of codriver, including any code'
+    )
     assert f"approve    {told}, without asking you" in report.text
-    assert "approve    Zed: its entry has no key for that" in report.text
+    assert "approve    Zed: its entry has no such setting" in report.text
     assert "approve" not in init(clients=["codex"], dry_run=True).text
 
 

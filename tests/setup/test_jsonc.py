@@ -112,25 +112,25 @@ def test_missing_objects_on_the_path_are_created():
 
 @pytest.mark.parametrize("text", ['{"a": []}', '{\n "a": 3}', "[]"])
 def test_another_type_on_the_path_is_refused(text):
-    with pytest.raises(FileFormatError, match="here should be an object"):
+    with pytest.raises(FileFormatError, match="expected an object here"):
         with_member(text, ["a", "b"], 1)
 
 
 @pytest.mark.parametrize(
     ("text", "line", "column", "problem"),
     [
-        ('{\n  "a": \n}', 3, 1, "a value should stand here"),
+        ('{\n  "a": \n}', 3, 1, "expected a value"),
         ('{"a": 1 "b": 2}', 1, 9, "a comma or }"),
         ("{a: 1}", 1, 2, "a key in double quotes"),
         ('{"a" 1}', 1, 6, "a colon"),
         ('{"a": 1', 1, 8, "a comma or }"),
-        ('{"a": ', 1, 7, "the file ends too early"),
+        ('{"a": ', 1, 7, "unexpected end of file"),
         ("[1, 2", 1, 6, "a comma or ]"),
-        ('{"a": NaN}', 1, 7, "NaN is no JSON"),
-        ('{"a": 01}', 1, 7, "01 is no JSON"),
-        ('{"a": "x\ny"}', 1, 7, "a value should stand here"),
-        ("{} {}", 1, 4, "something follows"),
-        ("{} /* open", 1, 4, "something follows"),
+        ('{"a": NaN}', 1, 7, "NaN is not JSON"),
+        ('{"a": 01}', 1, 7, "01 is not JSON"),
+        ('{"a": "x\ny"}', 1, 7, "expected a value"),
+        ("{} {}", 1, 4, "unexpected text"),
+        ("{} /* open", 1, 4, "unexpected text"),
         ("{,}", 1, 2, "a key in double quotes"),
         ('{"a": 1,, "b": 2}', 1, 9, "a key in double quotes"),
         ("[" * 300, 1, 202, "nested deeper"),

@@ -38,7 +38,7 @@ def init(folder, home, shared=RELAY):
 
 def test_init_explains_what_is_separate_and_writes_a_matching_entry(main, inner, tmp_path, monkeypatch):
     said = init(inner, tmp_path).text
-    assert f"linked to {main}; its server, REPLs, log and history are its own" in said
+    assert f"linked to {main}, with a server, REPLs, log and history of its own" in said
     assert f"Python     .venv of the main checkout {main}, as this working tree has none" in said
     assert "`python3 -m venv .venv`" in said
     entry = json.loads((inner / ".mcp.json").read_text())["mcpServers"]["codriver"]
@@ -100,10 +100,10 @@ def test_commands_in_a_tree_use_only_its_own_server(tmp_path):
         assert command("serve", "--detach", "--port", "0", "--repl", "none", folder=main)[0] == 0
         status, said, _ = command("status", folder=inside)
         assert status == 3
-        assert f"no codriver server runs for {inside.parent}:" in said
+        assert f"no codriver server is running for {inside.parent}:" in said
         assert command("serve", "--detach", "--port", "0", "--repl", "none", folder=inside.parent)[0] == 0
         status, said, told = command("status", folder=inside)
-        assert (status, told) == (0, f"codriver: this is in the workspace {inside.parent}\n")
+        assert (status, told) == (0, f"codriver: using the workspace {inside.parent}\n")
         listed = command("status", "--all", folder=tmp_path)[1].splitlines()
         assert [line.partition("  ")[0] for line in listed] == [str(main), str(inside.parent)]
     finally:

@@ -83,7 +83,7 @@ def test_clients_with_files_are_not_printed():
 
 def test_a_removal_says_where_pasted_entries_are():
     text, _ = printed_entries(["github"], LAUNCH, remove=True)
-    assert text.startswith("Copilot cloud agent: codriver wrote nothing; take out by hand what you pasted into")
+    assert text.startswith("Copilot cloud agent: codriver wrote nothing; remove what you pasted into")
     assert ".github/workflows/copilot-setup-steps.yml" in text
 
 

@@ -48,12 +48,12 @@ def test_frames_are_listed_by_name():
 
 def test_a_seam_without_frames_says_how_to_register_one():
     assert shown(frames=[]) == (
-        f"by codriver/seam, which names no frame, so that no state is shown: evaluate {PYTHON.code}"
+        f"by codriver/seam, which has no frames, so that no state is visible: evaluate {PYTHON.code}"
     )
 
 
 def test_a_seam_of_another_version_is_reported_with_both_versions():
-    assert f"it answers by contract 7, and this codriver asks by {CONTRACT}" in shown(contract=7)
+    assert f"it uses contract 7, and this codriver uses {CONTRACT}" in shown(contract=7)
     assert accessors.CONTRACT == CONTRACT
 
 
@@ -64,8 +64,7 @@ def test_a_seam_that_was_not_queried_is_described_by_its_provider():
 def test_a_disabled_seam_is_reported_with_its_file():
     found = {"ok": True, "name": "install", "arglists": ["()"], "file": "/copy/codriver_seam/recording.py"}
     assert why(symbol_info=found, repl_output_log=logged(LOST)) == (
-        "codriver_seam was imported from /copy/codriver_seam/recording.py and is not switched on: evaluate "
-        f"{PYTHON.code}"
+        f"codriver_seam was imported from /copy/codriver_seam/recording.py but is not active: evaluate {PYTHON.code}"
     )
 
 
@@ -101,6 +100,6 @@ def test_a_language_without_a_seam_says_so():
 def test_a_left_over_port_file_is_named_with_a_fix():
     gone = {**SESSION, "phase": "waiting", "kind": "port-file", "origin": "/w/.py-port"}
     assert seam_row(gone, None, asking()).detail == (
-        "/w/.py-port leads to no REPL: start the application again, or rm /w/.py-port if it was left behind"
+        "/w/.py-port leads to no REPL: start the application again, or rm /w/.py-port if it has ended"
     )
     assert seam_row({**gone, "kind": "process"}, None, asking()) is None

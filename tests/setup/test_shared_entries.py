@@ -215,7 +215,7 @@ def test_outside_a_repository_paths_are_written_and_reported(workspace, machine)
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
     report = run_init(launch, InitOptions(["claude-code"]), machine)
     assert report.exit_status == 0
-    assert ".mcp.json names paths of this machine" in report.text
+    assert ".mcp.json contains paths of this machine" in report.text
     assert "--scope user" in report.text
 
 
@@ -246,8 +246,8 @@ def test_a_shared_file_may_be_committed_and_its_requirements_are_named(launch, w
     (workspace / ".git").mkdir()
     text = run_init(launch, InitOptions(["claude-code"]), machine).text
     assert (
-        "git: .mcp.json names no path of this machine and may be committed; whoever uses it needs codriver-relay"
-        in text
+        "git: .mcp.json contains no path of this machine and may be committed; everyone who uses it needs "
+        "codriver-relay" in text
     )
 
 
@@ -291,7 +291,7 @@ def test_doctor_reports_a_shared_entry_whose_program_is_missing(launch, workspac
     assert check.state == "ok"
     (Path(machine.variables["PATH"]) / "codriver-relay").unlink()
     (check, *_) = check_entries(launch, machine)
-    assert (check.state, "codriver-relay is not there" in check.text) == ("wrong", True)
+    assert (check.state, "codriver-relay does not exist" in check.text) == ("wrong", True)
 
 
 def test_doctor_reports_an_older_entry_and_what_replaces_it(launch, workspace, machine):
@@ -307,9 +307,9 @@ def test_doctor_explains_why_a_shared_file_has_no_entry(launch, workspace, machi
     nowhere = Launch(launch.python, launch.relay, workspace, ())
     (check, *_) = check_entries(nowhere, machine)
     assert check.state == "note"
-    assert f"Claude Code has no entry in {workspace / '.mcp.json'}: it is shared by git" in check.text
+    assert f"Claude Code has no entry in {workspace / '.mcp.json'}: it is in git" in check.text
     assert "no codriver-relay of this version is on the PATH" in check.text
-    assert "--force writes them all the same" in check.fix
+    assert "--force writes them anyway" in check.fix
 
 
 def test_doctor_explains_that_a_file_belongs_to_another_client(launch, workspace, machine):

@@ -22,10 +22,10 @@ def only(workspace):
 
 def test_an_existing_or_creatable_directory_is_fine(state, tmp_path):
     check = only(tmp_path)
-    assert (check.state, "will be made" in check.text) == ("ok", True)
+    assert (check.state, "will be created" in check.text) == ("ok", True)
     workspace_state_directory(tmp_path).mkdir(parents=True)
     check = only(tmp_path)
-    assert (check.state, "will be made" in check.text) == ("ok", False)
+    assert (check.state, "will be created" in check.text) == ("ok", False)
     assert str(state) in check.text
 
 
@@ -33,7 +33,7 @@ def test_a_file_in_its_place_is_reported(state, tmp_path):
     state.write_text("")
     check = only(tmp_path)
     assert (check.state, check.fix) == ("wrong", f"mv {state} …")
-    assert "gone when the server ends" in check.text
+    assert "lost when the server stops" in check.text
 
 
 def test_an_unwritable_directory_is_reported_with_what_is_lost(state, tmp_path, monkeypatch):
@@ -43,7 +43,7 @@ def test_an_unwritable_directory_is_reported_with_what_is_lost(state, tmp_path, 
     monkeypatch.setattr(os, "access", lambda path, mode: path != state and real(path, mode))
     check = only(tmp_path)
     assert (check.state, check.fix.startswith(f"chmod u+rwx {state}")) == ("wrong", True)
-    assert f"{state} cannot be written by this user: what was evaluated" in check.text
+    assert f"{state} cannot be written by this user: code and output are only kept in memory" in check.text
 
 
 def test_a_nearly_full_disk_is_reported_in_advance(state, tmp_path, monkeypatch):

@@ -401,10 +401,10 @@ def following(live, **asked):
 def test_a_command_that_starts_a_stream_reports_its_end_or_follows_it(live, watching):
     done = live.run("call", "watch_app", '{"topic": "error"}')
     assert done.returncode == 0
-    assert "the stream has ended with this command: --follow stays" in done.stderr
+    assert "the stream ended with this command; use --follow to keep it open" in done.stderr
     done = live.run("call", "--follow", "list_sessions")
     assert done.returncode == 2
-    assert "--follow is for watch_app with a topic" in done.stderr
+    assert "--follow requires watch_app with a topic" in done.stderr
     with following(live, topic="error") as command:
         until(lambda: "by cli" in str(watching.call("watch_app")["lines"]), "the stream to begin")
         watching.call("evaluate_code", code="seam.emit('fx', 'quiet'); seam.emit('error', 'NoStock')")

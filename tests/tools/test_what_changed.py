@@ -170,7 +170,7 @@ def test_a_renamed_function_fails_the_tests_that_import_it(live, client, own_mod
 def test_the_drift_command_reports_the_same_with_an_exit_status(live, client, own_modules):
     low, _ = own_modules
     same = live.run("drift")
-    assert (same.returncode, same.stdout, same.stderr) == (0, "what is loaded is what the files say\n", "")
+    assert (same.returncode, same.stdout, same.stderr) == (0, "the loaded code matches the files\n", "")
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
     other = live.run("drift")
     assert (other.returncode, other.stdout) == (1, f"{low}: edited in the file since the load: rate\n")

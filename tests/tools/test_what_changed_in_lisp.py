@@ -97,7 +97,7 @@ def test_edits_and_redefinitions_are_reported_with_their_caller_until_a_load(liv
     load(live, client, "high")
     assert ask(client) == []
     same = live.run("drift")
-    assert (same.returncode, same.stdout, same.stderr) == (0, "what is loaded is what the files say\n", "")
+    assert (same.returncode, same.stdout, same.stderr) == (0, "the loaded code matches the files\n", "")
     path(live, "low").write_text(LOW)
     other = live.run("drift", "--json")
     assert other.returncode == 1

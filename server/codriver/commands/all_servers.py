@@ -32,7 +32,7 @@ def show_all(*, as_json: bool) -> None:
     else:
         with reading("server_health"):
             lines = [server_line(health) for health in servers]
-        for line in lines or ["no codriver server of yours runs"]:
+        for line in lines or ["none of your codriver servers is running"]:
             echo(one_line(line))
         for server in gone:
             echo(one_line(f"left out: {server.workspace}: {server.why}"), err=True)

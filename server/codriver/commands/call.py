@@ -41,43 +41,43 @@ LACKING = frozenset({"capability-missing", "no-repl"})
 STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
 """Exit statuses for reasons of refusals."""
 HINTS = {
-    "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; of a Lisp, load its "
+    "no-tests": "name a file, folder, module or namespace that has tests: `codriver test tests`; for a Lisp, load its "
     "file first: `codriver load FILE`",
     "unknown-namespace": "correct the name, or load its file first: `codriver load FILE`",
-    "no-repl": "`codriver status` says how the REPLs are, `codriver doctor` what starts one",
+    "no-repl": "`codriver status` shows the state of the REPLs, and `codriver doctor` suggests how to start one",
 }
 """Hints for the command line by the reason of a refusal, as those of the server name tools for agents."""
-WORKING = "the evaluation goes on; Ctrl-C ends it"
+WORKING = "the evaluation is running; Ctrl-C interrupts it"
 STARTING = frozenset({"starting", "connecting"})
 """The phases of a REPL for which an evaluation waits."""
 GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
 """The tools that the notes about an unfinished evaluation mention."""
 
-start_option = click.option("--start", is_flag=True, help="Start a server if none runs.")
+start_option = click.option("--start", is_flag=True, help="Start a server if none is running.")
 session_option = click.option(
     "--session",
     "-s",
     metavar="KEY",
     shell_complete=complete_session,
-    help="The REPL session, when there are several; `codriver status` lists them.",
+    help="The REPL session to use if there are several; `codriver status` lists them.",
 )
 length_option = click.option(
     "--max-length",
     type=Whole(1, 100_000),
     metavar="COUNT",
-    help="Print so many elements of a collection (all; of a Lisp's 100000).",
+    help="Maximum number of elements to print per collection (all; 100000 in a Lisp).",
 )
-quiet = quiet_option("Print the output and the values, and nothing about them.")
+quiet = quiet_option("Print only the output and the values.")
 timeout_option = click.option(
     "--timeout",
     type=Number(1, 600),
     default=25.0,
     metavar="SECONDS",
-    help="How long to wait for the end, 1 to 600 (25). The evaluation itself goes on.",
+    help="How long to wait for the result, 1 to 600 (25). The evaluation continues after that.",
 )
 
 STATUSES = (
-    "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 not ended in time, 5 no tests, 6 no REPL, "
+    "Exit status: 0 ok, 1 failed, 2 wrong usage, 3 no server, 4 timed out, 5 no tests, 6 no REPL, "
     "7 the workspace is not accepted."
 )
 
@@ -106,8 +106,8 @@ def eval_command(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Evaluate CODE in the running REPL and print its output and its result.
 
-    With - as CODE it is read from standard input. What the code prints goes to standard output and standard error as
-    the program sent it, then comes the value of each top-level form.
+    If CODE is -, it is read from standard input. Output of the code goes to standard output and standard error as it is
+    produced, followed by the value of each top-level form.
     """
     arguments: dict[str, Any] = {
         "code": sys.stdin.read() if code == "-" else code,
@@ -142,7 +142,7 @@ def load_command(  # one parameter per option
     is_quiet: bool,
     as_json: bool,
 ) -> None:
-    """Load FILE into the REPL as that file, so that its definitions take effect."""
+    """Load FILE into the REPL, so that its definitions take effect."""
     arguments: dict[str, Any] = {"filePath": file, "timeoutMs": int(timeout * 1000), "who": "codriver-cli"}
     if max_length:
         arguments["maxLength"] = max_length
@@ -154,12 +154,13 @@ def load_command(  # one parameter per option
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @start_option
 @workspace_option
-@click.option("--follow", "-f", is_flag=True, help="Of watch_app: go on printing the events that come.")
+@click.option("--follow", "-f", is_flag=True, help="With watch_app: keep printing events as they arrive.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer on one line.")
 def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, follow: bool, as_json: bool) -> None:
     """Call TOOL as an agent would, with its arguments as a JSON object, and print its answer as JSON.
 
-    With - as JSON they are read from standard input. `codriver tools --json` shows every tool with its arguments.
+    If JSON is -, the arguments are read from standard input. `codriver tools --json` shows every tool with its
+    arguments.
     """
     try:
         given = json.loads(sys.stdin.read() if arguments == "-" else arguments)
@@ -169,7 +170,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, fol
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
     begins_stream = tool == "watch_app" and given.get("topic") is not None and given.get("stop") is None
     if follow and not begins_stream:
-        raise click.UsageError("--follow is for watch_app with a topic; `codriver log --follow` prints all that comes")
+        raise click.UsageError("--follow requires watch_app with a topic; `codriver log --follow` prints everything")
     with connected(workspace.resolve(), start=start) as connection:
         try:
             answer, images = connection.call_with_images(tool, given)
@@ -184,7 +185,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, fol
 
             sys.exit(follow_stream(connection, answer, given["topic"], as_json=as_json))
     if begins_stream and answer.get("ok"):
-        echo("the stream has ended with this command: --follow stays, and prints what comes", err=True)
+        echo("the stream ended with this command; use --follow to keep it open and print its events", err=True)
     sys.exit(exit_status(answer))
 
 
@@ -193,7 +194,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, fol
 @workspace_option
 @json_option
 def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
-    """List the tools on offer now."""
+    """List the tools that are currently available."""
     with connected(workspace.resolve(), start=start) as connection:
         answer = connection.request("tools/list", {})
     with reading("tools/list"):
@@ -212,14 +213,14 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
 def connected(workspace: Path, *, start: bool) -> client.Connection:
     """Connect to the server of a workspace, and start it if none is running and `--start` or the settings allow it."""
     try:
-        with patience(lambda: f"a server is started for {workspace}" if start else ""):
+        with patience(lambda: f"starting a server for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
     except client.NoServerError:
         from codriver.app.workspace_settings import load  # noqa: PLC0415  # not needed if a server is running
 
         if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise
-    with patience(lambda: f"a server is started for {workspace}"):
+    with patience(lambda: f"starting a server for {workspace}"):
         return client.connect(workspace, start=True, is_explicit=False)
 
 
@@ -281,13 +282,13 @@ def no_repl_message(workspace: Path) -> str:
     from codriver.repls.launch.projects import find_projects  # noqa: PLC0415  # only needed here
 
     project = next(iter(find_projects(workspace)), None)
-    why = "no REPL is connected: none runs in this workspace, and the server starts one unasked only for"
-    found = "start an nREPL here, which the server finds in a second"
+    why = "no REPL is connected, because none is running in this workspace. The server only starts one by itself for"
+    found = "start an nREPL here, which the server finds within a second"
     if project is None:
         named = "Put repl = ['python'] (or 'lisp', 'clojure', …) in codriver.toml"
-        return f"{why} Python, Basilisp or a folder without sources of another language. {named}, or {found}"
-    named = f"`codriver init` has its REPL started, by repl = ['{project.repl}'] in codriver.toml"
-    return f"{why} Python or Basilisp at its top. This is {project.kind} ({project.evidence}): {named}; or {found}"
+        return f"{why} Python, Basilisp, or a directory without sources in another language. {named}, or {found}"
+    named = f"Run `codriver init`, which writes repl = ['{project.repl}'] to codriver.toml"
+    return f"{why} Python and Basilisp projects. This is {project.kind} ({project.evidence}). {named}, or {found}"
 
 
 def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
@@ -306,9 +307,9 @@ def _not_accepted(workspace: Path) -> str:
     from codriver.settings import trust  # noqa: PLC0415  # only needed here
 
     lapsed = trust.environment_acceptance(workspace).lapsed
-    why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed, as {lapsed}"
+    why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed ({lapsed})"
     command = trust.command_for(workspace)
-    return f"nothing was run, as {why}, and this runs code of the project: check the project, then run `{command}`"
+    return f"nothing was run, because {why} and this would run its code. Review the project, then run `{command}`"
 
 
 def phases_of(connection: client.Connection) -> dict[str, bool]:
@@ -354,7 +355,7 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
         lines = _ways_on(answer, workspace) if is_on else explained(answer)
         words = list(() if is_quiet and is_done else _finished_notes(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
-            raise ValueError("it says neither a result nor why there is none")
+            raise ValueError("it has neither a result nor a reason why there is none")
     echo(str(answer.get("stdout", ""))[printed["stdout"] :], end="")
     echo(str(answer.get("stderr", ""))[printed["stderr"] :], end="", err=True)
     for value in values:
@@ -381,13 +382,13 @@ def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
 
     command = f": codriver image {evaluation} saves it" if evaluation else ""
     for kind, data in images:
-        echo(one_line(f"with it, an image, {image(kind, data).description}{command}"), err=True)
+        echo(one_line(f"the answer includes an image, {image(kind, data).description}{command}"), err=True)
 
 
 def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:
     """Yield the notes about a finished evaluation, with hints for the command line instead of for agents."""
     for note in answer.get("notes", ()):
-        yield f"{note.partition(';')[0]}; --max-length says how many are printed" if note.startswith("cut") else note
+        yield f"{note.partition(';')[0]}; --max-length sets how many are printed" if note.startswith("cut") else note
 
 
 def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
@@ -403,10 +404,10 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
     if status == UNANSWERED:
-        yield f"evaluation {name} reads from standard input, which only a terminal gives it, so it was interrupted"
+        yield f"evaluation {name} was interrupted because it reads standard input, which requires a terminal"
         return
-    yield f"evaluation {name} is {status}; to wait for its end: {command('get_evaluation', waitMs=25_000)}"
-    yield f"to end it: {command('interrupt_evaluation')}"
+    yield f"evaluation {name} is {status}; to wait for its result: {command('get_evaluation', waitMs=25_000)}"
+    yield f"to interrupt it: {command('interrupt_evaluation')}"
 
 
 def explained(answer: dict[str, Any]) -> Iterator[str]:
@@ -421,10 +422,10 @@ def explained(answer: dict[str, Any]) -> Iterator[str]:
     if message:
         yield message
     if answer.get("reason") == "other-worktree":
-        yield f"to use it all the same, name it with --session {answer.get('sessionKey')}; else start a REPL here"
+        yield f"to use it anyway, pass --session {answer.get('sessionKey')}; otherwise start a REPL here"
         return
     if "balancedText" in answer:
-        yield f"as its indentation suggests: {answer['balancedText']}"
+        yield f"balanced according to its indentation: {answer['balancedText']}"
     elif answer.get("hint") and answer.get("reason") in HINTS:
         yield HINTS[answer["reason"]]
     elif answer.get("hint") and answer.get("reason") != "evaluation-failed":
@@ -434,16 +435,17 @@ def explained(answer: dict[str, Any]) -> Iterator[str]:
 
 @click.command(
     "drift",
-    short_help="Say where loaded code differs from its files.",
+    short_help="Show where loaded code differs from its files.",
     epilog="Exit status: 0 nothing differs, 1 something does, 2 wrong usage, 3 no server.",
 )
 @session_option
 @workspace_option
 @json_option
 def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> None:
-    """Say where the code that the REPL has loaded differs from its files, and what of a former load lives on.
+    """Show where the code that the REPL has loaded differs from its files.
 
-    Definitions that were edited since, redefined in the REPL, or are only in one of both. Comments do not count.
+    This lists definitions that were edited since they were loaded, that were redefined in the REPL, or that exist only
+    in one of both, such as leftovers of earlier loads. Comments are ignored.
     """
     with connected(workspace.resolve(), start=False) as connection:
         answer = connection.call("what_changed", {"replSessionKey": session} if session else {})
@@ -454,7 +456,7 @@ def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> Non
             echo(line, err=True, hang=2)
     else:
         with reading("what_changed"):
-            lines = [one_line(line) for line in answer["differences"]] or ["what is loaded is what the files say"]
+            lines = [one_line(line) for line in answer["differences"]] or ["the loaded code matches the files"]
         for line in lines:
             echo(line, hang=2)
     sys.exit(exit_status(answer) or (FAILED if answer.get("count") else 0))

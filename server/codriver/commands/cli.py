@@ -72,7 +72,7 @@ def _unknown(given: str, added: Mapping[str, Command]) -> str:
     known = [*COMMANDS, *added]
     synonyms = {word: name for name, command in added.items() for word in command.synonyms}
     near = (USUAL_WORDS | synonyms).get(given) or next(iter(get_close_matches(given, known, n=1)), None)
-    hint = f"did you mean `codriver {near}`?" if near else f"there are: {', '.join(known)}"
+    hint = f"did you mean `codriver {near}`?" if near else f"the commands are {', '.join(known)}"
     return f"there is no command {given!r}; {hint}"
 
 
@@ -130,7 +130,7 @@ def _print_versions(ctx: click.Context, is_requested: object) -> None:
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Begin with `codriver init` in your project; `codriver doctor` says what is wrong.",
+    epilog="Start with `codriver init` in your project. `codriver doctor` finds problems and suggests fixes.",
 )
 @click.option(
     "--version",
@@ -138,14 +138,14 @@ def _print_versions(ctx: click.Context, is_requested: object) -> None:
     is_eager=True,
     expose_value=False,
     callback=lambda ctx, _, given: _print_versions(ctx, given),
-    help="Print the versions of Codriver and of what it runs on.",
+    help="Print the versions of Codriver and its environment.",
 )
-@click.option("--workspace", "-w", type=DIRECTORY, help="The workspace folder, before any command or after it.")
+@click.option("--workspace", "-w", type=DIRECTORY, help="The workspace folder, given before or after the command.")
 def cli(*, workspace: Path | None) -> None:
     """A live REPL within reach of AI agents, with no editor in between.
 
     One server per workspace finds or starts the REPLs of a project and speaks MCP to any number of agents. Every
-    command works on the current folder, or on the one that --workspace names.
+    command uses the current folder, or the one given by --workspace.
     """
     del workspace  # each command reads the option: see `codriver.commands.options`
 

@@ -15,16 +15,17 @@ from codriver.log.control_characters import one_line
 
 @click.group("config")
 def config_command() -> None:
-    """Show the settings, or check them."""
+    """Show or check the settings."""
 
 
-@config_command.command("show", short_help="Show every setting, its value, and its origin.")
+@config_command.command("show", short_help="Show every setting with its value and origin.")
 @workspace_option
 @json_option
 def config_show(*, workspace: Path, as_json: bool) -> None:
-    """Every setting, its value, and where it comes from, strongest last: user's file, workspace's file, environment.
+    """Show every setting with its value and where that comes from.
 
-    What was given to a running `codriver serve` on its command line is not seen here.
+    Later sources override earlier ones: your own file, the workspace's file, the environment. Options given to a
+    running `codriver serve` are not included.
     """
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
     from codriver.settings.layers import as_rows, withheld_message  # noqa: PLC0415  # only this command needs it
@@ -50,9 +51,9 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
 @config_command.command("check")
 @workspace_option
 def config_check(*, workspace: Path) -> None:
-    """Say all that is wrong with the settings, and whether your acceptance of them still counts.
+    """Report all errors in the settings, and whether your acceptance of them still applies.
 
-    Exit status 1 when something is wrong.
+    The exit status is 1 if anything is wrong.
     """
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
     from codriver.settings import trust  # noqa: PLC0415  # only this command needs it

@@ -39,15 +39,15 @@ class DemoFailedError(StartError):
     """Raised when a step of the demonstration fails."""
 
 
-@click.command("demo", short_help="Show Codriver at work, with nothing set up.")
+@click.command("demo", short_help="Demonstrate Codriver without any setup.")
 def demo_command() -> None:
-    """Show Codriver at work: a server, REPLs of its own, and a real MCP client that evaluates through the relay."""
+    """Demonstrate Codriver: a server, REPLs of its own, and a real MCP client that evaluates through the relay."""
     steps = {"python": ("py", PYTHON), "lisp": ("lpy", LISP)}
     if find_spec("basilisp"):
-        echo("(the very first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
+        echo("(the first start of the Lisp compiles its core, which takes about 20 seconds)", err=True)
     else:
         del steps["lisp"]
-        echo(f"(Python alone: {install_extra('lisp')} has the Lisp REPL shown as well)", err=True)
+        echo(f"(Python only: {install_extra('lisp')} adds the Lisp REPL)", err=True)
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder), steps) as file:
         anyio.run(_play, file, list(steps.values()))
 
@@ -71,7 +71,7 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
             deadline = time.monotonic() + START_S
             while not file.exists():
                 if process.poll() is not None or time.monotonic() > deadline:
-                    raise DemoFailedError("the server did not come up: what it printed above says why")
+                    raise DemoFailedError("the server did not start: see its output above")
                 time.sleep(0.02)
             yield file
         finally:

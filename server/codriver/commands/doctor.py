@@ -19,17 +19,17 @@ TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 """The colours used in the doctor's report."""
 
 
-@click.command("doctor", short_help="Find out what is wrong, and what mends it.")
+@click.command("doctor", short_help="Find problems in the setup, and suggest fixes.")
 @workspace_option
-@quiet_option("Print only what is wrong or may surprise.")
+@quiet_option("Print only errors and notes.")
 @color_option
 @json_option
 def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
-    """Look at everything that has to fit together, and say what mends what does not.
+    """Check everything that has to work together, and suggest a fix for each problem.
 
-    Versions, settings, skills, server, port file, relay, clients, permissions, REPLs and what each of them can do.
-    Changes nothing, and starts nothing but the relay, for a moment. A note works and may surprise; what is wrong
-    gives the exit status 1.
+    This covers versions, settings, skills, the server, the port file, the relay, clients, permissions, and REPLs with
+    their capabilities. Nothing is changed, and nothing is started but the relay, for a moment. A note is not an error
+    but may be unexpected. The exit status is 1 if something is wrong.
     """
     from codriver.app.workspace_settings import settings_model  # noqa: PLC0415  # as above
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
@@ -43,7 +43,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
         except client.NoServerError as error:
             raise StartError(error.why) from error  # the doctor gives advice of its own
 
-    with patience(lambda: "looking at the installation: the relay, the interpreters and the clients are tried"):
+    with patience(lambda: "checking the installation: trying the relay, the interpreters and the clients"):
         machine = Environment.current()
         launch = Launch.current(workspace).with_shared(machine)
         report = diagnose(launch, call_tool, machine, settings_model=settings_model())

@@ -183,7 +183,9 @@ class RunningTests:
         answer = self.connection.call("get_evaluation", named)
         is_unknown = "tests" in answer and "stoppedIn" not in answer
         where = ", in no test that the REPL knows of" if is_unknown else ""
-        ended = f"the tests did not end within {self.timeout_s:g} s and were interrupted where the REPL can{where}"
+        ended = (
+            f"the tests did not finish within {self.timeout_s:g} s and were interrupted, if the REPL supports it{where}"
+        )
         hint = "give a longer --timeout, or run fewer tests"
         return {
             **answer,

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from codriver.log.memory import Memory
 
 
-@click.command("forget", short_help="List what is remembered of this workspace, or clear it.")
+@click.command("forget", short_help="List or delete what is remembered about this workspace.")
 @click.argument("kinds", nargs=-1, metavar="[KIND]...")
-@click.option("--all", "is_all", is_flag=True, help="Clear every kind, the history too.")
+@click.option("--all", "is_all", is_flag=True, help="Delete everything, including the history.")
 @workspace_option
 def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> None:
-    """List what is remembered of this workspace; or clear KIND: `runs`, `history`, or any other that the list names.
+    """List what is remembered about this workspace, or delete KIND: `runs`, `history`, or any other in the list.
 
-    A server that runs keeps the history and the log of its own run: stop it first, to have these cleared too.
+    A running server keeps the history and the log of its own run. Stop it first to delete these too.
     """
     workspace = workspace.resolve()
     memory = memory_of(workspace)
@@ -35,7 +35,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     known = [RUNS, HISTORY, *dict.fromkeys(document.kind for document in documents)]
     for kind in kinds:
         if kind not in known:
-            raise click.UsageError(f"nothing of the kind {kind!r} is remembered: {', '.join(known)}")
+            raise click.UsageError(f"nothing of the kind {kind!r} is remembered; the kinds are {', '.join(known)}")
     if not kinds and not is_all:
         echo(f"runs: {len(memory.run_ids())}")
         echo(f"history: {len(history_rows(workspace, ''))} evaluations")
@@ -50,7 +50,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
             echo(one_line(f"forgotten: {kind}"))
     if is_served and {RUNS, HISTORY} & set(chosen):
         raise click.ClickException(
-            "a server runs here and keeps the history and the log of its own run: `codriver stop`, then this again"
+            "the running server keeps the history and the log of its own run: run `codriver stop`, then this again"
         )
 
 
@@ -65,4 +65,4 @@ def _forget(memory: Memory, workspace: Path, kind: str) -> None:
         else:
             memory.forget(kind)
     except OSError as error:
-        raise click.ClickException(f"{kind} cannot be cleared: {error}") from error
+        raise click.ClickException(f"cannot delete {kind}: {error}") from error

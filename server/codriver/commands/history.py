@@ -29,10 +29,10 @@ PARSED_CODES = 20
 
 @click.command("history", short_help="Search the code that was evaluated in this workspace.")
 @click.argument("text", default="")
-@click.option("--limit", type=Whole(1, 10_000), default=20, help="At most this many, the newest (20).")
+@click.option("--limit", type=Whole(1, 10_000), default=20, help="Maximum number of entries, the newest ones (20).")
 @workspace_option
 def history_command(*, text: str, limit: int, workspace: Path) -> None:
-    """Search the code evaluated in this workspace, earlier runs included, for TEXT; print it ready to paste."""
+    """Search the code evaluated in this workspace, including earlier runs, and print it ready to paste."""
     found = history_rows(workspace.resolve(), text)[-limit:]
     if not found:
         message = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"

@@ -61,17 +61,20 @@ class Image:
     epilog="Exit status: 0 listed or written, 1 there is none, 2 wrong usage, 3 no server.",
 )
 @click.argument("evaluation", default="", metavar="[ID]")
-@click.option("--number", "-n", type=Whole(1), metavar="N", help="Only the Nth image of it.")
+@click.option("--number", "-n", type=Whole(1), metavar="N", help="Only the Nth image of the evaluation.")
 @click.option(
-    "--output", "-o", metavar="FILE", help="Write there: a file, a folder for all of them, or - for standard output."
+    "--output",
+    "-o",
+    metavar="FILE",
+    help="Where to write: a file, a folder for several images, or - for standard output.",
 )
-@click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
+@click.option("--run", metavar="RUN", help="An earlier run: -1 for the last one, or an id from `codriver runs`.")
 @workspace_option
 def image_command(*, evaluation: str, number: int | None, output: str | None, run: str | None, workspace: Path) -> None:
-    """Save the images of the evaluation ID, by default of the newest that has one.
+    """Save the images of the evaluation ID, by default those of the newest one that has any.
 
-    Without --output they are listed on a terminal, and written to a pipe. The second and later images of an evaluation
-    get a number in their names.
+    Without --output, images are listed on a terminal and written to a pipe. If there are several, their file names are
+    numbered.
     """
     workspace = workspace.resolve()
     found = _images(workspace, evaluation, run)
@@ -105,7 +108,7 @@ def _no_image(evaluation: str, count: int) -> str:
         return f"the evaluation has {count} {'image' if count == 1 else 'images'}: -n counts from 1"
     if evaluation:
         return f"the log has no image of an evaluation {evaluation}: `codriver log` shows what it has"
-    return "the log has no image; --run looks in an earlier run, as `codriver runs` lists them"
+    return "the log has no image; use --run to search an earlier run from `codriver runs`"
 
 
 def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:

@@ -31,55 +31,57 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="NAME",
     shell_complete=complete_client,
-    help="Set up this client, whether it is found or not; `all` for every one. Can be repeated.",
+    help="Configure this client even if it is not found, or `all` clients. Can be repeated.",
 )
 @click.option(
     "--scope",
     type=click.Choice(["workspace", "user"]),
-    help="In the workspace's file or in the user's own; the workspace's by default where the client has one.",
+    help="Whether to write to the workspace's file or to your own; by default the workspace's, if the client has one.",
 )
 @click.option(
     "--toolset",
     type=click.Choice(["default", "full"]),
-    help="Which tools clients get, written to codriver.toml: the usual ones, or all.",
+    help="Which tools clients get, the default ones or all. Written to codriver.toml.",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Replace an entry that differs; write paths into shared files; set up your home directory or `/`, too.",
+    help="Replace entries that differ, write paths into shared files, and allow your home directory or `/`.",
 )
 @click.option(
-    "--remove", is_flag=True, help="Take out again all that it wrote; with --client only what is that client's."
+    "--remove",
+    is_flag=True,
+    help="Remove everything that this command wrote, or with --client only that client's part.",
 )
 @click.option(
     "--approve",
     is_flag=True,
-    help="Let clients run every tool, any code included, without asking you, where an entry can say so: Gemini CLI, "
-    "Qwen Code, Codex. --force without it takes it back.",
+    help="Let clients run every tool, including any code, without asking you, where an entry supports it: Gemini CLI, "
+    "Qwen Code, Codex. Revoke it with --force and without this option.",
 )
 @click.option(
     "--skills",
     is_flag=True,
-    help="Write the skills too, as files that agents read: .agents/skills and .claude/skills. --remove --skills takes "
+    help="Also write the skills as files for agents, in .agents/skills and .claude/skills. --remove --skills removes "
     "only them out.",
 )
 @click.option(
     "--agents-md",
     is_flag=True,
-    help="Write six lines on the REPL into AGENTS.md too, between marks. --remove --agents-md takes only them out.",
+    help="Also write six lines about the REPL to AGENTS.md, between marks. --remove --agents-md removes only them.",
 )
 @click.option(
     "--hooks",
     is_flag=True,
-    help="Install hooks too, for Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI, Cursor, Cline and opencode: "
-    "edits enter the log, Lisp that does not read is told. --remove --hooks takes only them out.",
+    help="Also install hooks for Claude Code, Codex, Gemini CLI, Qwen Code, Copilot CLI, Cursor, Cline and opencode: "
+    "edits are logged, and Lisp that cannot be read is reported. --remove --hooks removes only them.",
 )
 @click.option(
     "--list",
     "is_listing",
     is_flag=True,
-    help="List all clients: found or not, with an entry or not, and when each was last connected; change nothing.",
+    help="List all clients, whether each is found and configured, and when it was last connected; change nothing.",
 )
 def init_command(  # noqa: PLR0913  # one argument an option
     *,
@@ -96,19 +98,19 @@ def init_command(  # noqa: PLR0913  # one argument an option
     hooks: bool,
     is_listing: bool,
 ) -> None:
-    """Write codriver into the configuration of your MCP clients.
+    """Add codriver to the configuration of your MCP clients.
 
-    Looks which REPL the project has and which clients this workspace and this machine show signs of, and adds an entry
-    to each client's own file; everything else in it stays, comments included. An entry that says something else is
-    left alone without --force. Files in the workspace, which a team may share, name `codriver-relay` or `uvx` and no
-    path of this machine. Where the project has a REPL that codriver can start, `codriver.toml` gets to name it.
-    The workspace is then accepted as by `codriver trust`, unless its settings ask for what only you may grant.
-    What the clients will be told first is kept, so that the first session of each has the tools at once.
+    This finds out which REPL the project has and which clients are used in this workspace or installed on this machine,
+    and adds an entry to each client's own file. Everything else in it stays, including comments. An entry that differs
+    is left alone without --force. Files in the workspace, which a team may share, name `codriver-relay` or `uvx`
+    instead of paths of this machine. If codriver can start the project's REPL, that is written to `codriver.toml`. The
+    workspace is then accepted as by `codriver trust`, unless its settings ask for something that only you may grant.
+    The first answers to each client are stored, so that its first session has the tools immediately.
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
-    cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush.
-    `--hooks` also installs hooks for the clients that have them; other hooks in their files stay.
-    To be pasted, the entries of these are printed: goose, continue, github (the Copilot cloud agent).
+    cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush. `--hooks`
+    also installs hooks for the clients that support them; other hooks in their files stay. For these clients, the
+    entries are printed for pasting: goose, continue, github (the Copilot cloud agent).
 
     Exit status: 0 ok, 1 an entry was refused or a file could not be written, 2 wrong usage.
     """
@@ -142,7 +144,7 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     report = run_init(launch, options, machine)
     echo(report.text, hang=None if options.dry_run else REPORT_HANG)
     for message in messages:
-        echo(f"codriver: no server starts here until this is mended: {one_line(message)}", err=True)
+        echo(f"codriver: no server can start here until this is fixed: {one_line(message)}", err=True)
     if options.remove and not (options.dry_run or options.is_partial or options.clients):
         _revoke_acceptance(workspace)
     if not options.dry_run and not options.remove:
@@ -168,7 +170,7 @@ def _revoke_acceptance(workspace: Path) -> None:
 
     kept_lists.forget(workspace)
     if trust.forget(workspace):
-        echo(f"{one_line(str(workspace))}: accepted no more; `codriver trust` accepts it again")
+        echo(f"{one_line(str(workspace))}: no longer accepted; `codriver trust` accepts it again")
 
 
 def _accept(workspace: Path, withheld: tuple[Withheld, ...] | None) -> None:

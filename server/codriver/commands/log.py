@@ -104,11 +104,13 @@ def selection_options(function: F) -> F:
         function(selection=Selection(who, categories, since, limit, search), **others)
 
     options = (
-        click.option("--who", help="Only what this caller evaluated."),
+        click.option("--who", help="Only entries of this caller."),
         click.option("--category", "categories", multiple=True, help="Only this category. Can be repeated."),
         click.option("--search", default="", metavar="TEXT", help="Only entries that contain this text."),
-        click.option("--since", type=int, help="Only lines after this one."),
-        click.option("--limit", type=Whole(1, 10_000), default=50, help="At most this many, the newest (50)."),
+        click.option("--since", type=int, help="Only entries after this line."),
+        click.option(
+            "--limit", type=Whole(1, 10_000), default=50, help="Maximum number of entries, the newest ones (50)."
+        ),
     )
     decorated: Callable[..., None] = run
     for option in reversed(options):
@@ -118,10 +120,12 @@ def selection_options(function: F) -> F:
 
 @click.command("log", short_help="Print the newest entries of the output log.")
 @selection_options
-@click.option("--follow", "-f", is_flag=True, help="Go on printing new entries, as `codriver watch` does.")
-@click.option("--query", metavar="EDN", help="Ask with Datalog instead, and print the answer.")
-@click.option("--input", "inputs", multiple=True, metavar="JSON", help="With --query: the next value that :in names.")
-@click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
+@click.option("--follow", "-f", is_flag=True, help="Keep printing new entries, as `codriver watch` does.")
+@click.option("--query", metavar="EDN", help="Run a Datalog query instead, and print its answer.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="JSON", help="With --query: the value of the next input in :in."
+)
+@click.option("--run", metavar="RUN", help="An earlier run: -1 for the last one, or an id from `codriver runs`.")
 @workspace_option
 @color_option
 @json_option
@@ -135,14 +139,18 @@ def log_command(  # one argument an option
     workspace: Path,
     as_json: bool,
 ) -> None:
-    """Print the newest entries of the output log; in the place of an image, the command that saves it."""
+    """Print the newest entries of the output log. Images are replaced by commands that save them."""
     if inputs and not query:
-        raise click.UsageError("--input gives a value to --query, which is not there")
+        raise click.UsageError("--input requires --query")
     if run is not None:
         if follow or query:
-            raise click.UsageError("--run takes neither --follow nor --query: ask a server for $memory instead")
+            raise click.UsageError(
+                "--run cannot be combined with --follow or --query; query $memory of a server instead"
+            )
         if APP_EVENT in selection.categories:
-            raise click.UsageError(f"--run has no {APP_EVENT}: what applications do is known until their server ends")
+            raise click.UsageError(
+                f"--run has no {APP_EVENT}: events of applications are not stored beyond their server"
+            )
         entries = selection.in_run(run_entries(workspace, run))
         _print([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
     elif follow:
@@ -154,7 +162,8 @@ def log_command(  # one argument an option
             entries, _, events = _newest(connection, selection, WHOLE if as_json else DISPLAY_BYTES)
             _print(entries, as_json=as_json)
             if events:
-                echo(f"events of applications, beside these: {events}; --category {APP_EVENT} prints them", err=True)
+                are = "is 1 event" if events == 1 else f"are {events} events"
+                echo(f"there {are} of applications too; --category {APP_EVENT} prints them", err=True)
 
 
 def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:

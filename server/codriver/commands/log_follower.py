@@ -26,7 +26,7 @@ APP_EVENT: Final = "appEvent"
 """The category of application events, which are stored separately from the log."""
 STREAM_OVER: Final = "stream-over"
 """The name of the event that reports the end of an application's stream."""
-GAP = "some lines left the log before they could be read: logMaxEntities says how many it holds"
+GAP = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
 MAX_ENTITIES = 10_000
 """Maximum number of entries in one answer. If a larger log grows faster, some are skipped and that is reported."""
 
@@ -114,9 +114,9 @@ def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[d
             except (client.ServerGoneError, OSError):
                 session = follower.connection.session
                 follower.connection.close()
-                echo("the server ended; waiting for the next one (Ctrl-C ends this)", err=True)
+                echo("the server has stopped; waiting for the next one (Ctrl-C to quit)", err=True)
                 follower.connection = _next_server(workspace, name)
-                echo("the next server is there", err=True)
+                echo("connected to the next server", err=True)
                 if session != follower.connection.session:
                     follower.since = 0  # a new server's lines may start below the last line received
                 continue

@@ -21,8 +21,8 @@ LINE_BYTES: Final = 64 * 1024
 """Maximum length of the first line that is read. A client's first request has a few hundred bytes."""
 CHUNK_BYTES: Final = 4096
 MESSAGE: Final = (
-    "codriver: `codriver serve` is the server and speaks no MCP on standard input, where a client sends it now: let it "
-    "start `codriver-relay --workspace auto --start`, or have `codriver init` write its entry"
+    "codriver: an MCP client started `codriver serve`, which does not speak MCP on standard input. Have the client "
+    "start `codriver-relay --workspace auto --start` instead, or run `codriver init` to configure it"
 )
 EXIT_STATUS: Final = 2
 

@@ -47,7 +47,7 @@ def workspace_option(function: F) -> F:
         is_quiet = any(map(others.get, ("as_json", "is_quiet", "is_every")))
         return function(*given, workspace=chosen_workspace(workspace, is_quiet=is_quiet), **others)
 
-    return cast("F", _option("The workspace folder; by default the nearest, from the current one upward.")(run))
+    return cast("F", _option("The workspace folder; by default the nearest one at or above the current folder.")(run))
 
 
 def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
@@ -60,7 +60,7 @@ def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
         return found
     above = workspace_above(Path.cwd())
     if above is not None and not is_quiet:
-        echo(f"codriver: this is in the workspace {one_line(str(above))}", err=True)
+        echo(f"codriver: using the workspace {one_line(str(above))}", err=True)
     return above or Path()
 
 
@@ -71,7 +71,7 @@ def exact_workspace_option(function: F) -> F:
     def run(*given: object, workspace: Path | None, **others: object) -> object:
         return function(*given, workspace=workspace or _before(click.get_current_context()) or Path(), **others)
 
-    return cast("F", _option("The workspace folder; the current one by default.")(run))
+    return cast("F", _option("The workspace folder; by default the current one.")(run))
 
 
 def _option(text: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
@@ -116,7 +116,7 @@ def _is_workspace(folder: Path) -> bool:
 
 def python_option(function: F) -> F:
     """Add `--python PATH` to a command that starts fresh REPLs."""
-    words = "Interpreter of the fresh REPL; by default the server's, else that of the project."
+    words = "Interpreter of the fresh REPL; by default the server's or else the project's."
     return click.option("--python", default="", metavar="PATH", help=words)(function)
 
 
@@ -133,7 +133,7 @@ def color_option(function: F) -> F:
         expose_value=False,
         is_eager=True,
         callback=keep,
-        help="Colours; auto: on a terminal, unless NO_COLOR is set, or anywhere with FORCE_COLOR.",
+        help="Whether to use colours; auto: on a terminal unless NO_COLOR is set, or if FORCE_COLOR is set.",
     )(function)
 
 
@@ -148,7 +148,7 @@ images_option = click.option(
     "--pictures",
     type=click.Choice(["alike", STRICT]),
     default="alike",
-    help="When a picture reproduces: of the same kind and pixels (alike, which is said), or of the same bytes.",
+    help="When an image counts as reproduced: if its type and pixels are the same (alike), or its bytes (strict).",
 )
 
 
@@ -158,7 +158,7 @@ IMAGE_MARK = "<<image/"
 
 def json_option(function: F) -> F:
     """Add `--json`, passed as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -204,7 +204,7 @@ def _server(ctx: click.Context) -> client.Connection:
 VARIABLE = "_CODRIVER_COMPLETE"
 
 
-@click.command("completion", short_help="Print the tab completion for a shell.")
+@click.command("completion", short_help="Print the completion script for a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion_command(ctx: click.Context, shell: str) -> None:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 
-WHEN = "a server writes its own within 30 s of a change, mostly in 2, and when it ends"
+WHEN = "a server stores its own within 30 s of a change, usually within 2, and when it stops"
 
 
 @click.command("runs", short_help="List the runs whose output log is remembered.")
 @workspace_option
 @json_option
 def runs_command(*, workspace: Path, as_json: bool) -> None:
-    """List the runs of this workspace's servers whose output log is remembered, the oldest first."""
+    """List the runs of this workspace's servers whose output log is remembered, oldest first."""
     workspace = workspace.resolve()
     earlier, current = _runs(workspace, memory_of(workspace))
     numbers = [str(place - len(earlier)) for place in range(len(earlier))] + ["now"] * len(current)
@@ -55,7 +55,7 @@ def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
         return memory.entries(earlier[int(name)].id)
     if name in [run.id for run in (*earlier, *current)]:
         return memory.entries(name)
-    raise click.ClickException(f"no run {name} is remembered here: `codriver runs` lists those that are")
+    raise click.ClickException(f"no run {name} is remembered here; `codriver runs` lists those that are")
 
 
 def memory_of(workspace: Path) -> Memory:
@@ -81,7 +81,9 @@ def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
 def _length(run: Run, *, is_running: bool) -> str:
     if is_running:
         return f"{day(run.started)}, still running"
-    return f"{day(run.started)} to {day(run.finished)}" if run.finished else f"{day(run.started)}, did not end properly"
+    return (
+        f"{day(run.started)} to {day(run.finished)}" if run.finished else f"{day(run.started)}, did not stop properly"
+    )
 
 
 def day(epoch_ms: int) -> str:

@@ -17,11 +17,11 @@ LINES = """\
     codriver_seam.start_repl(True)  # or app.debug, or nothing, with CODRIVER_SEAM=1 in the environment"""
 
 
-@click.group("seam", short_help="Give an application the seam, by which agents see its state.")
+@click.group("seam", short_help="Give an application the seam, through which agents see its state.")
 def seam_command() -> None:
-    """Give an application the package codriver_seam, by which agents see its state and evaluate in it.
+    """Give an application the package codriver_seam, through which agents see its state and evaluate in it.
 
-    It needs no installation: `path` is for PYTHONPATH or a classpath, `copy` puts it into a project.
+    It needs no installation: `path` prints a folder for PYTHONPATH or a classpath, and `copy` copies it into a project.
     """
 
 
@@ -44,10 +44,10 @@ def path_command(*, language: str) -> None:
 @seam_command.command("copy", short_help="Copy the seam into DIR/codriver_seam.")
 @click.argument("folder", metavar="DIR", type=DIRECTORY)
 def copy_command(*, folder: Path) -> None:
-    """Copy the seam, with the REPL that start_repl starts, into DIR/codriver_seam, for any Python from 3.8 on.
+    """Copy the seam, with the REPL that start_repl starts, into DIR/codriver_seam. It supports Python 3.8 and later.
 
-    For a project whose Python is older than 3.11, or has no pip. Run it again to renew the copy. Files there that
-    Codriver did not write, or that somebody has changed, are never replaced: then nothing is copied.
+    Use it for a project whose Python is older than 3.11 or has no pip. Run it again to update the copy. Files that
+    Codriver did not write, or that were changed, are never replaced: then nothing is copied.
     """
     from codriver.setup import seam_copy  # noqa: PLC0415  # as above
 

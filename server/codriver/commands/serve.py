@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from codriver.app.serve import Verbosity
 
-STARTING = "the server starts: it reads what it remembers of this workspace"
+STARTING = "the server is starting and reading what it remembers about this workspace"
 
 
 class _ReplOption(click.Option):
@@ -42,7 +42,7 @@ class _ReplOption(click.Option):
 
 @click.command("serve")
 @exact_workspace_option
-@click.option("--host", help="Address to listen on (127.0.0.1). One beyond loopback demands a token.")
+@click.option("--host", help="Address to listen on (127.0.0.1). Anything but loopback requires a token.")
 @click.option("--port", type=Whole(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one.")
 @click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
 @click.option(
@@ -58,16 +58,16 @@ class _ReplOption(click.Option):
     metavar="[KEY=]FILE|URL",
     help="Connect to this Jupyter kernel: its connection file, or its URL on a Jupyter Server. Can be repeated.",
 )
-@click.option("--python", metavar="PATH", help="Interpreter of the project's Python code (found by its environment).")
 @click.option(
-    "--idle-exit", type=Whole(0, 604_800), metavar="SECONDS", help="Stop when nobody was connected this long."
+    "--python", metavar="PATH", help="Interpreter for the project's Python code (by default that of its environment)."
 )
+@click.option("--idle-exit", type=Whole(0, 604_800), metavar="SECONDS", help="Stop after this time without clients.")
 @click.option(
-    "--on-demand", is_flag=True, help="Stop when nobody was connected for idleExitSeconds, as a relay starts it."
+    "--on-demand", is_flag=True, help="Stop after idleExitSeconds without clients, as when a relay starts it."
 )
-@quiet_option("Say only what goes wrong, and not that it can be reached.")
-@click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Say on standard error what the server does, too.")
-@click.option("--detach", is_flag=True, help="Go on in the background once it can be reached.")
+@quiet_option("Print only errors, and not the address.")
+@click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Also log to standard error what the server does.")
+@click.option("--detach", is_flag=True, help="Continue in the background once the server accepts connections.")
 def serve_command(  # noqa: PLR0913  # one parameter per option
     *,
     workspace: Path,
@@ -85,13 +85,14 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Run the server of a workspace until it is stopped.
 
-    It prints one line with its address when it can be reached, and finds REPLs that are started later by their port
-    files. `codriver stop`, Ctrl-C or SIGTERM end it, and with it the REPLs that it started.
+    It prints its address in one line when it accepts connections, and finds REPLs that are started later by their port
+    files. `codriver stop`, Ctrl-C or SIGTERM stop it, and the REPLs that it started.
 
-    MCP clients start `codriver-relay` and not this command. Exit status 2 if a client did, which standard error says.
+    MCP clients must start `codriver-relay` instead of this command. If a client starts it, the exit status is 2 and
+    standard error explains why.
     """
     if is_quiet and is_verbose:
-        raise click.UsageError("--quiet and --verbose exclude one another")
+        raise click.UsageError("--quiet and --verbose exclude each other")
     on_reached = daemonize() if detach else stay
     complete_path()
     watch = ClientWatch()
@@ -155,7 +156,7 @@ def _warn_of_server_above(workspace: Path) -> None:
     above = _server_above(workspace)
     if above is not None:
         place = one_line(str(above))
-        echo(f"codriver: a server of the folder above runs, too: `codriver status -w {place}`", err=True)
+        echo(f"codriver: a server is also running for a folder above: see `codriver status -w {place}`", err=True)
 
 
 def _server_above(workspace: Path) -> Path | None:

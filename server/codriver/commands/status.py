@@ -28,12 +28,12 @@ PHASES = {"connected": "green", "stopped": "red"}
 
 
 @click.command("status")
-@click.option("--all", "is_every", is_flag=True, help="List all servers of yours, of every workspace, a line each.")
+@click.option("--all", "is_every", is_flag=True, help="List all of your servers in any workspace, one per line.")
 @workspace_option
 @color_option
 @json_option
 def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
-    """Say whether a server runs for the workspace, and how it is. Exit status 3: none runs."""
+    """Show whether a server is running for the workspace, and its state. The exit status is 3 if none is running."""
     if is_every:
         show_all(as_json=as_json)
     try:
@@ -46,7 +46,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
         else:
             echo(str(error), hang=2)
             if is_for_good:
-                echo("it was stopped for good: relays with --start start none until you do")
+                echo("it was stopped for good, so relays with --start do not start one until you do")
         sys.exit(error.exit_status)
     if as_json:
         echo_json(health, indent=2)

@@ -37,12 +37,15 @@ POLL_S = 0.02
 
 
 @click.command("stop")
-@click.option("--for-good", is_flag=True, help="Let relays start no other one, until `serve` or a --start of yours.")
+@click.option(
+    "--for-good", is_flag=True, help="Keep relays from starting another one until you run `serve` or use --start."
+)
 @workspace_option
 def stop_command(*, workspace: Path, for_good: bool) -> None:
-    """Stop the server of the workspace. Harmless when none runs.
+    """Stop the server of the workspace, if one is running.
 
-    A relay with --start that an MCP client keeps open starts another server at once: with --for-good none does.
+    If an MCP client keeps a relay with --start open, the relay starts another server immediately. With --for-good it
+    does not.
     """
     workspace = workspace.resolve()
     if for_good:
@@ -50,11 +53,13 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     keepers, unkept = _last_words(workspace)
     _stop(workspace)
     if unkept:
-        echo(f"code that was evaluated last may not be kept: {one_line(unkept)}", err=True)
+        echo(f"the code evaluated last may not be stored: {one_line(unkept)}", err=True)
     if for_good:
-        echo("none is started here until `codriver serve`, or a command with --start")
+        echo("no server is started here until you run `codriver serve` or a command with --start")
     elif keepers:
-        echo(f"{one_line(keepers)} may start another one at once; `codriver stop --for-good` lets none", err=True)
+        echo(
+            f"{one_line(keepers)} may start another one immediately; `codriver stop --for-good` prevents that", err=True
+        )
 
 
 def _last_words(workspace: Path) -> tuple[str, str]:
@@ -76,7 +81,7 @@ def _stop(workspace: Path) -> None:
     folder = server_directory(workspace)
     claimed = _awaited_record(folder)
     if claimed is None:
-        echo("no server runs for this workspace")
+        echo("no server is running for this workspace")
         return
     process = process_of(workspace, claimed)
     if process is None:
@@ -86,7 +91,7 @@ def _stop(workspace: Path) -> None:
     deadline = time.monotonic() + STOP_S
     while server_record.read_record(folder) == claimed and is_running(process):
         if time.monotonic() > deadline:
-            echo(f"pid {process} did not stop in {STOP_S:g} s: end it with `{to_end(process)}`", err=True)
+            echo(f"pid {process} did not stop within {STOP_S:g} s: kill it with `{to_end(process)}`", err=True)
             sys.exit(1)
         time.sleep(POLL_S)
     echo(f"stopped pid {process}")
@@ -130,7 +135,7 @@ def _awaited_record(folder: Path) -> ServerRecord | None:
         if claimed is not None and is_running(claimed.pid):
             return claimed
         if not is_reported:
-            echo("a server is just starting or ending here: waiting until it is one or the other", err=True)
+            echo("a server is just starting or stopping here: waiting until it has", err=True)
             is_reported = True
         time.sleep(POLL_S)
     if is_locked:

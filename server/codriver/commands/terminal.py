@@ -277,8 +277,8 @@ def reading(tool: str) -> Iterator[None]:
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise CodriverError(
-            f"the server answered {tool} as no Codriver of this version does ({what}): it is of another version, or "
-            "another program; `codriver doctor` looks into it"
+            f"the server's answer to {tool} is not valid here ({what}): it is another version of Codriver or "
+            "another program; run `codriver doctor` to find out"
         ) from error
 
 

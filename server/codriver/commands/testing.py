@@ -263,25 +263,30 @@ OTHERS = "codriver.pytest"
 """The key of the context under which the arguments after `--` are stored."""
 
 
-@click.command("test", cls=TestCommand, short_help="Run tests; for CI, too.", epilog=STATUSES)
+@click.command("test", cls=TestCommand, short_help="Run tests, also in CI.", epilog=STATUSES)
 @click.argument("namespaces", nargs=-1, metavar="[PATH]...")
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a JUnit XML report to this file.",
+)
 @click.option("--match", "-k", metavar="WORDS", help="Only tests whose names match, as for pytest's -k.")
-@click.option("--failed", is_flag=True, help="Only those that failed in the last run.")
-@click.option("--directory", "-C", metavar="DIR", help="Where to run, as cd DIR && pytest.")
-@click.option("--fresh", is_flag=True, help="In a plain new process, whatever has been imported before.")
+@click.option("--failed", is_flag=True, help="Only tests that failed in the last run.")
+@click.option("--directory", "-C", metavar="DIR", help="Where to run the tests, as in cd DIR && pytest.")
+@click.option("--fresh", is_flag=True, help="Run in a new process, in which nothing has been imported.")
 @session_option
 @click.option(
     "--timeout",
     type=Number(1, 600),
     default=600.0,
     metavar="SECONDS",
-    help="How long the tests may take, 1 to 600 (600); then the run is interrupted.",
+    help="How long the tests may take before they are interrupted, 1 to 600 (600).",
 )
 @start_option
 @workspace_option
 @color_option
-@quiet_option("Print what failed, and nothing else.")
+@quiet_option("Print only failures.")
 def test_command(  # noqa: PLR0913  # one argument an option
     *,
     namespaces: tuple[str, ...],
@@ -298,9 +303,9 @@ def test_command(  # noqa: PLR0913  # one argument an option
 ) -> None:
     """Run tests, or all that are found, and print which failed and where.
 
-    A PATH is a file, a directory or the id of a Python test, or a namespace of a Lisp. Python tests run by pytest in
-    the project's environment, which gets everything after --; others in their running REPL. With GITHUB_ACTIONS set,
-    each failure is an annotation, too.
+    A PATH is a file, a directory or the id of a Python test, or a namespace of a Lisp. Python tests are run by pytest
+    in the project's environment, which receives everything after --. Others run in their REPL. If GITHUB_ACTIONS is
+    set, each failure also becomes an annotation.
     """
     root, started_at = workspace.resolve(), datetime.now(UTC)
     others = click.get_current_context().meta[OTHERS]

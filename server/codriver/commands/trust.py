@@ -14,21 +14,23 @@ from codriver.log.control_characters import one_line
 
 @click.command("trust", short_help="Accept this workspace's settings and environment.")
 @exact_workspace_option
-@click.option("--remove", is_flag=True, help="Take it back.")
-@click.option("--list", "is_listing", is_flag=True, help="List the workspaces that you have accepted; change nothing.")
+@click.option("--remove", is_flag=True, help="Revoke the acceptance.")
+@click.option(
+    "--list", "is_listing", is_flag=True, help="List the workspaces that you have accepted, and change nothing."
+)
 def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
-    """Accept this workspace's settings and its Python environment, as they are now.
+    """Accept this workspace's settings and its Python environment as they are now.
 
-    Anybody may have written `codriver.toml` and `[tool.codriver]` of pyproject.toml. Until you accept them, settings
-    that would run a command, let others in, let edits out of the workspace or show agents the workspace's own skills do
-    not count. A client that starts a server here starts no interpreter that lies in the workspace, either.
-    `codriver config check` names what does not count.
+    Anybody may have written `codriver.toml` and `[tool.codriver]` in pyproject.toml. Until you accept them, settings
+    are ignored that would run a command, admit other machines, allow edits outside the workspace, or give agents the
+    workspace's own skills. A server that a client starts here also runs no interpreter inside the workspace. `codriver
+    config check` lists the settings that are ignored.
 
-    What you accept is kept outside the workspace. A setting that grants something has to be accepted again when it
-    changes; other settings do not matter. The environment has to be accepted again when it becomes a link out of the
-    workspace, belongs to another user or is tracked by git, but not when it is rebuilt.
+    Your acceptance is stored outside the workspace. You have to accept it again when a setting that grants something
+    changes, and when the environment becomes a link out of the workspace, belongs to another user or is tracked by git.
+    Rebuilding the environment does not matter, and neither do other settings.
 
-    Exit status: 0 ok, 1 the files cannot be read or nothing could be kept, 2 wrong usage.
+    Exit status: 0 ok, 1 a file cannot be read or written, 2 wrong usage.
     """
     from codriver.settings import trust  # noqa: PLC0415  # only needed here
 
@@ -38,7 +40,7 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
         _list_accepted()
     elif remove:
         was_accepted = trust.forget(workspace)
-        echo(f"{one_line(str(workspace.resolve()))}: {'accepted no more' if was_accepted else 'was not accepted'}")
+        echo(f"{one_line(str(workspace.resolve()))}: {'no longer accepted' if was_accepted else 'was not accepted'}")
     else:
         _accept_as_written(workspace.resolve())
 
@@ -59,6 +61,6 @@ def _accept_as_written(workspace: Path) -> None:
 
     loaded = load(workspace, environ=os.environ)
     accept_workspace(workspace, loaded, os.environ)
-    echo(f"{one_line(str(workspace))}: accepted, with its settings and its environment as they are now")
+    echo(f"{one_line(str(workspace))}: accepted, with its current settings and environment")
     for one in loaded.withheld:
         echo(f"  counts from now on: {one_line(str(one))}")

@@ -19,5 +19,5 @@ if TYPE_CHECKING:
 @color_option
 @json_option
 def watch_command(*, selection: Selection, workspace: Path, as_json: bool) -> None:
-    """Print the newest entries of the output log and go on with new ones, as `codriver log --follow` does."""
+    """Print the newest entries of the output log and then new ones, as `codriver log --follow` does."""
     follow_log(workspace.resolve(), selection, as_json=as_json)

@@ -46,7 +46,7 @@ class NoServerError(StartError):
 
     def __init__(self, workspace: Path, why: str) -> None:
         super().__init__(
-            f"no codriver server runs for {workspace}: {why}; start one with `codriver serve` "
+            f"no codriver server is running for {workspace}: {why}; start one with `codriver serve` "
             "(eval, load, call and tools do so themselves with --start)"
         )
         self.why = why
@@ -59,16 +59,16 @@ class ServerFailedError(NoServerError):
         words = server_record.log_tail(log.parent)[-LOG_TAIL:] or why_silent(log)
         StartError.__init__(
             self,
-            f"the server that was started for {workspace} ended with status {status}: "
-            f"{words} (its output is in {log}); `codriver doctor` looks for the cause",
+            f"the server started for {workspace} exited with status {status}: "
+            f"{words} (its output is in {log}); run `codriver doctor` to find the cause",
         )
 
 
 def why_silent(log: Path) -> str:
     """Return the likely reason why a server exited without writing anything to its log."""
     if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
-        return "its words had no place, as the disk of the workspace is full: make room there"
-    return "it said nothing"
+        return "it could not log anything because the disk of the workspace is full: free some space"
+    return "it logged nothing"
 
 
 class CannotStartError(NoServerError):
@@ -103,7 +103,7 @@ class NoMessageError(CodriverError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the server sent a line that is no JSON-RPC message: another program answers there; see `codriver doctor`"
+            "the server sent a line that is not a JSON-RPC message, so it is another program; see `codriver doctor`"
         )
 
 
@@ -295,14 +295,14 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
             raise
         connection.wait_without_limit()
     except (server_record.NotTheServerError, StrangeServerError) as error:
-        raise NoServerError(workspace, f"what listens on {source}, is not its server: {error}") from error
+        raise NoServerError(workspace, f"the process on {source}, is not its server: {error}") from error
     except TimeoutError as error:
-        why = f"what listens on {source}, does not answer within {HEALTH_S:g} s; `codriver doctor` says how to end it"
+        why = f"the process on {source}, did not answer within {HEALTH_S:g} s; `codriver doctor` explains how to end it"
         raise NoServerError(workspace, why) from error
     except NoMessageError as error:
-        raise NoServerError(workspace, f"what answers on {source}, is no codriver") from error
+        raise NoServerError(workspace, f"the process on {source}, is not codriver") from error
     except ServerGoneError as error:
-        why = f"what listens on {source}, hung up: it is another program, or the server of another workspace"
+        why = f"the process on {source}, disconnected: it is another program, or the server of another workspace"
         raise NoServerError(workspace, why) from error
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or error
@@ -342,10 +342,10 @@ def _read_port(workspace: Path, directory: Path) -> int:
     except FileNotFoundError:
         raise NoServerError(workspace, f"there is no port file in {directory}") from None
     except OSError as error:
-        why = f"{error.filename or directory / 'port'} counts for nothing: {error.strerror}"
+        why = f"{error.filename or directory / 'port'} is ignored: {error.strerror}"
         raise NoServerError(workspace, why) from error
     except ValueError:
-        raise NoServerError(workspace, f"its port file {directory / 'port'} holds no port") from None
+        raise NoServerError(workspace, f"its port file {directory / 'port'} contains no port") from None
 
 
 def start_server(workspace: Path, *options: str) -> subprocess.Popen[bytes]:

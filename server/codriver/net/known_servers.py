@@ -103,7 +103,7 @@ def health_of(workspace: Path, name: str) -> KnownServer:
 def _left_over(workspace: Path) -> str:
     """Return a message if the server was killed, or an empty string while a process holds the workspace's lock."""
     is_claimed = server_record.is_claimed(server_directory(workspace))
-    return "its server ended without a word" if is_claimed is False else ""
+    return "its server ended unexpectedly" if is_claimed is False else ""
 
 
 def _notes() -> Iterator[Path]:

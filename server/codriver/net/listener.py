@@ -181,8 +181,8 @@ def _warn_of_loss(session: ClientSession) -> None:
 async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
     """Send an error in answer to an excess client's first request, and read on so that no TCP reset discards it."""
     text = (
-        f"{most} clients are connected to this server, and maxClients allows no more: end one that nobody needs "
-        "(codriver status names them), or raise maxClients in codriver.toml and restart the server"
+        f"{most} clients are connected to this server, and maxClients allows no more: disconnect one, "
+        "(codriver status lists them), or raise maxClients in codriver.toml and restart the server"
     )
     with anyio.move_on_after(REFUSAL_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         while b"\n" not in first and len(first) < REFUSAL_BYTES:

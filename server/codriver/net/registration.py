@@ -47,10 +47,10 @@ class AlreadyRunningError(StartError):
     """Raised when the workspace has a running server."""
 
     def __init__(self, directory: Path, record: ServerRecord | None) -> None:
-        who = f"pid {record.pid} on port {record.port}" if record else "it is just starting, or just stopping"
+        who = f"pid {record.pid} on port {record.port}" if record else "it is just starting or stopping"
         super().__init__(
-            f"a codriver server runs for this workspace already ({who}; {directory}): "
-            "connect to that one, or end it with `codriver stop`"
+            f"a codriver server is already running for this workspace ({who}; {directory}): "
+            "connect to it, or stop it with `codriver stop`"
         )
         self.record = record
 

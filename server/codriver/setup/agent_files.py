@@ -170,9 +170,9 @@ class _Target:
         change = self.installed(text, force=True)
         if not change.is_pending:
             return change
-        reason = f"it is shared by git, and the hook would name paths of this machine: no {PROGRAM} is on the PATH"
-        fix = f"`uv tool install` or pipx put it there; codriver init --hooks --client {self.client.id} --force"
-        fix += " writes the paths all the same"
+        reason = f"it is in git, and the hook would contain paths of this machine, because no {PROGRAM} is on the PATH"
+        fix = f"install it with `uv tool install` or pipx; codriver init --hooks --client {self.client.id} --force"
+        fix += " writes the paths anyway"
         return replace(self._change("skipped", change.before, change.before), reason=reason, fix=fix)
 
     def removed(self) -> Change:
@@ -206,7 +206,7 @@ class _Target:
 
     def _refused(self, error: Exception) -> Change:
         why = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
-        fix = "mend the file and run the command again"
+        fix = "fix the file and run the command again"
         return replace(self._change("refused", None, None), reason=why, fix=fix)
 
 
@@ -363,7 +363,7 @@ def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOption
     if options.force or _is_unchanged_skill(before):
         state: State = "remove" if options.remove else "replace"
         return Change("skills", file, state, before, _unless(options, text), root=workspace)
-    reason = "it is not as codriver wrote it"
+    reason = "it was changed since codriver wrote it"
     fix = "--remove --skills --force removes it" if options.remove else "--skills --force replaces it"
     state = "refused" if options.is_named else "skipped"
     return Change("skills", file, state, before, before, reason, f"codriver init {fix}", root=workspace)
@@ -386,7 +386,7 @@ def _plan_left_over(file: Path, workspace: Path) -> Change | None:
 
 
 def _refused(title: str, file: Path, reason: str, workspace: Path) -> Change:
-    fix = "mend the file and run the command again"
+    fix = "fix the file and run the command again"
     return Change(title, file, "refused", None, None, reason, fix, root=workspace)
 
 
@@ -421,7 +421,7 @@ def _span(text: str) -> tuple[int, int] | None:
         return None
     begin, end = text.find(BEGIN), text.find(END)
     if (begins, ends) != (1, 1) or end < begin:
-        raise ValueError(f"its marks {BEGIN} and {END} are no pair")
+        raise ValueError(f"its marks {BEGIN} and {END} do not form a pair")
     return begin, end + len(END)
 
 

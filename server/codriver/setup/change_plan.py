@@ -128,7 +128,7 @@ def _data(client: Client, text: str) -> Any:
     if root is None:
         return {}
     if not isinstance(root.value, dict):
-        raise FileFormatError("here should be an object", *jsonc.line_and_column(text, root.start))
+        raise FileFormatError("expected an object here", *jsonc.line_and_column(text, root.start))
     return root.value
 
 
@@ -193,7 +193,7 @@ def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
 
     table_name = ".".join(keys[:-1])
     format_error = FileFormatError(
-        f"write {table_name} as [{table_name}.NAME] tables, so that one can be changed", 1, 1
+        f"write {table_name} as [{table_name}.NAME] tables, so that a single one can be changed", 1, 1
     )
     document = tomlkit.parse(text.removeprefix("\ufeff"))
     holder: Any = document
@@ -228,7 +228,7 @@ class FileChangedError(StartError):
     """Raised when a file was changed after the plan was made."""
 
     def __init__(self, file: Path) -> None:
-        super().__init__(f"{file} was changed meanwhile and is left alone; run the command again")
+        super().__init__(f"{file} was changed in the meantime and is left alone; run the command again")
 
 
 class CannotWriteError(StartError):
@@ -471,19 +471,19 @@ def _other_workspace_clause(present: object, workspace: Path) -> str:
 def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
     """Return why no entry is written to a shared file, and what to do."""
     client = target.client
-    reason = "it is shared by git, and the entry would name paths of this machine: "
+    reason = "it is in git, and the entry would contain paths of this machine, because "
     first = ""
     if is_border(str(launch.workspace)):
-        reason += "--workspace auto takes no folder of others, nor home or one for temporary files"
+        reason += "--workspace auto does not accept folders of others, the home folder, or temporary ones"
     else:
         reason += f"no {RELAY[0]} of this version is on the PATH"
-        first = f"{_onto_the_path(launch)}, then run init again; else "
-    fix = f"codriver init --client {client.id} --force writes them all the same"
+        first = f"{_onto_the_path(launch)}, then run init again; otherwise "
+    fix = f"codriver init --client {client.id} --force writes them anyway"
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
     elif client.private:
         words = typed(command_line(client.entry(launch.in_scope("user"), target.name)))
-        fix = f"{fix}, or for you alone, in that folder: `{client.private.format(name=target.name)} {words}`"
+        fix = f"{fix}, or only for you, in that folder: `{client.private.format(name=target.name)} {words}`"
     return reason, first + fix
 
 
@@ -509,15 +509,15 @@ def _unsuitable_file(
         fix = "keep the two apart"
         if others:
             fix = f"codriver init --client {client.id} --scope {others[0]} writes another file"
-        return f"its key {key} is for clients that read another key than {client.title}", fix
+        return f"its key {key} belongs to clients that use a different key than {client.title}", fix
     for scope in get_args(Scope) if client.is_once else ():
         if scope == target.scope or scope not in client.scopes:
             continue
         other = _target(client, launch, environment, scope)
         text = other.text(contents)
         if text is not None and starts_relay(find_entry(client, text, other.name)):
-            reason = f"{client.title} reads {other.file} too, which has the entry, and would start codriver twice"
-            return reason, f"codriver init --remove --client {client.id} --scope {scope} takes that one out"
+            reason = f"{client.title} also reads {other.file}, which has an entry, and would start codriver twice"
+            return reason, f"codriver init --remove --client {client.id} --scope {scope} removes that one"
     return None
 
 
@@ -530,7 +530,7 @@ def _plan_removal(target: _Target, contents: Mapping[Path, str | None], *, force
             return target.change("absent", before, before)
         if not force and not starts_relay(present):
             reason = f"its entry {name} does not start codriver's relay"
-            fix = f"codriver init --remove --client {client.id} --force removes it all the same"
+            fix = f"codriver init --remove --client {client.id} --force removes it anyway"
             return target.change("refused", before, before, reason, fix)
         after = remove_entry(client, before, name)
         return target.change("remove", before, None if is_left_over(client, after) else after)
@@ -545,4 +545,4 @@ def _refused(client: Client, file: Path, error: Exception) -> Change:
         reason = f"it cannot be read: {error.strerror or error}"
     else:
         reason = f"{client.title} cannot read it: {error}"
-    return Change(client.title, file, "refused", None, None, reason, "mend the file and run the command again")
+    return Change(client.title, file, "refused", None, None, reason, "fix the file and run the command again")

@@ -49,7 +49,7 @@ class UnknownClientError(StartError):
     exit_status = 2
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"there is no client {name!r}; known are {', '.join(known)}")
+        super().__init__(f"there is no client {name!r}; the known ones are {', '.join(known)}")
 
 
 class NoSuchScopeError(StartError):
@@ -60,7 +60,7 @@ class NoSuchScopeError(StartError):
     def __init__(self, title: str, scope: Scope) -> None:
         other = "--scope workspace" if scope == "user" else "--scope user"
         where = "for all workspaces" if scope == "user" else "in a workspace"
-        super().__init__(f"{title} has no entry {where} that codriver can write; use {other}")
+        super().__init__(f"{title} has no file {where} that codriver can write; use {other}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -462,7 +462,7 @@ def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tu
         elif remove:
             locations = " and ".join(block.place for block in known[name].blocks)
             printed.append(
-                f"{known[name].title}: codriver wrote nothing; take out by hand what you pasted into {locations}\n"
+                f"{known[name].title}: codriver wrote nothing; remove what you pasted into {locations} yourself\n"
             )
         else:
             printed.append(known[name].to_text(launch))

@@ -136,7 +136,7 @@ def _check_versions() -> Check:
 def _check_programs() -> Iterator[Check]:
     """On macOS, check that servers started by graphical clients find programs outside launchd's PATH."""
     if found := directories_to_add(":".join(LAUNCHD_PATH)):
-        text = f"servers that clients with a window start get launchd's PATH, and also look in {', '.join(found)}"
+        text = f"servers started by graphical clients have launchd's PATH, and also search {', '.join(found)}"
         yield Check("programs", "ok", text)
 
 
@@ -163,12 +163,12 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
         yield Check("acceptance", "note", trust.lapse_sentence(lapsed), trust.command_for(workspace))
     if not loaded.warnings and not loaded.withheld:
         files_read = sorted({origin.source for origin in loaded.origins.values() if origin.source})
-        yield Check("settings", "ok", f"from {', '.join(files_read)}" if files_read else "all as they come")
+        yield Check("settings", "ok", f"from {', '.join(files_read)}" if files_read else "all defaults")
     yield from _check_skills(workspace, loaded.settings)
 
 
 def _in_brackets(reason: str | None) -> str:
-    return f", all it can, as it cannot be understood ({reason})" if reason else ""
+    return f", everything, because it is invalid ({reason})" if reason else ""
 
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
@@ -180,14 +180,16 @@ def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
         if not allowed.offers(skill) and skill.id not in allowed.disabled:
             off.setdefault(skill.source, []).append(skill.id)
     for source, names in off.items():
-        text = f"{', '.join(names)} of {source}: found, and not shown to agents until this source is allowed"
+        text = f"{', '.join(names)} of {source}: found, but not given to agents until this source is allowed"
         sources = json.dumps([*settings.skill_sources, source])
         how = f"read them, write skillSources = {sources} into codriver.toml, then run codriver trust"
         yield Check("skills", "note", text, how)
     skill_origins = {skill.source for skill in found.skills}
     for source in sorted(set(settings.skill_sources) - skill_origins):
-        text = f"skillSources names {source}, which has no skills here; there are: {', '.join(sorted(skill_origins))}"
-        yield Check("skills", "note", text, "correct skillSources, or leave it if they come later")
+        text = (
+            f"skillSources names {source}, which has no skills here; the sources are {', '.join(sorted(skill_origins))}"
+        )
+        yield Check("skills", "note", text, "correct skillSources, or ignore this if they will be added")
     for reason in found.problems:
         yield Check("skills", "note", f"left out: {reason}", "fix it, or remove the folder")
 
@@ -209,11 +211,11 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
         text = f"runs version {health['version']}, and {__version__} is installed"
         yield Check("server", "note", text, RESTART)
     if host and not is_loopback(host):
-        text = f"listens beyond loopback, on {host}: others who have the token can run code here"
-        yield Check("server", "note", text, "set host to 127.0.0.1 unless that is wanted")
+        text = f"listens beyond loopback, on {host}: anyone with the token can run code here"
+        yield Check("server", "note", text, "set host to 127.0.0.1 unless this is intended")
     written = _written_port(file)
     if written != str(port):
-        text = f"{file} says {written or 'nothing'} and the server listens on {port}: clients do not find it"
+        text = f"{file} has {written or 'no port'}, but the server listens on {port}: clients cannot find it"
         yield Check("port file", "wrong", text, RESTART)
     else:
         yield Check("port file", "ok", str(file))
@@ -227,16 +229,16 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     written = _written_port(file)
     if not written:
         if is_stopped_for_good(workspace):
-            text = "none runs, and none is started by a client: it was stopped for good"
+            text = "none is running, and clients do not start one: it was stopped for good"
             return Check("server", "note", text, "codriver serve")
-        return Check("server", "note", "none runs; the first client starts one", "codriver serve")
+        return Check("server", "note", "none is running; the first client starts one", "codriver serve")
     record = read_record(file.parent)
     # The record may have come with a checkout, so only suggest to end a process if the lock is held.
     if record is not None and is_running(record.pid) and is_claimed(file.parent) is not False:
-        text = f"pid {record.pid} is there and does not answer at port {written}: {reason}"
+        text = f"pid {record.pid} is running but does not answer at port {written}: {reason}"
         return Check("server", "wrong", text, _end_of(record, file.parent))
-    text = f"{file} says {written}, left by a server that is gone"
-    return Check("port file", "note", text, "codriver serve replaces it, and so does the next client")
+    text = f"{file} has {written}, left by a server that has stopped"
+    return Check("port file", "note", text, "codriver serve or the next client replaces it")
 
 
 def _end_of(record: ServerRecord, folder: Path) -> str:
@@ -245,7 +247,7 @@ def _end_of(record: ServerRecord, folder: Path) -> str:
         process = server_record.process_of(record, folder)
         if process is not None:
             return f"{to_end(process)}, then codriver serve"
-    return "codriver stop, which says what to do if it stays; then codriver serve"
+    return "codriver stop, which explains what to do if it does not stop; then codriver serve"
 
 
 def _check_relay(launch: Launch, reach: Reach | None) -> Check:
@@ -253,16 +255,16 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
         shipped = relay_files(shipped_relay(), launch.relay)
         is_current = all(files.read(current, RELAY_RULES) == text for current, text in reversed(shipped.items()))
     except FileNotFoundError:
-        cure = "codriver init installs it, and so does codriver serve"
+        cure = "codriver init or codriver serve installs it"
         if os.path.lexists(server_directory(launch.workspace) / "port"):
-            return Check("relay", "wrong", f"{launch.relay} is gone, and a server ran here already", cure)
+            return Check("relay", "wrong", f"{launch.relay} was removed, although a server has run here", cure)
         return Check("relay", "note", f"{launch.relay} is not installed yet", cure)
     except OSError as error:
-        text = f"{error.filename or launch.relay} is not there: {error.strerror}"
-        return Check("relay", "wrong", text, "codriver init installs it, and so does codriver serve")
+        text = f"{error.filename or launch.relay} cannot be read: {error.strerror}"
+        return Check("relay", "wrong", text, "codriver init or codriver serve installs it")
     if not is_current:
-        text = f"{launch.relay} is not the one of version {__version__}"
-        return Check("relay", "note", text, "codriver init replaces it, and so does codriver serve")
+        text = f"{launch.relay} is not from version {__version__}"
+        return Check("relay", "note", text, "codriver init or codriver serve replaces it")
     if reach is None:
         return Check("relay", "ok", str(launch.relay))
     if reason := reach(launch, port_file(launch.workspace)):
@@ -279,7 +281,7 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
     checks = list(_file_checks(folder))
     yield from checks
     if not checks:
-        yield Check("permissions", "ok", "the files of the server are its user's own")
+        yield Check("permissions", "ok", "the files of the server are private")
 
 
 def _file_checks(folder: Path) -> Iterator[Check]:
@@ -290,11 +292,11 @@ def _file_checks(folder: Path) -> Iterator[Check]:
     except FileNotFoundError:
         return
     except LinkRefusedError as error:
-        text = f"{error.filename} is a link, so nothing in it counts"
+        text = f"{error.filename} is a link, so its content is ignored"
         yield Check("permissions", "wrong", text, f"rm {error.filename} && codriver serve")
         return
     except NotADirectoryError:
-        text = f"{folder} cannot be a folder: a file is in the way"
+        text = f"{folder} cannot be created: a file is in the way"
         yield Check("permissions", "wrong", text, f"mv {folder.parent} …")
         return
     except OSError as error:
@@ -310,8 +312,10 @@ def _mode_checks(folder: Path, *, is_directory_private: bool) -> Iterator[Check]
         yield Check("permissions", "wrong", f"{folder}: {error.strerror}", to_open(folder))
         return
     if not is_directory_private and not _others_may_write(folder.lstat()):
-        text = f"others may enter {folder}, so nothing in it counts: it came with a checkout, or its mode was changed"
-        yield Check("permissions", "note", text, "codriver serve makes it private, and removes what is left over in it")
+        text = (
+            f"others can access {folder}, so its content is ignored: it came with a checkout, or its mode was changed"
+        )
+        yield Check("permissions", "note", text, "codriver serve makes it private and removes left-over files")
     for entry in entries:
         status = entry.lstat()
         if not is_mine(status.st_uid):
@@ -359,15 +363,15 @@ def _check_repl(repl: Mapping[str, Any]) -> Iterator[Check]:
     if phase == "connected":
         yield Check("REPLs", "ok", text)
     elif phase in COMING:
-        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not there yet'}")
+        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not connected yet'}")
     elif repl.get("kind") in ("kernel", "server"):
-        cure = f"rm {repl.get('origin')}, if it is left from a kernel that is gone" if _has_jupyter() else INSTALL
-        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'no reason is known'}", cure)
+        cure = f"rm {repl.get('origin')}, if its kernel has ended" if _has_jupyter() else INSTALL
+        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'for an unknown reason'}", cure)
     elif (check := check_found_port(repl, text)) is not None:
         yield check
     elif repl.get("kind") == "process":
         again = f"""fix that, then codriver call restart_repl '{{"replSessionKey": "{key}"}}'"""
-        yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'no reason is known'}", again)
+        yield Check("REPLs", "wrong", f"{text}: {repl.get('note') or 'for an unknown reason'}", again)
     else:
         # The user started it and may stop it at any time, such as a development server.
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it has ended'}", "start it again when you need it")
@@ -386,7 +390,7 @@ def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]
     folder = runtime_directory({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), folder).find().kernels:
         whose = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"
-        yield Check("REPLs", "note", f"{whose} runs, known by {kernel.origin.text}", cure)
+        yield Check("REPLs", "note", f"{whose} is running, found by {kernel.origin.text}", cure)
 
 
 def _check_python(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:
@@ -399,7 +403,7 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
         found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
         if found.waits_for is not None and (found.lapsed is None or found.waits_for != workspace):
             text = f"a server that a client starts runs code in {found.path}, not in the project's own environment"
-            why = f"nobody has accepted {found.waits_for}" if found.lapsed is None else lapse_of(found.lapsed)
+            why = f"you have not accepted {found.waits_for}" if found.lapsed is None else lapse_of(found.lapsed)
             yield Check("REPLs", "note", f"{text}: {why}", trust.command_for(found.waits_for))
         elif found.waits_for is None and (note := found.caution or found.remark):
             yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
@@ -425,7 +429,7 @@ def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
         if session.get("elsewhere"):
             file, home = session.get("origin"), session.get("projectRoot")
             text = f"{session.get('key')}: {file} leads to a REPL of another project, {home}"
-            yield Check("REPLs", "note", text, f"rm {file}, if it was left by a REPL that is gone")
+            yield Check("REPLs", "note", text, f"rm {file}, if its REPL has ended")
 
 
 def _repl_report(session: Mapping[str, Any], call_tool: CallTool) -> ReplReport:
@@ -443,5 +447,5 @@ def _repl_report(session: Mapping[str, Any], call_tool: CallTool) -> ReplReport:
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))
     if "capabilities" not in session:
-        notes = (*notes, "what it can do shows when it is connected")
+        notes = (*notes, "its capabilities are known when it is connected")
     return ReplReport(str(session.get("key")), title, state, tuple(rows), notes)

@@ -146,7 +146,7 @@ class Report:
             yield from self._repl_parts()
         wrong = sum(check.state == "wrong" for check in self.checks)
         if wrong:
-            yield "wrong", f"\n{wrong} of {len(self.checks)} checks {'is' if wrong == 1 else 'are'} wrong.\n"
+            yield "wrong", f"\n{wrong} of {len(self.checks)} checks failed.\n"
         elif not is_brief:
             yield "ok", f"\n{self._conclusion()}\n"
 
@@ -154,7 +154,7 @@ class Report:
         """Return the conclusion if no check is `wrong`."""
         notes = sum(check.state == "note" for check in self.checks)
         has = "has" if notes == 1 else "have"
-        return f"Nothing is wrong; {notes} of {len(self.checks)} checks {has} a note." if notes else "All is well."
+        return f"No errors; {notes} of {len(self.checks)} checks {has} a note." if notes else "No problems found."
 
     def _repl_parts(self) -> Iterator[tuple[Tone, str]]:
         for repl in self.repls:
@@ -170,7 +170,7 @@ MIN_FREE_BYTES: Final = 64 * 2**20
 """Minimum free disk space for the state. With less, long outputs and the log of a busy day cannot be stored."""
 SERVER_BYTES: Final = 64 * 2**10
 """Minimum free disk space in the workspace. With less, the files by which clients find the server may not fit."""
-ONLY_IN_MEMORY: Final = "what was evaluated and printed is kept in memory alone, and gone when the server ends"
+ONLY_IN_MEMORY: Final = "code and output are only kept in memory, and lost when the server stops"
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
@@ -180,19 +180,22 @@ def check_state(workspace: Path) -> Iterator[Check]:
     alternative = "set XDG_STATE_HOME to a folder that can be"
     if not existing.is_dir():
         yield Check(
-            "state", "wrong", f"{folder} cannot be made, as {existing} is a file: {ONLY_IN_MEMORY}", f"mv {existing} …"
+            "state",
+            "wrong",
+            f"{folder} cannot be created because {existing} is a file: {ONLY_IN_MEMORY}",
+            f"mv {existing} …",
         )
     elif not os.access(existing, os.W_OK | os.X_OK):
         remedy = f"{to_open(existing)}, or {alternative} written"
         yield Check("state", "wrong", f"{existing} cannot be written by this user: {ONLY_IN_MEMORY}", remedy)
     elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
         text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {ONLY_IN_MEMORY}"
-        yield Check("state", "wrong", text, f"make room, or {alternative} filled")
+        yield Check("state", "wrong", text, f"free some space, or {alternative} filled")
     elif (free := shutil.disk_usage(workspace).free) < SERVER_BYTES:
-        text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, where a server has files: none starts"
-        yield Check("workspace", "wrong", text, "make room there")
+        text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, so no server can start there"
+        yield Check("workspace", "wrong", text, "free some space there")
     else:
-        yield Check("state", "ok", f"{folder} {'' if existing == folder else 'will be made, and '}can be written")
+        yield Check("state", "ok", f"{folder} {'' if existing == folder else 'will be created, and '}can be written")
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
@@ -225,7 +228,7 @@ def _check_matching_entry(client: Client, change: Change, launch: Launch, enviro
     command, *_ = command_line(_entry(client, change, launch))
     if _is_missing_program(command, environment, is_command=True):
         fix = f"put {command} on the PATH, or codriver init --client {client.id} --force"
-        return Check("clients", "wrong", f"{client.title}: {change.file}: {command} is not there", fix)
+        return Check("clients", "wrong", f"{client.title}: {change.file}: {command} does not exist", fix)
     return Check("clients", "ok", f"{client.title}: {change.file}")
 
 
@@ -238,9 +241,9 @@ def _check_different_entry(client: Client, change: Change, launch: Launch, envir
     words = command_line(entry)
     missing = [word for word in words if _is_missing_program(word, environment, is_command=word == words[0])]
     if starts_relay(entry) and not missing:
-        text = f"{client.title}: {change.file} starts the relay in its own way: {' '.join(words)}"
+        text = f"{client.title}: {change.file} starts the relay differently: {' '.join(words)}"
         return Check("clients", "note", text, change.fix)
-    stated = f"{change.reason}, and {missing[0]} is not there" if missing else change.reason
+    stated = f"{change.reason}, and {missing[0]} does not exist" if missing else change.reason
     return Check("clients", "wrong", f"{client.title}: {change.file}: {stated}", change.fix)
 
 
@@ -278,7 +281,7 @@ def check_hooks(launch: Launch, environment: Environment, call_tool: CallTool) -
 def _check(client: Client, files: Sequence[HookFile], changes: Sequence[Change], runner: _Runner) -> Check:
     paths = ", ".join(str(change.file) for change in changes)
     if any(change.state != "same" for change in changes):
-        text = f"{client.title}: {paths}: other hooks of codriver than this one installs, so they were not tried"
+        text = f"{client.title}: {paths}: hooks of another version of codriver, so they were not tried"
         return Check("hooks", "note", text, f"codriver init --hooks --client {client.id}")
     results = [runner.run(client, files[0], event) for event in CLIENTS[client.id]]
     text = f"{client.title}: {paths}: {', '.join(words for words, _ in results)}"
@@ -324,7 +327,7 @@ class _Runner:
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"failed: {error}"
         output = done.stdout.decode("utf-8", "replace").strip()
-        return output if done.returncode == 0 else f"ended with status {done.returncode}"
+        return output if done.returncode == 0 else f"exited with status {done.returncode}"
 
     def _by_tool(self, call: Mapping[str, Any], event: str) -> str:
         given = {key: self._filled(value, event) for key, value in call.items()}
@@ -399,13 +402,13 @@ def _seam_detail(session: Mapping[str, Any], way: Steps | None) -> str:
         return by
     if (contract := exposed.get("contract")) is not None:
         return (
-            f"{by}, of another version: it answers by contract {contract}, and this codriver asks by {CONTRACT}; renew "
+            f"{by}, of another version: it uses contract {contract}, and this codriver uses {CONTRACT}; update "
             "it (codriver seam copy DIR, or the package in its environment) and start the application again"
         )
     if frames := exposed.get("frames"):
         return f"{by}; frames: {', '.join(map(str, frames))}"
     cure = f": evaluate {way.code}" if way is not None else ""
-    return f"{by}, which names no frame, so that no state is shown{cure}"
+    return f"{by}, which has no frames, so that no state is visible{cure}"
 
 
 def _left_behind(session: Mapping[str, Any]) -> Row | None:
@@ -413,7 +416,7 @@ def _left_behind(session: Mapping[str, Any]) -> Row | None:
     if session.get("kind") != "port-file":
         return None
     file = session.get("origin")  # the check of the REPL has the reason
-    cure = f"start the application again, or rm {file} if it was left behind"
+    cure = f"start the application again, or rm {file} if it has ended"
     return Row(SEAM, "missing", f"{file} leads to no REPL: {cure}")
 
 
@@ -423,7 +426,7 @@ def _switched_off(session: Mapping[str, Any], way: Steps, call_tool: CallTool) -
     if "arglists" not in found:
         return ""
     file = f" from {found['file']}" if found.get("file") else ""
-    return f"{way.module} was imported{file} and is not switched on: evaluate {way.code}"
+    return f"{way.module} was imported{file} but is not active: evaluate {way.code}"
 
 
 def _failed_import(session: Mapping[str, Any], way: Steps, call_tool: CallTool) -> str:
@@ -465,25 +468,27 @@ def obstacle(launch: Launch, port_file: Path) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return f"no answer came through it within {ANSWER_S:g} s"
+        return f"there was no answer through it within {ANSWER_S:g} s"
     except OSError as error:
         return f"{command[0]} cannot be started: {error.strerror or error}"
     try:
         answer = json.loads(done.stdout.splitlines()[0])
         name = answer["result"]["serverInfo"]["name"]
     except (IndexError, ValueError, KeyError, TypeError):
-        output = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it said nothing"]
-        return f"it ended with status {done.returncode}: {output[-1][:300]}"
-    return None if name == "codriver" else f"what answers through it calls itself {name}"
+        output = done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or ["it printed nothing"]
+        return f"it exited with status {done.returncode}: {output[-1][:300]}"
+    return None if name == "codriver" else f"the server that answers through it is called {name}"
 
 
 def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
     """Report a REPL that other machines may reach, or whose connection crosses the network."""
     if not is_loopback(host):
-        text = f"{name}: {host} is another machine; code and results cross the network as plain text"
+        text = f"{name}: {host} is another machine; code and results cross the network unencrypted"
         yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
     elif wide := wide_listener(port):
-        text = f"{name}: port {port} is open beyond loopback ({wide}): whoever reaches this machine can run code in it"
+        text = (
+            f"{name}: port {port} is open beyond loopback ({wide}): anyone who reaches this machine can run code in it"
+        )
         yield Check("REPLs", "wrong", text, "start the REPL bound to 127.0.0.1")
 
 
@@ -498,9 +503,8 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
 
 def _way(address: str) -> str:
     """Return how to connect to a REPL although another user's process seems to listen on its port."""
-    return (
-        f"codriver serve --nrepl {address}, or nrepl in your own settings, if that is meant; else start your REPL again"
-    )
+    intended = f"codriver serve --nrepl {address}, or nrepl in your own settings, if this is intended"
+    return f"{intended}; otherwise start your REPL again"
 
 
 def check_port_files(workspace: Path) -> Iterator[Check]:
@@ -508,12 +512,12 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
     for name in kinds.port_files():
         written = port_text(workspace, name)
         if written.isdecimal() and not has_listener(int(written)):
-            message = f"{name} says {written}, where nothing listens: its REPL has ended, or was killed"
+            message = f"{name} has port {written}, where nothing listens: its REPL has ended"
             yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")
         elif written.isdecimal() and (why := objection_at(("127.0.0.1", int(written)), workspace / name)):
-            yield Check("REPLs", "wrong", f"{name} says {written}: {why}", _way(f"127.0.0.1:{written}"))
+            yield Check("REPLs", "wrong", f"{name} has port {written}: {why}", _way(f"127.0.0.1:{written}"))
         elif written.isdecimal():
-            yield Check("REPLs", "note", f"{name} says {written}", "codriver serve connects to it")
+            yield Check("REPLs", "note", f"{name} has port {written}", "codriver serve connects to it")
             yield from check_exposure(name, "127.0.0.1", int(written))
 
 

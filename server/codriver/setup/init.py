@@ -143,9 +143,9 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     hooked = _plan_hooks(clients, launch, environment, options, changes)
     if not clients:
         known = ", ".join(known_clients())
-        lines.append(f"clients    none found here; name one with --client: {known}")
+        lines.append(f"clients    none found; choose one with --client: {known}")
     done, ended, failed = _carry_out((*changes, *hooked), options)
-    done += [f"{client.title:<15} skipped: it keeps no entries in the {options.scope}'s files" for client in lacking]
+    done += [f"{client.title:<15} skipped: it has no file for the scope {options.scope}" for client in lacking]
     lines += ["", *done] if done else []
     lines += _next_steps(ended[: len(changes)], ended[len(changes) :], options, launch, environment)
     if options.remove and not options.is_partial:
@@ -201,7 +201,7 @@ def check_is_project(workspace: Path, home: Path) -> None:
         what = "your home directory" if workspace == home else "a directory above your projects"
         raise NotAProjectError(
             f"{workspace} is {what}, and its server would serve everything in it: run `codriver init` in a project, or "
-            "with --force if you want that"
+            "with --force if that is intended"
         )
 
 
@@ -220,9 +220,9 @@ def _grants(clients: Sequence[Client]) -> list[str]:
     lines = []
     for client in clients:
         keys = ", ".join(f"{key} = {json.dumps(value)}" for key, value in client.approval.items())
-        remark = f"{keys} lets its agent run every tool of codriver, any code included, without asking you"
+        remark = f"{keys} lets its agent run every tool of codriver, including any code, without asking you"
         lines.append(
-            f"approve    {client.title}: {remark if keys else 'its entry has no key for that; allow it there'}"
+            f"approve    {client.title}: {remark if keys else 'its entry has no such setting; allow it in the client'}"
         )
     return lines
 
@@ -235,17 +235,17 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
     ]
     named = _named_repls(workspace) or {}
     if not projects:
-        lines.insert(0, "project    none recognised")
+        lines.insert(0, "project    none recognized")
         if not named and not running_repls(workspace):
             lines.append(
-                "REPL       codriver starts a Python REPL of its own"
+                "REPL       codriver starts its embedded Python REPL"
                 if is_open_to_python(workspace)
                 else 'REPL       none is started: start one, or write repl = ["python"], or another, into codriver.toml'
             )
-    lines += [f"REPL       running, as {file} says; codriver connects to it" for file in running_repls(workspace)]
+    lines += [f"REPL       running, according to {file}; codriver connects to it" for file in running_repls(workspace)]
     for key, value in named.items():
         does = "codriver starts" if key == "repl" else "codriver connects to"
-        lines.append(f"REPL       {does} {json.dumps(value, ensure_ascii=False)}, as the workspace's settings say")
+        lines.append(f"REPL       {does} {json.dumps(value, ensure_ascii=False)}, as configured in the workspace")
     if projects and not named and not running_repls(workspace):
         first = projects[0]
         lines.append(f"REPL       {first.repl}; by hand: codriver serve --repl {first.repl}")
@@ -280,7 +280,9 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
     after = repl_line + line + text
     if after == (before or "").removeprefix("\ufeff"):
         return ()
-    next_step = "change repl there to use another" if repl_line else "toolset there says which tools clients get"
+    next_step = (
+        "change repl in it to use another REPL" if repl_line else "toolset in it determines which tools clients get"
+    )
     return (Change("codriver", file, "add", before, after, next=next_step, root=workspace),)
 
 
@@ -406,7 +408,7 @@ def _next_steps(
         return []
     if shared and not options.remove:
         steps += _sharing(", ".join(dict.fromkeys(shared)), launch, environment)
-    return ["", "next", *(f"  {step}" for step in steps), "  codriver doctor shows whether all is well"]
+    return ["", "next", *(f"  {step}" for step in steps), "  codriver doctor checks the result"]
 
 
 def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
@@ -414,13 +416,13 @@ def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
         needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on the PATH of the client"
-        advice = f"{names} names no path of this machine and may be committed; " if is_in_git else ""
+        advice = f"{names} contains no path of this machine and may be committed; " if is_in_git else ""
         own = environment.which(launch.shared[0])
         if own and (Path(own).parents[1] / "pyvenv.cfg").is_file():
             needs += f": here {Path(own).parents[1]} has it, so start clients where that environment is active"
-        return [f"{'git: ' if advice else ''}{advice}whoever uses it needs {needs}"]
+        return [f"{'git: ' if advice else ''}{advice}everyone who uses it needs {needs}"]
     if is_in_git:
-        return [f"git: {names} names paths of this machine; leave it out of commits, or have everybody run init"]
+        return [f"git: {names} contains paths of this machine; do not commit it, or have everybody run init"]
     if launch.shared is None:
         return []
     advice = f"{names} names paths of this machine: before you share it, have {RELAY[0]} on the PATH, as by pipx"
@@ -444,9 +446,9 @@ def _other_scope_lines(
         ]
         if left:
             named = " ".join(f"--client {client.id}" for client, _ in left)
-            lines += ["", *(f"{change.title:<15} an entry stays in {change.file}" for _, change in left)]
+            lines += ["", *(f"{change.title:<15} an entry remains in {change.file}" for _, change in left)]
             place = "" if launch.workspace == Path.cwd() else f" --workspace {typed([str(launch.workspace)])}"
-            lines.append(f"  codriver init --remove --scope {scope} {named}{place} takes {_it(left)} out too")
+            lines.append(f"  codriver init --remove --scope {scope} {named}{place} also removes {_it(left)}")
     return lines
 
 
@@ -533,12 +535,12 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
     main = main_checkout(workspace)
     if main is None:
         return
-    yield f"tree       linked to {main}; its server, REPLs, log and history are its own"
+    yield f"tree       linked to {main}, with a server, REPLs, log and history of its own"
     if any(path_exists(workspace / mark) for mark in kinds.PYTHON.marks):
         python = find_python(workspace, environ)
         yield f"Python     {python.whose}"
         if python.caution or python.remark:
-            yield "           `python3 -m venv .venv`, and the project's packages in it, gives it one of its own"
+            yield "           run `python3 -m venv .venv` and install the project's packages to give it one of its own"
 
 
 def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
@@ -548,7 +550,7 @@ def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int
     """
     rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
     printed = [(one.title, one.id, "?", _moment(seen.get(one.id))) for one in printed_clients().values()]
-    rows += [(*cells, "not looked for: --client prints one") for cells in printed]
+    rows += [(*cells, "not searched for: --client prints one") for cells in printed]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     return "\n".join(_line(row, widths) for row in rows) + "\n"
 
@@ -577,7 +579,7 @@ def _entry(client: Client, launch: Launch, environment: Environment) -> str:
         if change.state == "same":
             found.append(f"in {place}")
         elif change.state == "replace":
-            found.append(f"{place}: an older entry, with paths of this machine")
+            found.append(f"{place}: an older entry with paths of this machine")
         elif change.state == "refused":
             found.append(f"{place}: {change.reason}")
     return ", ".join(found) or "none"

@@ -143,7 +143,7 @@ def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
-            raise FileFormatError("here should be an object", *line_and_column(text, holder.start))
+            raise FileFormatError("expected an object here", *line_and_column(text, holder.start))
         member = holder.member(rest[0])
         if len(rest) == 1 or member is None:
             return holder, rest
@@ -166,7 +166,7 @@ class _Parser:
         node = self._value(0)
         self._skip()
         if self._at < len(self._text):
-            raise self._error("something follows the end of the value")
+            raise self._error("unexpected text after the end of the value")
         return node
 
     def _value(self, depth: int) -> Node:
@@ -190,10 +190,10 @@ class _Parser:
             key_at = self._at
             key = self._scalar() if self._text.startswith('"', key_at) else None
             if key is None:
-                raise self._error("a key in double quotes should stand here")
+                raise self._error("expected a key in double quotes")
             self._skip()
             if not self._text.startswith(":", self._at):
-                raise self._error("a colon should stand here")
+                raise self._error("expected a colon")
             self._at += 1
             self._skip()
             node = self._value(depth + 1)
@@ -234,17 +234,17 @@ class _Parser:
             self._skip()
             return at
         if not self._text.startswith(bracket, at):
-            raise self._error(f"a comma or {bracket} should stand here")
+            raise self._error(f"expected a comma or {bracket}")
         return None
 
     def _scalar(self) -> Node:
         found = _TOKEN.match(self._text, self._at)
         if found is None:
-            raise self._error("a value should stand here" if self._at < len(self._text) else "the file ends too early")
+            raise self._error("expected a value" if self._at < len(self._text) else "unexpected end of file")
         try:
             value = json.loads(found.group(), parse_constant=_no_constant)
         except ValueError:
-            raise self._error(f"{found.group()[:40]} is no JSON") from None
+            raise self._error(f"{found.group()[:40]} is not JSON") from None
         start, self._at = self._at, found.end()
         return Node(value, start, self._at)
 

@@ -66,7 +66,9 @@ def copy_seam(folder: Path, *, may_replace_all: bool = False) -> Copied:
     """
     folder = folder.resolve()
     if folder == PACKAGE.parent:
-        raise StartError(f"nothing was copied: {folder} has codriver_seam itself; name a folder of your project")
+        raise StartError(
+            f"nothing was copied: {folder} contains the original codriver_seam; name a folder of your project"
+        )
     sources = {name: files.read(path, SOURCE_RULES) for name, path in _sources().items()}
     found = _found(folder, (RECORD,))
     recorded = _recorded(found.get(RECORD, b""))
@@ -77,8 +79,8 @@ def copy_seam(folder: Path, *, may_replace_all: bool = False) -> Copied:
         first, *others = sorted(strangers)
         more = f" and {len(others)} more" if others else ""
         raise StartError(
-            f"nothing was copied: {folder / NAME / first}{more} would be replaced, and codriver did not write it like "
-            "that; move it away, or name another folder"
+            f"nothing was copied: {folder / NAME / first}{more} would be replaced, but was not written by codriver, or "
+            "was changed; move it away, or name another folder"
         )
     gone = tuple(sorted(found.keys() - sources.keys() - {RECORD}))
     new = tuple(name for name in sources if name not in same)
