@@ -198,7 +198,7 @@ def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
 class Images:
     """Removes the images from the text of one answer, and leaves a mark for each.
 
-    Up to `most` images, with at most `max_bytes` of base64 in total, are added to `taken`, or only the one with the
+    Up to `most` images, with at most `max_bytes` of base64 in total, are added to `images`, or only the one with the
     given `number`. The mark of any other image describes it, and how to get it according to `way`, because base64 text
     is useless to a reader. Without `way`, marks are those of `codriver.core.pictures`, for programs.
     """
