@@ -1,19 +1,33 @@
 """The project functions that a failed statement called, derived from its names without calling anything."""
 
+import contextlib
 import sys
 import types
 
 import pytest
 
 from codriver.testing.programs.called_functions import called_by
+from codriver.testing.programs.functions_recorder import FunctionsRecorder
 
 SHOP = """
+import contextlib
 import functools
+import reprlib
 
 def cached(function):
     @functools.wraps(function)
     def inner(*args):
         return function(*args)
+    return inner
+
+known = {}
+
+def stored(function):
+    @functools.wraps(function)
+    def inner(*args):
+        if args in known:
+            return known[args]
+        return known.setdefault(args, function(*args))
     return inner
 
 def discounted(net):
@@ -56,6 +70,44 @@ class Cart:
     def __getitem__(self, place):
         return place
 
+    @reprlib.recursive_repr()
+    def __repr__(self):
+        return self.described()
+
+    def described(self):
+        return "cart"
+
+    def checked(self):
+        for line in self.lines:
+            self.check(line)
+        return self
+
+    def check(self, line):
+        if line is None:
+            raise ValueError(line)
+
+@functools.lru_cache
+def cheapest(*nets):
+    return min(nets)
+
+@stored
+def fee(net):
+    return net
+
+@contextlib.contextmanager
+def opened():
+    yield 1
+
+free = functools.partial(price, 0)
+
+@functools.singledispatch
+def weight(item):
+    return 0
+
+@weight.register
+def _(item: str):
+    return len(item)
+
 is_test_running = True
 
 class Lazy:
@@ -71,28 +123,61 @@ lazy = Lazy()
 """
 
 
-@pytest.fixture
-def run(tmp_path):
-    """Return what the failing statement of a test's body called, as function names."""
+@contextlib.contextmanager
+def raises(kind, function=None):
+    """Expect an exception, as runners of tests do."""
+    if function is not None:
+        function()
+        raise AssertionError
+    try:
+        yield
+    except kind:
+        return
+    raise AssertionError
 
-    def run(body):
-        shop = types.ModuleType("shop")
-        (tmp_path / "shop.py").write_text(SHOP)
-        exec(compile(SHOP, str(tmp_path / "shop.py"), "exec"), shop.__dict__)
+
+def expect(kind, function, *args):
+    """Expect that a function raises an exception, as runners of tests do."""
+    with raises(kind):
+        function(*args)
+
+
+class Shop:
+    """A module with functions, and a test file that fails in a function `test`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.file = str(folder / "shop.py")
+        self.module = types.ModuleType("shop")
+        (folder / "shop.py").write_text(SHOP)
+        exec(compile(SHOP, self.file, "exec"), self.module.__dict__)
+
+    def called(self, body, *, is_recorded=False):
+        """Return the functions that the failing statement of a test's body called, by name."""
         text = "def test():\n" + "".join(f"    {line}\n" for line in body.splitlines())
-        file = tmp_path / "test_shop.py"
+        file = self.folder / "test_shop.py"
         file.write_text(text)
-        space = {"shop": shop, **{name: value for name, value in vars(shop).items() if name[:2] != "__"}}
+        space = {"shop": self.module, "raises": raises, "expect": expect}
+        space |= {name: value for name, value in vars(self.module).items() if name[:2] != "__"}
         exec(compile(text, str(file), "exec"), space)
+        recorder = FunctionsRecorder([str(self.folder)])
+        if is_recorded:
+            recorder.start()
+            recorder.enter("test", "test")
         try:
             space["test"]()
         except AssertionError:
             trace = sys.exc_info()[2].tb_next
-        vars(shop)["is_test_running"] = False
-        found = called_by(trace.tb_frame, trace.tb_lineno, lambda one: one == str(tmp_path / "shop.py"))
-        return [one["function"] for one in found]
+        executed = recorder.executed() if is_recorded else None
+        recorder.finish()
+        vars(self.module)["is_test_running"] = False
+        frames = [(trace.tb_frame, trace.tb_lineno)]
+        return [one["function"] for one in called_by(frames, lambda one: one == self.file, executed)]
 
-    return run
+
+@pytest.fixture
+def shop(tmp_path):
+    return Shop(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -118,8 +203,92 @@ def run(tmp_path):
         ("assert (\n    price(\n        10\n    )\n    == 10\n)", ["price", "discounted"]),
     ],
 )
-def test_the_functions_behind_a_wrong_value_are_found(run, body, called):
-    assert run(body) == called
+def test_the_functions_behind_a_wrong_value_are_found(shop, body, called):
+    assert shop.called(body) == called
+
+
+@pytest.mark.parametrize(
+    ("body", "called"),
+    [
+        ("cart = Cart()\nassert repr(cart) == 'x'", ["__repr__", "__init__"]),
+        ("assert cheapest(1, 2) == 2", ["cheapest"]),
+        ("assert fee(1) == 2", ["fee"]),
+        ("assert free() == 2", ["price", "discounted"]),
+        ("with opened() as one:\n    assert one == 2", []),
+        ("with opened() as one:\n    assert price(one) == 2", ["price", "discounted"]),
+    ],
+)
+def test_decorated_functions_are_found(shop, body, called):
+    assert shop.called(body) == called
+
+
+NOT_RAISED = [
+    ("with raises(ValueError):\n    price(1)", ["price", "discounted"]),
+    ("with raises(ValueError):\n    cart = Cart()\n    price(1)\n    cart.total()", ["total", "price"]),
+    ("cart = Cart([1])\nwith raises(ValueError):\n    cart.checked()", ["checked", "check"]),
+    ("with raises(ValueError), opened() as net:\n    price(net)", ["price", "discounted"]),
+    ("with raises(ValueError):\n    if True:\n        price(1)", ["price", "discounted"]),
+    ("expect(ValueError, price, 1)", ["price", "discounted"]),
+    ("expect(ValueError, lambda: price(1))", ["price", "discounted"]),
+    ("cart = Cart([1])\nexpect(ValueError, cart.checked)", ["checked", "check"]),
+]
+
+
+@pytest.mark.parametrize(("body", "called"), NOT_RAISED)
+def test_an_exception_that_was_not_raised_shows_what_should_have_raised_it(shop, body, called):
+    found = shop.called(body)
+    assert found[0] == called[0]
+    if called[1] == "discounted":
+        assert called[1] in found
+
+
+needs_recording = pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 records executed functions")
+
+
+@needs_recording
+@pytest.mark.parametrize(
+    ("body", "called"),
+    [
+        *[one for one in NOT_RAISED if "opened" not in one[0]],
+        ("cart = Cart([1])\nassert cart.total() == 5", ["total", "price"]),
+        ("result = price(10)\nother = discounted(1)\nassert result == 10", ["price", "discounted"]),
+        ("assert Cart.empty().size == 1", ["size", "empty"]),
+        ("cart = Cart()\nassert repr(cart) == 'x'", ["__repr__", "described"]),
+        ("assert (fee(1), fee(1)) == (2, 2)", ["inner", "fee"]),
+        ("known[(3,)] = 1\nassert fee(3) == 2", ["inner"]),
+        ("assert cheapest(1, 2) == 2", ["cheapest"]),
+        ("assert weight('abc') == 2", ["_"]),
+        ("assert list(map(lambda one: Cart([one]).checked(), [1])) == 2", ["checked", "check"]),
+        ("assert [*map(shop.price, [1])] == [2]", ["price", "discounted"]),
+        ("assert getattr(shop, 'pri' + 'ce')(1) == 2", ["price", "discounted"]),
+        ("assert 1 == 2", []),
+        ("repr(Cart())\nassert 1 == 2", ["described", "__init__"]),
+        ("for net in range(50):\n    price(net)\nassert price(50) == 2", ["price", "discounted"]),
+    ],
+)
+def test_of_recorded_functions_those_that_ran_are_found_last_returned_first(shop, body, called):
+    assert shop.called(body, is_recorded=True)[:2] == called[:2]
+
+
+@needs_recording
+def test_a_function_that_did_not_run_is_not_displayed(shop):
+    assert "price" not in shop.called("cart = Cart([])\nassert cart.total() == 5", is_recorded=True)
+    assert "price" in shop.called("cart = Cart([])\nassert cart.total() == 5")
+
+
+def test_values_that_a_helper_of_the_tests_compares_are_those_of_its_caller(shop, tmp_path):
+    text = "def check(value, other):\n    assert value == other\n\ndef test():\n    check(shop.price(1), 2)\n"
+    file = tmp_path / "test_helper.py"
+    file.write_text(text)
+    space = {"shop": shop.module}
+    exec(compile(text, str(file), "exec"), space)
+    try:
+        space["test"]()
+    except AssertionError:
+        trace = sys.exc_info()[2].tb_next
+    frames = [(trace.tb_next.tb_frame, trace.tb_next.tb_lineno), (trace.tb_frame, trace.tb_lineno)]
+    found = called_by(frames, lambda one: one == shop.file)
+    assert [one["function"] for one in found] == ["price", "discounted"]
 
 
 def test_a_statement_in_code_without_a_file_has_none():
@@ -129,4 +298,4 @@ def test_a_statement_in_code_without_a_file_has_none():
         space["f"]()
     except AssertionError:
         trace = sys.exc_info()[2].tb_next
-    assert called_by(trace.tb_frame, trace.tb_lineno, lambda _file: True) == []
+    assert called_by([(trace.tb_frame, trace.tb_lineno)], lambda _file: True) == []

@@ -1,12 +1,13 @@
 """The tests that an edit concerns: what changed, which tests executed it, where tests are, and their order in a run."""
 
 import sys
+from pathlib import Path
 
 import process_runs
 import pytest
 from process_runs import lay
 
-from codriver.testing.changed_functions import changed_functions
+from codriver.testing.changed_functions import changed_bodies, changed_functions
 from codriver.testing.executions import Executions, function_of
 from codriver.testing.runs import ChosenTests, Recorded
 from codriver.testing.test_paths import test_paths as paths_of
@@ -49,6 +50,119 @@ def test_a_changed_line_belongs_to_its_innermost_definition(old, new, names):
     assert old in MODULE
     assert changed_functions(MODULE, MODULE.replace(old, new)) == names
     assert changed_functions(MODULE.replace(old, new), MODULE) == names
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "names"),
+    [
+        ("n * RATE", "n + RATE", {"price"}),
+        ("return item", "return [item]", {"Shop.sell.<locals>.inner"}),
+        ("return inner()", "return None", {"Shop.sell"}),
+        ("    return n * RATE\n", "    # a comment\n    return n\n", {"price"}),
+        ("    return n * RATE\n", "    return n\n\n\nMORE = 1\n", None),
+        ("@cached", "@cached(1)", None),
+        ("def price(n):", "def price(n, m=1):", None),
+        ('name = "shop"', 'name = "store"', None),
+        ("RATE = 2", "RATE = 3", None),
+        ("import os\n", "", None),
+        ("import os\n", 'import os\nTEXT = """\ndef price():\n    return 2\n"""\n', None),
+        ("return item", "return (item", None),
+    ],
+)
+def test_a_change_of_bodies_is_told_from_one_that_has_an_effect_at_import(old, new, names):
+    assert old in MODULE
+    assert changed_bodies(MODULE, MODULE.replace(old, new)) == names
+    assert changed_bodies(MODULE.replace(old, new), MODULE) == names
+
+
+class Project:
+    """Files of a project with what their tests executed: `test_price.py` calls `price`, and `test_sell.py` `sell`."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        for name in ("shop.py", "tax.py", "test_price.py", "test_sell.py"):
+            (folder / name).write_text(f"# {name}\n")
+        self.executions = Executions()
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def record(self, *, tests=None, collected=None, at_import=(), preloaded=(), is_finished=True):
+        tests = tests or {"test_price.py::test_a": [0], "test_price.py::test_b": [0], "test_sell.py::test_a": [1]}
+        data = {
+            "functions": [
+                [self.path("shop.py"), 1, "price"],
+                [self.path("shop.py"), 9, "sell"],
+                ["<processes>", 1, "p"],
+            ],
+            "shared": [["module", self.path("test_price.py"), list(at_import)]],
+            "tests": [[name, self.path(name.partition("::")[0]), [], numbers] for name, numbers in tests.items()],
+            "files": [self.path(name) for name in ("shop.py", "tax.py", "test_price.py", "test_sell.py")],
+            "preloaded": [self.path(name) for name in preloaded],
+            "collected": collected or {self.path("test_price.py"): 2, self.path("test_sell.py"): 1},
+        }
+        self.executions.add([Recorded("functions", data)], is_finished=is_finished)
+
+    def change(self, function, text, file="shop.py"):
+        """Write another text into a file, as a change of one function's body, and return the unaffected files."""
+        before = (self.folder / file).read_bytes()
+        (self.folder / file).write_text(text)
+        files = [self.path("test_price.py"), self.path("test_sell.py")]
+        found = self.executions.unaffected(files, [(self.path(file), function)], {self.path(file): before})
+        executing = {test[0] for test in self.executions.tests_of([(self.path(file), function)])}
+        return {Path(one).name for one in {*found} - executing}
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project(tmp_path)
+
+
+def test_files_whose_tests_all_executed_something_else_are_unaffected(project):
+    assert project.change("price", "# 1\n") == set(), "nothing is known yet"
+    project.record()
+    assert project.change("price", "# 2\n") == {"test_sell.py"}
+    assert project.change("sell", "# 3\n") == set(), "the tests of price have not run since price changed"
+    assert project.change("price", "# 4\n") == set(), "nor those of sell"
+    project.record(tests={"test_price.py::test_a": [0], "test_price.py::test_b": [0]})
+    assert project.change("sell", "# 5\n") == {"test_price.py"}
+
+
+def test_a_record_holds_only_for_the_files_with_which_it_was_made(project):
+    project.record()
+    (project.folder / "tax.py").write_text("# another\n")
+    assert project.change("price", "# 1\n") == set()
+    (project.folder / "tax.py").write_text("# tax.py\n")
+    (project.folder / "shop.py").write_text("# shop.py\n")
+    assert project.change("price", "# 1\n") == {"test_sell.py"}
+    assert "test_sell.py" not in project.change("test_a", "# 2\n", file="test_sell.py"), "an edited test file runs"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"is_finished": False},
+        {"collected": {"test_price.py": 2}},
+        {"tests": {"test_price.py::test_a": [0], "test_sell.py::test_a": [1, 2]}},
+        {"at_import": [0]},
+    ],
+    ids=["unfinished", "in part", "starts a process", "runs at import"],
+)
+def test_incomplete_records_leave_no_file_out(project, record):
+    if "collected" in record:
+        record = {"collected": {project.path(name): count for name, count in record["collected"].items()}}
+    project.record(**record)
+    assert project.change("price", "# 1\n") == set()
+
+
+def test_a_file_that_was_loaded_before_the_recording_started_leaves_no_file_out(project):
+    project.record(preloaded=["shop.py"])
+    assert project.change("price", "# 1\n") == set()
+
+
+def test_a_file_is_whole_only_if_all_of_its_tests_ran(project):
+    project.record(collected={project.path("test_sell.py"): 2})
+    assert project.change("price", "# 1\n") == set()
 
 
 def recorded(tests, functions=(("/p/shop.py", 1, "price"), ("/p/shop.py", 9, "Shop.sell"), ("/p/t.py", 1, "test_a"))):

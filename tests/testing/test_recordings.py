@@ -1,11 +1,13 @@
 """What recorders learn about the tests of a run."""
 
 import sys
+from pathlib import Path
 
 import pytest
 from process_runs import lay, run
 
 from codriver.testing.recordings import executed_functions, lines_not_run
+from codriver.testing.runs import ChosenTests
 
 LIB = """
 def half(number):
@@ -72,6 +74,32 @@ def test_executed_functions_are_recorded_by_test(project, monitored_python, argu
     affected = found.tests_of([(str(project / "lib.py"), "Shop")])
     assert affected == ["test_it.py::test_price"]
     assert str(project / "lib.py") in found.files
+
+
+def whole_files(folder, python, *arguments, **fields):
+    ran = run(folder, *arguments, recorders={"functions": {}}, python=python, **fields)
+    return {Path(one).name for one in executed_functions(ran.report.recorded).whole_files()}
+
+
+def test_files_of_which_all_tests_were_recorded_are_known(project, monitored_python):
+    (project / "test_processes.py").write_text(
+        "import subprocess, sys\n\ndef test_it(): subprocess.run([sys.executable, '-c', ''])\n"
+    )
+    (project / "test_more.py").write_text("import lib\n\ndef test_a(): lib.half(1)\n\ndef test_b(): pass\n")
+    everything = {"test_it.py", "test_more.py"}
+    assert whole_files(project, monitored_python) == everything
+    assert whole_files(project, monitored_python, "-n", "2") == everything
+    assert whole_files(project, monitored_python, "test_it.py", "test_more.py::test_a") == {"test_it.py"}
+    assert whole_files(project, monitored_python, "-k", "not test_b") == {"test_it.py"}
+    chosen = ChosenTests(("test_it.py::test_half",), ("test_more.py",))
+    assert whole_files(project, monitored_python, chosen=chosen) == {"test_more.py"}
+
+
+def test_functions_that_ran_during_an_import_are_known(project, monitored_python):
+    (project / "conftest.py").write_text("import lib\n\nlib.double(1)\n")
+    ran = run(project, recorders={"functions": {}}, python=monitored_python)
+    found = executed_functions(ran.report.recorded)
+    assert {one.name for one in found.at_import} == {"made", "double"}
 
 
 def test_lines_that_did_not_run_are_reported(project, monitored_python):

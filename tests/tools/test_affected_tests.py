@@ -11,6 +11,7 @@ from needs import interpreter
 from tests_tool import PLAIN
 
 from codriver.tools.acts.affected_tests import BY_NAMES
+from codriver.tools.acts.edit_acts import FAILED_BEFORE
 
 FILES = {
     "price.py": "RATE = 2\n\ndef half(n):\n    return n // 2\n\ndef double(n):\n    return n * RATE\n",
@@ -127,7 +128,8 @@ def test_a_module_level_change_runs_tests_of_all_importers(client):
 def test_unrelated_earlier_failures_do_not_roll_back_an_edit(live, client):
     assert edit(client, WRONG, onFailure="keep", load=True)["reason"] == "tests-failed"
     answer = edit(client, {"filePath": "pickled.py", "oldText": "return n", "newText": "return +n"})
-    assert (answer["ok"], answer["failedBefore"]) == (True, ["test_flow.py::test_total"]), answer
+    assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE), answer
+    assert answer["failedBefore"] == ["test_flow.py::test_total"]
     assert answer["chosen"].startswith("1 failed last")
     assert "+n" in (live.workspace / "pickled.py").read_text()
 
@@ -139,7 +141,8 @@ def test_fixing_one_of_two_failing_tests_keeps_the_edit_and_names_the_other(live
         (live.workspace / "price.py").write_text(FILES["price.py"].replace("n // 2", "n // 3"))
         assert client.call("run_tests", timeoutMs=60_000)["failed"] == 2
         answer = edit(client, {**HALF, "oldText": "return n // 3", "newText": "return n // 2"})
-        assert (answer["ok"], answer["failedBefore"]) == (True, ["test_before.py::test_before"]), answer
+        assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE), answer
+        assert answer["failedBefore"] == ["test_before.py::test_before"]
     finally:
         file.unlink()
 
@@ -170,7 +173,8 @@ def test_a_new_test_that_fails_without_the_edit_does_not_roll_it_back(live, clie
     change = {"filePath": "price.py", "oldText": "RATE = 2\n", "newText": "RATE = 4 // 2\n"}
     try:
         answer = edit(client, change)
-        assert (answer["ok"], answer["failedBefore"]) == (True, ["test_unseen.py::test_unseen"]), answer
+        assert (answer["ok"], answer["reason"], answer["kept"]) == (False, "tests-failed", FAILED_BEFORE), answer
+        assert answer["failedBefore"] == ["test_unseen.py::test_unseen"]
         assert answer["tests"]["passed"] == 4
         assert "RATE = 4 // 2" in (live.workspace / "price.py").read_text()
         rows = seen.read_text().splitlines()

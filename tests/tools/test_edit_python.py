@@ -216,11 +216,6 @@ class TestAsOneAct:
         assert (answer["ok"], answer["reason"], answer["tests"]["passed"]) == (False, "evaluation-failed", 2), answer
         assert code in shop.read_text()
 
-    def test_missing_tests_do_not_roll_back_an_edit(self, client, shop):
-        answer = edit(client, shop, RATE, load=True, test=["test_nowhere.py"], onFailure="restore")
-        assert (answer["ok"], answer["reason"], "restored" in answer) == (False, "no-tests", False), answer
-        assert "return 3" in shop.read_text()
-
     @pytest.mark.parametrize("how", ["keep", "restore"])
     def test_an_edit_without_matching_tests_is_kept(self, client, shop, how):
         kept = edit(client, shop, RATE, load=True, test=["affected"], onFailure=how)
@@ -258,6 +253,41 @@ class TestAsOneAct:
         answer = edit(client, shop, RATE, load=True, test=["affected"], onFailure="restore")
         assert (answer["ok"], answer["flaky"]) == (True, [f"{tests.name}::test_rate"]), answer
         assert "return 3" in shop.read_text()
+
+    @pytest.mark.parametrize("how", ["keep", "restore"])
+    def test_an_edit_is_not_ok_while_a_chosen_test_fails(self, client, shop, tests, how):
+        tests.write_text(f"{tests.read_text()}\n\ndef test_wrong():\n    assert rate(None) == 8\n")
+        wrong = f"{tests.name}::test_wrong"
+        assert client.call("run_tests", paths=[wrong], timeoutMs=60_000)["failed"] == 1
+        answer = edit(client, shop, RATE, load=True, test=[wrong], onFailure=how)
+        assert (answer["ok"], answer["reason"], answer["tests"]["failed"]) == (False, "tests-failed", 1), answer
+        assert ("restored" in answer, "return 3" in shop.read_text()) == (False, True)
+        assert answer.get("failedBefore") == ([wrong] if how == "restore" else None)
+
+    @pytest.mark.parametrize("how", ["keep", "restore"])
+    def test_a_test_file_that_does_not_exist_is_refused_before_anything_is_written(self, client, shop, tests, how):
+        before = shop.read_text()
+        missing = ["tests/test_nothing.py", "test_nothing.py::test_it"]
+        answer = edit(client, shop, RATE, load=True, test=[tests.name, *missing], onFailure=how)
+        assert (answer["ok"], answer["reason"]) == (False, "no-tests"), answer
+        assert answer["message"] == f"{', '.join(missing)} in test does not exist, so nothing was written"
+        assert shop.read_text() == before
+
+    def test_a_test_file_that_the_edits_create_is_run(self, client, shop, tests):
+        text = f"from {shop.stem} import rate\n\n\ndef test_new():\n    assert rate(None) == 3\n"
+        new = {"type": "create", "filePath": f"test_new_{shop.name}", "content": text}
+        answer = edit(client, shop, RATE, new, load=True, test=[f"test_new_{shop.name}"], onFailure="restore")
+        assert (answer["ok"], answer["tests"]["passed"]) == (True, 1), answer
+
+    def test_a_test_missing_from_its_file_is_named(self, client, shop, tests):
+        answer = edit(client, shop, RATE, load=True, test=[f"{tests.name}::test_nothing"], onFailure="restore")
+        assert (answer["ok"], answer["reason"]) == (False, "no-tests"), answer
+        assert "test_nothing" in answer["message"]
+
+    def test_an_edit_back_to_the_loaded_code_has_no_note_about_its_load(self, client, shop, tests):
+        shop.write_text(SHOP.replace("return 2", "return 1"))
+        answer = edit(client, shop, {"oldText": "return 1", "newText": "return 2"}, load=True, test=["affected"])
+        assert (answer["ok"], "load" in answer["files"][0], "notes" in answer) == (True, False, False), answer
 
     def test_unfinished_tests_do_not_roll_back_an_edit(self, client, shop, tests):
         tests.write_text(f"{tests.read_text()}\n\ndef test_slow():\n    import time\n    time.sleep(600)\n")

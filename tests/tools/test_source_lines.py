@@ -1,7 +1,9 @@
 """The source that an answer shows around a line."""
 
+import argparse
 import ast
 import inspect
+import statistics
 from pathlib import Path
 
 import pytest
@@ -47,7 +49,18 @@ def around(line):
 
 @pytest.mark.parametrize(
     ("line", "bounds"),
-    [(1, None), (5, (4, 21)), (9, (7, 19)), (13, (7, 19)), (17, (7, 19)), (21, (21, 21)), (25, (24, 25)), (28, None)],
+    [
+        (1, None),
+        (5, (4, 21)),
+        (7, (7, 19)),
+        (8, (7, 19)),
+        (9, (7, 19)),
+        (13, (7, 19)),
+        (17, (7, 19)),
+        (21, (21, 21)),
+        (25, (24, 25)),
+        (28, None),
+    ],
 )
 def test_the_innermost_function_is_found_by_indentation(line, bounds):
     assert around(line) == bounds
@@ -92,3 +105,82 @@ def test_functions_found_by_indentation_match_the_parser():
                     wrong.append((file.name, node.name, node.lineno))
     assert count > 300
     assert len(wrong) <= count // 100, wrong  # strings of several lines at the margin deceive it
+
+
+DOCUMENTED = [
+    "class Shop:",
+    "    @cached",
+    "    def price(",
+    "        self,",
+    "        count=1,  # a comment: with a colon",
+    "    ):",
+    '        r"""Return the price.',
+    *("        Prices depend on: the count." for _ in range(40)),
+    '        """',
+    *(f"        count += {number}" for number in range(9)),
+    "        return count",
+]
+
+
+@pytest.mark.parametrize("line", [2, 3, 50, 58])
+def test_the_docstring_of_a_long_function_is_replaced_by_its_line_numbers(line):
+    shown = excerpt(DOCUMENTED, line).splitlines()
+    numbers = [text[1:].split()[0] for text in shown]
+    assert numbers == ["2", "3", "4", "5", "6", "7-48", *map(str, range(49, 59))]
+    assert shown[5] == " 7-48 (docstring)"
+    assert [text[1:].split()[0] for text in shown if text.startswith(">")] == [str(line)]
+
+
+def test_a_line_in_a_docstring_is_displayed():
+    shown = excerpt(DOCUMENTED, 30).splitlines()
+    assert [int(text[1:].split()[0]) for text in shown] == list(range(25, 36))
+
+
+def test_the_docstring_is_left_out_of_the_lines_around_a_statement():
+    lines = [*DOCUMENTED, *(f"        count -= {number}" for number in range(60))]
+    shown = excerpt(lines, 50).splitlines()
+    assert [text[1:].split()[0] for text in shown] == [
+        "3", "4", "5", "6", "7-48", *map(str, range(49, 56))
+    ]  # fmt: skip
+
+
+def test_a_long_function_is_displayed_from_its_signature_on():
+    lines = [*DOCUMENTED, *(f"        count -= {number}" for number in range(60)), "", "", "x = 1"]
+    shown = excerpt(lines, 2, is_marked=False).splitlines()
+    numbers = [text[1:].split()[0] for text in shown]
+    assert numbers == ["2", "3", "4", "5", "6", "7-48", *map(str, range(49, 69)), "69-118"]
+    assert shown[-1] == " 69-118 …"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ['    """One line."""'],
+        ["    # a comment"],
+        ['    x = """', *(["    text"] * 30), '    """'],
+        ['    f"""', *(["    text"] * 30), '    """'],
+        ["    if True:", "        '''", *(["        text"] * 30), "        '''"],
+    ],
+)
+def test_what_is_no_long_docstring_is_displayed_as_code(body):
+    lines = ["def f(", '    name="x:",', "):", *body, *(f"    x = {number}" for number in range(30))]
+    assert "(docstring)" not in excerpt(lines, 1)
+
+
+def test_docstrings_of_real_modules_are_found_as_the_parser_finds_them():
+    """Compare with the parser of this Python, over the standard library's own modules."""
+    wrong, count = [], 0
+    for file in (Path(inspect.__file__), Path(ast.__file__), Path(argparse.__file__), Path(statistics.__file__)):
+        lines = file.read_text().splitlines()
+        for node in ast.walk(ast.parse("\n".join(lines))):
+            if not isinstance(node, ast.FunctionDef) or (node.end_lineno or 0) - node.lineno < 25:
+                continue
+            has_docstring = ast.get_docstring(node) is not None
+            first, last = node.body[0].lineno, node.body[0].end_lineno or 0
+            expected = f"{first}-{last} (docstring)" if has_docstring and last > first else "none"
+            found = [text.strip() for text in excerpt(lines, node.lineno).splitlines() if text.endswith("(docstring)")]
+            count += 1
+            if found != [expected] and (found or expected != "none"):
+                wrong.append((file.name, node.name, expected, found))
+    assert count > 50
+    assert wrong == []

@@ -1,11 +1,12 @@
 """Find the functions and classes of a Python file that an edit changes, by their lines.
 
-The project may be written for a newer Python than the server's, so nothing is parsed. A line belongs to the definitions
-above it that are less indented. The result is only used to order tests.
+The project may be written for a newer Python than the server's, so its lines are not parsed to order tests: a line
+belongs to the definitions above it that are less indented. Tests are left out only after an edit that parses.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,54 @@ def changed_functions(before: str, after: str) -> frozenset[str]:
         names = _owners(lines)
         found.update(names[number] for number in changed if lines[number].strip())
     return frozenset(found - {""})
+
+
+def changed_bodies(before: str, after: str) -> frozenset[str] | None:
+    """Return the qualified names of the functions in whose bodies all changed lines are, or None.
+
+    None means that other lines changed, such as a signature or an attribute of a class, which have an effect when the
+    file is imported, or that a text does not parse with the server's Python.
+    """
+    texts = before, after
+    found: set[str] = set()
+    for text, changed in zip(texts, _changed(before.splitlines(), after.splitlines()), strict=True):
+        try:
+            bodies = _bodies(ast.parse(text))
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+        lines = text.splitlines()
+        for number in changed:
+            if not lines[number].strip():
+                continue
+            name = next((name for first, last, name in bodies if first <= number + 1 <= last), None)
+            if name is None:
+                return None
+            found.add(name)
+    return frozenset(found)
+
+
+def _bodies(tree: ast.Module) -> list[tuple[int, int, str]]:
+    """Return the first and last line of the body of each function with its qualified name, inner functions first."""
+    found: list[tuple[int, int, str]] = []
+    waiting: list[tuple[ast.AST, str]] = [(tree, "")]
+    while waiting:
+        node, prefix = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                # A body on the line of the signature counts as signature.
+                last = child.end_lineno or child.lineno
+                found.append((_last_line_of_signature(child) + 1, last, prefix + child.name))
+                waiting.append((child, f"{prefix}{child.name}.<locals>."))
+            elif isinstance(child, ast.ClassDef):
+                waiting.append((child, f"{prefix}{child.name}."))
+            else:
+                waiting.append((child, prefix))
+    return sorted(found, key=lambda one: one[1] - one[0])
+
+
+def _last_line_of_signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    parts = [*ast.walk(function.args), *([function.returns] if function.returns is not None else [])]
+    return max([function.lineno, *[getattr(part, "end_lineno", None) or 0 for part in parts]])
 
 
 def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[int]]:

@@ -1,16 +1,18 @@
 """The functions that the tests of a project executed when they last ran.
 
-Tests are identified by their functions, without parameters.
+Tests are identified by their functions, without parameters. If all tests of a file were recorded, and the files that
+they used have not changed since, a change of functions that none of them executed does not affect them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from codriver.testing.file_digests import FileDigests, digest
 from codriver.testing.recordings import executed_functions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from codriver.testing.runs import Recorded
 
@@ -34,9 +36,19 @@ class Executions:
         """Executed functions by test: its file, and the rest of its id without parameters."""
         self._entries = 0
         self._known: dict[Function, Function] = {}
+        self._at_import: set[Function] = set()
+        """Functions that ran while files were imported, on which all tests may depend."""
+        self._preloaded: set[str] = set()
+        """Files that were loaded before a recording started, whose functions may have run while they were imported."""
+        self._digests = FileDigests()
+        self._whole: dict[str, _Contents] = {}
+        """Test files of which all tests were recorded."""
 
-    def add(self, recorded: Iterable[Recorded]) -> None:
-        """Add the records of a run, replacing earlier records of its tests."""
+    def add(self, recorded: Iterable[Recorded], *, is_finished: bool = False) -> None:
+        """Add what a run recorded, replacing earlier records of its tests. Blocks.
+
+        `is_finished` is true if each test of the run finished, and no file changed meanwhile.
+        """
         found = executed_functions(recorded)
         fresh: dict[Function, frozenset[Function]] = {}
         for nodeid, functions in found.by_test.items():
@@ -46,18 +58,76 @@ class Executions:
         for test, executed in fresh.items():
             self._entries += len(executed) - len(self._by_test.pop(test, ()))
             self._by_test[test] = executed
+        self._at_import |= {(one.file, one.name) for one in found.at_import}
+        self._preloaded |= found.preloaded
+        whole = found.whole_files() if is_finished else frozenset()
+        recorded_with = {file: self._digests.of(file) for file in found.files} if whole else {}
+        for file in {*found.file_of.values()}:
+            if file in whole:
+                self._whole[file] = _Contents({**recorded_with, file: self._digests.of(file)})
+            elif file in self._whole and not self._whole[file].is_current(self._digests.of):
+                del self._whole[file]
         while self._entries > MOST_ENTRIES:
-            self._entries -= len(self._by_test.pop(next(iter(self._by_test))))
+            oldest = next(iter(self._by_test))
+            self._entries -= len(self._by_test.pop(oldest))
+            self._whole.pop(oldest[0], None)
 
     def tests_of(self, changed: Collection[Function]) -> list[Function]:
         """Return the tests that executed one of these functions or classes, or a definition inside of one.
 
         Tests that executed the fewest functions come first, because they are the most specific.
         """
-        matching = {
+        matching = self._matching(changed)
+        found = [test for test, executed in self._by_test.items() if not matching.isdisjoint(executed)]
+        return sorted(found, key=lambda test: len(self._by_test[test]))
+
+    def unaffected(
+        self, test_files: Collection[str], changed: Collection[Function], before: Mapping[str, bytes]
+    ) -> frozenset[str]:
+        """Return the test files whose other tests a change of the bodies of these functions does not affect. Blocks.
+
+        `before` has the content that the changed files had. If no test of a file executed the functions, its record
+        holds with the new content, too.
+        """
+        if self._matching(changed) & self._at_import or not self._preloaded.isdisjoint(before):
+            return frozenset()
+        digests = {file: digest(content) for file, content in before.items()}
+
+        def of(file: str) -> str:
+            return digests.get(file) or self._digests.of(file)
+
+        found = [
+            file
+            for file in test_files
+            if file not in before and file in self._whole and self._whole[file].is_current(of)
+        ]
+        executing = {file for file, _ in self.tests_of(changed)}
+        for file in found:
+            for one in before if file not in executing else ():
+                self._whole[file].accept(one, self._digests.of(one))
+        return frozenset(found)
+
+    def _matching(self, changed: Collection[Function]) -> set[Function]:
+        return {
             known
             for known in self._known
             if any(known[0] == file and f"{known[1]}.".startswith(f"{name}.") for file, name in changed)
         }
-        found = [test for test, executed in self._by_test.items() if not matching.isdisjoint(executed)]
-        return sorted(found, key=lambda test: len(self._by_test[test]))
+
+
+class _Contents:
+    """The content of the files that tests used when they were recorded, and content that is alike for them."""
+
+    def __init__(self, recorded: Mapping[str, str]) -> None:
+        self._recorded = recorded
+        self._accepted: set[tuple[str, str]] = set()
+
+    def is_current(self, digest_of: Callable[[str], str]) -> bool:
+        """Return whether the tests would execute the same functions now."""
+        return all(
+            (now := digest_of(file)) == then or (file, now) in self._accepted for file, then in self._recorded.items()
+        )
+
+    def accept(self, file: str, content: str) -> None:
+        """Note that the tests would execute the same functions with other content of a file."""
+        self._accepted.add((file, content))

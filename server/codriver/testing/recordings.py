@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from codriver.testing.runs import Recorded
+
+PROCESSES: Final = "<processes>"
+"""Stands for the file of a function that starts a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,14 @@ class ExecutedFunctions:
     """File of each test."""
     files: frozenset[str] = frozenset()
     """Files of the project that were loaded as modules."""
+    at_import: frozenset[Function] = frozenset()
+    """Functions that ran while files were imported, or outside of tests. Later tests may depend on what they made."""
+    preloaded: frozenset[str] = frozenset()
+    """Files of the project that were loaded before the recording started."""
+    starting_processes: frozenset[str] = frozenset()
+    """Tests that started processes, in which nothing is recorded."""
+    collected: dict[str, int] = field(default_factory=dict)
+    """Number of tests in each file that was collected as a whole."""
     error: str = ""
     """Why nothing was recorded."""
 
@@ -44,6 +55,17 @@ class ExecutedFunctions:
                 one.file == file and f"{one.name}.".startswith(f"{name}.") for one in executed for file, name in named
             )
         ]
+
+    def whole_files(self) -> frozenset[str]:
+        """Return the files of which every test was recorded with all that it executed."""
+        ran: dict[str, set[str]] = {}
+        for nodeid, file in self.file_of.items():
+            ran.setdefault(file, set()).add(nodeid)
+        return frozenset(
+            file
+            for file, tests in ran.items()
+            if len(tests) == self.collected.get(file) and self.starting_processes.isdisjoint(tests)
+        )
 
 
 def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
@@ -66,9 +88,16 @@ def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):
         origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
         executed = _of(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
+        if any(one.file == PROCESSES for one in executed):
+            found.starting_processes |= {nodeid}
+            executed = frozenset(one for one in executed if one.file != PROCESSES)
         found.by_test[nodeid] = found.by_test.get(nodeid, frozenset()) | executed
         found.file_of[nodeid] = file
     found.files |= frozenset(_list(data.get("files")))
+    found.preloaded |= frozenset(_list(data.get("preloaded")))
+    found.at_import |= frozenset().union(*[executed for (kind, _), executed in shared.items() if kind != "fixture"])
+    for file, count in _map(data.get("collected")).items():
+        found.collected[file] = max(int(count), found.collected.get(file, 0))
 
 
 def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -110,11 +111,15 @@ class JobReport:
         return self.job.is_complete and is_whole and not self.limit_passed and not self.changed_files
 
     @property
+    def has_finished(self) -> bool:
+        """Return whether each of its tests finished."""
+        report = self.report
+        return not (report.interruption is not None or report.running or report.not_started or self.limit_passed)
+
+    @property
     def has_all_tests(self) -> bool:
         """Return whether all tests of its paths finished."""
-        report, counts = self.report, self.report.counts
-        is_cut_short = report.interruption is not None or report.running or report.not_started or self.limit_passed
-        return not (self.job.spec.chosen or counts.deselected or report.error or is_cut_short)
+        return self.has_finished and not (self.job.spec.chosen or self.report.counts.deselected or self.report.error)
 
     @property
     def counts(self) -> bool:
@@ -294,7 +299,8 @@ class TestJobs:
         job_report = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._forget_surplus()
         if FUNCTIONS in running.job.spec.recorders and not changed:
-            await to_thread.run_sync(self.executions.add, report.recorded)
+            add = partial(self.executions.add, report.recorded, is_finished=job_report.has_finished)
+            await to_thread.run_sync(add)
             job_report = replace(job_report, report=replace(report, recorded=()))
         self._reports[job_id] = job_report
         if running.job.purpose != "comparison":

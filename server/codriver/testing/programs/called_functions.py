@@ -1,7 +1,8 @@
 """Find the functions of the project that a failed statement called.
 
 One of them may have returned a wrong value. They are found by the names in the statement and in the statements that
-assigned its variables. No code of the project is called: attributes are looked up as they are stored.
+assigned its variables. No code of the project is called: attributes are looked up as they are stored. If a recorder
+knows which functions ran, the others are left out, and functions that no name leads to are added.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import types
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from types import CodeType, FrameType
     from typing import Any
 
@@ -22,6 +23,14 @@ MOST = 4
 MOST_CHARACTERS = 2**19
 """Maximum size of a file that is parsed, in characters."""
 MISSING = object()
+ARGUMENT = ("",)
+"""Stands for the methods of an argument. A function that is one may have been called."""
+MOST_FRAMES = 5
+"""Maximum number of frames whose statements are inspected: a helper of the tests is called with the values."""
+MOST_WRAPPERS = 10
+"""Maximum number of decorators of a function."""
+REPRESENTATIONS = ("__repr__", "__str__")
+"""Methods that a test runner calls to describe a failure."""
 CALLED = "()"
 """Stands for a call in a dotted name."""
 BUILTINS = {
@@ -56,28 +65,96 @@ OPERATORS = {
 """Methods that an operator calls on its left operand."""
 
 
-def called_by(frame: FrameType, line: int, is_project_file: Callable[[str], bool]) -> list[Values]:
-    """Return the location of each function that a statement of a frame called, last call first.
+def called_by(
+    frames: Sequence[tuple[FrameType, int]],
+    is_project_file: Callable[[str], bool],
+    executed: Sequence[CodeType] | None = None,
+) -> list[Values]:
+    """Return the location of each function that a failed statement called, last call first.
 
-    The functions that these call in turn follow. `is_project_file` returns whether a file belongs to the project and is
-    not a test file.
+    `frames` are frames with their lines, innermost first. The first one whose statement called functions counts. The
+    functions that these call in turn follow. `is_project_file` returns whether a file belongs to the project and is not
+    a test file. `executed` has the functions that the test executed, last returned first, if they were recorded.
     """
+    ran = None if executed is None else [code for code in executed if is_project_file(code.co_filename)]
+    codes: list[CodeType] = []
+    for frame, line in frames[:MOST_FRAMES]:
+        space = {**frame.f_globals, **frame.f_locals}
+        statements = _statements_called(frame, line)
+        codes = _by_names(statements, space, is_project_file) if ran is None else _among(ran, statements, space)
+        if codes:
+            break
+    if not codes and ran is not None:
+        codes = [code for code in ran if code.co_name not in REPRESENTATIONS]
+    return [{"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name} for code in codes[:MOST]]
+
+
+class Statement:
+    """A statement: the dotted names of what it called, and all names in it.
+
+    A dotted name with methods is a value, and Python called one of these methods on it.
+    """
+
+    def __init__(self) -> None:
+        self.called: list[tuple[list[str], tuple[str, ...]]] = []
+        self.names: set[str] = set()
+
+    def functions(self, space: Values) -> Iterator[list[types.FunctionType]]:
+        """Return the functions behind each of its dotted names, each one before the function that it decorates."""
+        for path, methods in self.called:
+            value = _resolved(path, space, methods)
+            if methods != ARGUMENT or type(value) in (types.FunctionType, types.MethodType):
+                yield _unwrapped(value)
+
+
+def _by_names(statements: list[Statement], space: Values, is_project_file: Callable[[str], bool]) -> list[CodeType]:
+    """Return the functions that statements called, without their decorators, and the global functions in them."""
     found: dict[CodeType, types.FunctionType] = {}
-    space = {**frame.f_globals, **frame.f_locals}
-    for path, methods in _names_called(frame, line):
-        _add(_resolved(path, space, methods), found, is_project_file)
+
+    def add(functions: list[types.FunctionType]) -> None:
+        for function in [one for one in functions if is_project_file(one.__code__.co_filename)][-1:]:
+            found.setdefault(function.__code__, function)
+
+    for statement in statements:
+        for functions in statement.functions(space):
+            add(functions)
     for function in list(found.values()):
         for name in _names_in(function.__code__):
-            _add(_resolved([name], function.__globals__), found, is_project_file)
-    return [
-        {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name} for code in list(found)[:MOST]
-    ]
+            add(_unwrapped(_resolved([name], function.__globals__)))
+    return list(found)
 
 
-def _names_called(frame: FrameType, line: int) -> list[tuple[list[str], tuple[str, ...]]]:
-    """Return the dotted names that a statement called, followed by those that produced its variables.
+def _among(ran: list[CodeType], statements: list[Statement], space: Values) -> list[CodeType]:
+    """Return the functions that ran: those of the first statement that called any, then others, last returned first.
 
-    A name with methods is a value on which Python called one of these methods.
+    The others are those that another statement called, constructors, and those that have a name that one of these
+    functions uses.
+    """
+    by_statement = []
+    for statement in statements:
+        codes = {function.__code__ for functions in statement.functions(space) for function in functions}
+        named = {code for code in ran if code.co_name in statement.names or _class_made_by(code) in statement.names}
+        by_statement.append((codes | named).intersection(ran))
+    direct = next(filter(None, by_statement), set())
+    direct = {code for code in direct if not _class_made_by(code)} or direct
+    called = set().union(*by_statement)
+    names = {name for code in called for name in _names_in(code)}
+    names |= {name for code in called for name in code.co_freevars}
+    others = called | {code for code in ran if code.co_name in names or _class_made_by(code) in names}
+    return [code for code in ran if code in direct] + [code for code in ran if code in others and code not in direct]
+
+
+def _class_made_by(code: CodeType) -> str:
+    """Return the name of the class if the code is that of a constructor, or else an empty string."""
+    if code.co_name not in ("__init__", "__new__"):
+        return ""
+    return str(getattr(code, "co_qualname", "")).rpartition(".")[0].rpartition(".")[2]
+
+
+def _statements_called(frame: FrameType, line: int) -> list[Statement]:
+    """Return the statement at a line of a frame, then those that made its variables, last one first.
+
+    A `with` statement fails for what was called in its body, such as one that expects an exception.
     """
     import ast
     import linecache
@@ -89,11 +166,14 @@ def _names_called(frame: FrameType, line: int) -> list[tuple[list[str], tuple[st
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    statements = [one for one in ast.walk(tree) if isinstance(one, ast.stmt) and not hasattr(one, "body")]
-    failed = [one for one in statements if one.lineno <= line <= (one.end_lineno or one.lineno)]
+    statements = [one for one in ast.walk(tree) if isinstance(one, ast.stmt)]
+    # The last one is the innermost. A statement with a body is found by its header.
+    failed: list[ast.stmt] = [one for one in statements if one.lineno <= line <= _end_of_header(one)][-1:]
     if not failed:
         return []
-    used = {one.id for one in ast.walk(failed[-1]) if isinstance(one, ast.Name)}
+    if isinstance(failed[0], (ast.With, ast.AsyncWith)):
+        failed = [*reversed(_simple(failed[0].body)), failed[0]]
+    used = {one.id for part in failed for one in _walk_header(part) if isinstance(one, ast.Name)}
     first = frame.f_code.co_firstlineno
     made = [
         one
@@ -102,15 +182,50 @@ def _names_called(frame: FrameType, line: int) -> list[tuple[list[str], tuple[st
         and isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign))
         and used & {name.id for name in ast.walk(one) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
     ]
-    names: list[tuple[list[str], tuple[str, ...]]] = []
-    for statement in (failed[-1], *reversed(made)):
-        # Arguments are evaluated before the call, so the innermost returned first.
-        for node in ast.walk(statement):
-            for value, methods in _calls_in(node):
-                path = _dotted(value)
-                if path and (path, methods) not in names:
-                    names.append((path, methods))
-    return names
+    return [_statement(one) for one in (*failed, *reversed(made))]
+
+
+def _statement(node: ast.stmt) -> Statement:
+    import ast
+
+    found = Statement()
+    # Arguments are evaluated before the call, so the innermost returned first.
+    for part in _walk_header(node):
+        if isinstance(part, ast.Attribute):
+            found.names.add(part.attr)
+        elif isinstance(part, ast.Name):
+            found.names.add(part.id)
+        for value, methods in _calls_in(part):
+            path = _dotted(value)
+            if path and (path, methods) not in found.called:
+                found.called.append((path, methods))
+    return found
+
+
+def _end_of_header(statement: ast.stmt) -> int:
+    """Return the last line of a statement without its body."""
+    last = statement.end_lineno or statement.lineno
+    body = getattr(statement, "body", None)
+    return max(statement.lineno, body[0].lineno - 1) if body else last
+
+
+def _simple(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return the statements of a body and of the bodies in it, in order."""
+    import ast
+
+    found = [one for statement in body for one in ast.walk(statement) if isinstance(one, ast.stmt)]
+    return sorted(found, key=lambda one: one.lineno)
+
+
+def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Return the nodes of a statement, without the statements in its body."""
+    import ast
+
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop(0)
+        yield node
+        waiting += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.stmt)]
 
 
 def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
@@ -121,6 +236,8 @@ def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
         yield node.func, ()
         if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.args:
             yield node.args[0], BUILTINS[node.func.id]
+        for argument in node.args:
+            yield argument, ARGUMENT
     elif isinstance(node, ast.BinOp):
         yield node.left, (OPERATORS[type(node.op).__name__],)
     elif isinstance(node, ast.UnaryOp) and type(node.op).__name__ in OPERATORS:
@@ -172,27 +289,50 @@ def _resolved(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> 
             value = inspect.getattr_static(instance_of, path[-1], MISSING)
     except Exception:  # a class may have a broken order of bases
         return MISSING
-    if methods and value is not MISSING:
+    if methods and methods != ARGUMENT and value is not MISSING:
         return next((found for name in methods if (found := _of_class(value, name)) is not MISSING), MISSING)
     return value
 
 
-def _add(value: object, found: dict[CodeType, types.FunctionType], is_project_file: Callable[[str], bool]) -> None:
-    for _ in range(10):
-        if type(value) in (staticmethod, classmethod, types.MethodType):
+def _unwrapped(value: object) -> list[types.FunctionType]:
+    """Return the functions behind a value, each one before the function that it decorates."""
+    import functools
+    import inspect
+
+    found: list[types.FunctionType] = []
+    for _ in range(MOST_WRAPPERS):
+        kind = type(value)
+        if value is MISSING:
+            break
+        if kind in (staticmethod, classmethod, types.MethodType):
             value = value.__func__  # type: ignore[attr-defined]
-        elif type(value) is property:
-            value = value.fget
+        elif kind is property:
+            value = value.fget  # type: ignore[attr-defined]
+        elif kind in (functools.partial, functools.partialmethod, functools.cached_property):
+            value = value.func  # type: ignore[attr-defined]
         elif isinstance(value, type):
             value = type.__dict__["__dict__"].__get__(value).get("__init__", MISSING)
-        elif type(value) is types.FunctionType and "__wrapped__" in value.__dict__:
-            value = value.__dict__["__wrapped__"]
-        elif type(value) is not types.FunctionType and value is not MISSING:
-            value = _of_class(value, "__call__")
+        elif isinstance(value, types.FunctionType):
+            found.append(value)
+            value = _decorated_by(value)
         else:
-            break
-    if type(value) is types.FunctionType and is_project_file(value.__code__.co_filename):
-        found.setdefault(value.__code__, value)
+            wrapped = inspect.getattr_static(value, "__wrapped__", MISSING)
+            value = _of_class(value, "__call__") if wrapped is MISSING else wrapped
+    return found
+
+
+def _decorated_by(function: types.FunctionType) -> object:
+    """Return what a function decorates: as it says, or the function of its own name in its closure."""
+    if "__wrapped__" in function.__dict__:
+        return function.__dict__["__wrapped__"]
+    for cell in function.__closure__ or ():
+        try:
+            inner = cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+        if type(inner) is types.FunctionType and inner.__name__ == function.__name__ and inner is not function:
+            return inner
+    return MISSING
 
 
 def _of_class(value: object, name: str) -> object:

@@ -13,8 +13,8 @@ from .called_functions import called_by
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType, TracebackType
+    from collections.abc import Callable, Iterator, Sequence
+    from types import CodeType, FrameType, TracebackType
     from typing import Any
 
     Values = dict[str, Any]
@@ -57,8 +57,11 @@ def message_of(error: BaseException) -> str:
         return "its message cannot be displayed: " + type(failure).__name__
 
 
-def described(error: BaseException, trace: TracebackType | None) -> Values:
-    """Return the class of an error, its frames, innermost first, and the errors behind it."""
+def described(error: BaseException, trace: TracebackType | None, executed: Sequence[CodeType] | None = None) -> Values:
+    """Return the class of an error, its frames, innermost first, and the errors behind it.
+
+    `executed` has the functions that the test executed, last returned first, if they were recorded.
+    """
     frames = frames_of(trace)
     if isinstance(error, SyntaxError) and error.filename:
         frames.insert(0, {"file": error.filename, "line": error.lineno or 1, "function": "<module>"})
@@ -70,18 +73,24 @@ def described(error: BaseException, trace: TracebackType | None) -> Values:
         )
         if len(chain) == LINKS:
             break
-    return {"type": class_name(type(error)), "frames": frames, "chain": chain, "called": _called(trace)}
+    return {"type": class_name(type(error)), "frames": frames, "chain": chain, "called": _called(trace, executed)}
 
 
-def _called(trace: TracebackType | None) -> list[Values]:
-    """Return the project's functions that the innermost statement called, if it is in the project's code."""
-    innermost = entries(trace)[:1]
-    if not innermost or is_library(innermost[0][0].f_code.co_filename):
+def executed_by(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
+    """Return a function that returns what the running test executed, last returned first, or None without a record."""
+    return next((one.executed for one in recorders if hasattr(one, "executed")), lambda: None)
+
+
+def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None) -> list[Values]:
+    """Return the project's functions that the innermost statement of the tests or the project called."""
+    frames = [one for one in entries(trace) if not is_library(one[0].f_code.co_filename)]
+    if not frames:
         return []
-    frame, line = innermost[0]
-    test_file = frame.f_code.co_filename
+    files = {frame.f_code.co_filename for frame, _ in (frames[0], frames[-1])}
     try:
-        return called_by(frame, line, lambda file: file != test_file and not is_library(file) and not is_runner(file))
+        return called_by(
+            frames, lambda file: file not in files and not is_library(file) and not is_runner(file), executed
+        )
     except Exception:  # a failure is reported even if its module cannot be inspected
         return []
 

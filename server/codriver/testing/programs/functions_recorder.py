@@ -24,6 +24,10 @@ OFTEN = 16
 """Number of calls after which a function is disabled for one test. Enabling it again costs as much as ten calls."""
 TOO_OLD = "recording the functions that tests execute needs sys.monitoring, which exists from Python 3.12 on"
 OUTSIDE = ("", "")
+PROCESSES = "<processes>"
+"""Stands for the file of a function that starts a process, which runs code that nothing records."""
+STARTS_PROCESS = ("Popen._execute_child", "Popen._launch")
+"""Functions that start processes, in `subprocess` and `multiprocessing`."""
 
 
 def recorder(options: Mapping[str, Any]) -> FunctionsRecorder:
@@ -35,6 +39,8 @@ class FunctionsRecorder:
     """Records functions by test. `roots` are the directories of the project."""
 
     name = "functions"
+    is_early = True
+    """Whether it starts before `conftest` files are imported."""
 
     def __init__(self, roots: Sequence[str]) -> None:
         self._project_code = ProjectCode(roots)
@@ -47,11 +53,15 @@ class FunctionsRecorder:
         """Code objects of the project, referenced so that no other one gets the id of one of them."""
         self._functions: dict[tuple[str, int, str], int] = {}
         self._current: dict[int, int] = {}
-        """Calls of each function since the last test started, by its number."""
+        """Calls of each function since the last test started, by its number. The one that returned last is last."""
+        self._code_of: dict[int, CodeType] = {}
+        """The newest code object of each function, by its number."""
         self._often: list[CodeType] = []
         self._context: Context = OUTSIDE
         self._sets: dict[Context, set[int]] = {}
         self._tests: dict[str, tuple[str, list[str]]] = {}
+        self._collected: dict[str, int] = {}
+        self._preloaded: set[str] = set()
 
     def start(self) -> None:
         """Start recording."""
@@ -63,6 +73,7 @@ class FunctionsRecorder:
         if self._tool < 0:
             self._error = NO_FREE_TOOL
             return
+        self._preloaded = self._loaded()
         events = monitoring.events
         for event, callback in zip(self._events(), self._callbacks()):
             monitoring.register_callback(self._tool, event, callback)
@@ -80,10 +91,21 @@ class FunctionsRecorder:
             self._monitoring.set_local_events(self._tool, code, 0)
             self._monitoring.set_local_events(self._tool, code, events.PY_RETURN | events.PY_YIELD)
 
+    def executed(self) -> list[CodeType] | None:
+        """Return the functions executed since the last test started, last returned first, or None without a record.
+
+        Of a function that was called often, the calls beyond `OFTEN` do not change the order.
+        """
+        return [self._code_of[number] for number in reversed(list(self._current))] if self._tool >= 0 else None
+
     def uses(self, nodeid: str, file: str, fixtures: Iterable[str]) -> None:
         """Record the file of a test, and the fixtures that it uses."""
         if self._tool >= 0:
             self._tests[nodeid] = file, list(fixtures)
+
+    def collect(self, counts: Mapping[str, int]) -> None:
+        """Record how many tests each file has, for files that were collected as a whole."""
+        self._collected.update(counts)
 
     def finish(self) -> dict[str, Any]:
         """Stop recording, and return the record."""
@@ -100,23 +122,27 @@ class FunctionsRecorder:
         shared = [
             [*context, sorted(numbers)]
             for context, numbers in self._sets.items()
-            if context[0] in ("module", "fixture")
+            if context[0] in ("module", "fixture") or context == OUTSIDE
         ]
         tests = [
             [nodeid, file, [one for one in fixtures if ("fixture", one) in self._sets],
              sorted(self._sets.get(("test", nodeid), ()))]
             for nodeid, (file, fixtures) in self._tests.items()
         ]  # fmt: skip
-        modules = {
-            self._project_code.path(str(getattr(one, "__file__", None) or "")) for one in list(sys.modules.values())
-        }
         data = {
             "functions": [list(one) for one in self._functions],
             "shared": shared,
             "tests": tests,
-            "files": sorted(modules - {""}),
+            "files": sorted(self._loaded()),
+            "preloaded": sorted(self._preloaded),
+            "collected": self._collected,
         }
         return {"data": data, "problem": self._error}
+
+    def _loaded(self) -> set[str]:
+        """Return the project's files that are loaded as modules."""
+        files = [str(getattr(one, "__file__", None) or "") for one in list(sys.modules.values())]
+        return {self._project_code.path(file) for file in files} - {""}
 
     def _store_calls(self) -> None:
         if self._current:
@@ -127,12 +153,15 @@ class FunctionsRecorder:
     def _find_function(self, code: CodeType) -> int:
         """Return the number of a function of the project on its first call, or -1 for any other code."""
         path = self._project_code.path(code.co_filename) if is_function(code) else ""
+        if not path and code.co_qualname in STARTS_PROCESS:
+            path = PROCESSES
         if not path:
             return -1
         function = path, code.co_firstlineno, code.co_qualname
         number = self._functions.setdefault(function, len(self._functions))
         self._numbers[id(code)] = number
         self._codes.append(code)
+        self._code_of[number] = code
         events = self._monitoring.events
         self._monitoring.set_local_events(self._tool, code, events.PY_RETURN | events.PY_YIELD)
         return number
@@ -160,7 +189,7 @@ class FunctionsRecorder:
             number = numbers.get(id(code))
             if number is None:
                 return disable
-            count = current[number] = current.get(number, 0) + 1
+            count = current[number] = current.pop(number, 0) + 1
             if count < OFTEN:
                 return None
             self._often.append(code)

@@ -14,12 +14,13 @@ import pytest
 
 from .bytecode import ignore_unsettled_rewrites
 from .event_file import encoded
-from .failures import class_name, cut, described, frames_of, message_of
+from .failures import class_name, cut, described, executed_by, frames_of, message_of
 from .secret_values import SecretValues
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import CodeType
     from typing import Any
 
     from .event_file import EventFile
@@ -90,7 +91,7 @@ def attach(
             ignore_unsettled_rewrites(rewrite)
         recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
         keeper = None if is_worker else request.get("keeper")
-        made.pluginmanager.register(FailurePlugin(keeper), "codriver-failures")
+        made.pluginmanager.register(FailurePlugin(keeper, executed_by(recorders)), "codriver-failures")
         if not is_worker:
             made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
         if request["chosen"]:
@@ -106,8 +107,9 @@ def attach(
 class FailurePlugin:
     """Describes failures in the process in which they happen."""
 
-    def __init__(self, keeper: Any) -> None:
+    def __init__(self, keeper: Any, executed: Callable[[], Sequence[CodeType] | None]) -> None:
         self.keeper = keeper
+        self.executed = executed
         self.config: Any = None
         self.count = 0
 
@@ -161,19 +163,19 @@ class FailurePlugin:
         if self.count > MOST_DESCRIBED:
             return
         try:
-            setattr(report, DESCRIPTION, description_of(excinfo))
+            setattr(report, DESCRIPTION, description_of(excinfo, self.executed()))
         except Exception as failure:  # attributes of an error may be anything
             setattr(report, DESCRIPTION, {"type": class_name(excinfo.type), "frames": [], "chain": [],
                                           "problem": type(failure).__name__})  # fmt: skip
 
 
-def description_of(excinfo: Any) -> Values:
+def description_of(excinfo: Any, executed: Sequence[CodeType] | None) -> Values:
     """Return the description of an exception, or of the one for which pytest raised it."""
     error = excinfo.value
     kind = type(error).__name__
     inner = error.__cause__ if kind == "CollectError" else error.cause if kind == "ConftestImportFailure" else None
     if not isinstance(inner, BaseException):
-        return described(error, excinfo.tb)
+        return described(error, excinfo.tb, executed)
     return dict(described(inner, inner.__traceback__), message=class_name(type(inner)) + ": " + message_of(inner))
 
 
@@ -583,12 +585,36 @@ class RecorderPlugin:
             one.enter(*context)
 
     @early
+    def pytest_load_initial_conftests(self) -> None:
+        """Start recorders that record what runs when `conftest` files are imported."""
+        for one in self.recorders:
+            if getattr(one, "is_early", False):
+                one.start()
+
+    @early
     def pytest_sessionstart(self, session: Any) -> None:
-        """Start recording."""
+        """Start the other recorders."""
         if session.config.pluginmanager.has_plugin("dsession"):  # the workers of xdist run the tests
+            for one in self.recorders:
+                one.finish()
             self.recorders = []
         for one in self.recorders:
-            one.start()
+            if not getattr(one, "is_early", False):
+                one.start()
+
+    @early
+    def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
+        """Record how many tests each file has, before any are deselected."""
+        in_part = [str(one).partition("::")[0] for one in getattr(config, "args", ()) if "::" in str(one)]
+        start = str(config.invocation_params.dir)
+        named = {os.path.realpath(os.path.join(start, one)) for one in in_part}
+        names: dict[str, set[str]] = {}
+        for item in items:
+            names.setdefault(file_of(item), set()).add(item.nodeid)
+        counts = {file: len(found) for file, found in names.items() if file not in named}
+        for one in self.recorders:
+            if hasattr(one, "collect"):
+                one.collect(counts)
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:

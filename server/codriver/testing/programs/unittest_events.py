@@ -12,7 +12,7 @@ import time
 import traceback
 import unittest
 
-from .failures import cut, described, frames_of
+from .failures import cut, described, executed_by, frames_of
 from .secret_values import SecretValues
 
 TYPE_CHECKING = False
@@ -101,6 +101,7 @@ class Listener:
 
     def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
         self.events, self.recorders, self.keeper = events, recorders, keeper
+        self.executed = executed_by(recorders)
         self.secrets = SecretValues(events)
         self.result: Any = None
         self.is_running = False
@@ -173,7 +174,7 @@ class Listener:
         kind, value, trace = error
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
         if isinstance(value, BaseException) and trace is not None:
-            failure = described(value, trace)
+            failure = described(value, trace, self.executed())
             if self.keeper is not None:
                 self.keeper.note(name_of(test), trace)
         message = "".join(traceback.format_exception_only(kind, value)).strip()

@@ -1,9 +1,10 @@
 """Choose the tests that an edit may break, those most likely to fail first.
 
 The tests that failed last come first, then those that executed a changed function when they last ran. Tests in files
-that import the changed files, directly or not, follow. Tests in files named after the changed files are last. Python
-tests are chosen by function, so new parametrisations are included, and only within the project's test paths. At the end
-of a turn the tests of the changed files run once, and their failures are returned as text.
+that import the changed files, directly or not, follow, unless they are known to execute nothing that changed. Tests in
+files named after the changed files are last. Python tests are chosen by function, so new parametrisations are included,
+and only within the project's test paths. At the end of a turn the tests of the changed files run once, and their
+failures are returned as text.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from codriver.editing.code_names import CONFTEST, LISP, PYTHON
 from codriver.errors import RefusedError, ReplDisconnectedError, few
 from codriver.files.working_trees import files_of
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.testing.changed_functions import changed_functions
+from codriver.testing.changed_functions import changed_bodies, changed_functions
 from codriver.testing.executions import function_of
 from codriver.testing.runs import BAD_OUTCOMES, ChosenTests
 from codriver.testing.test_paths import test_paths
@@ -211,42 +212,63 @@ async def _of_python(
     """Choose the tests of changed Python files."""
     services, workspace = call.services, call.services.workspace
     failed = list(dict.fromkeys(map(function_of, await _failed_last(call)))) if with_failed else []
-    executing = await services.work.files.run(call.client, partial(_executing, services.tests.executions, changed))
+    edited = {one.change.path for one in changed}
+    inside = await services.work.files.run(call.client, partial(_test_directories, call))
+    importing = [file for file in found.importing if file in edited or inside(file)]
+    named = [name for _, name in found.named if workspace / name not in importing and inside(workspace / name)]
+    find = partial(_executing, services.tests.executions, changed, [*importing, *[workspace / one for one in named]])
+    executing, unaffected = await services.work.files.run(call.client, find)
     executed = [f"{_relative_to_workspace(Path(file), workspace)}::{name}" for file, name in executing]
     executed = [name for name in executed if name not in failed][:MOST_EXECUTING]
-    inside = await services.work.files.run(call.client, partial(_test_directories, call))
-    edited = {one.change.path for one in changed}
-    importing = [_relative_to_workspace(file, workspace) for file in found.importing if file in edited or inside(file)][
-        :MOST_FILES
-    ]
-    named = [name for _, name in found.named if name not in importing and inside(workspace / name)]
+    if executing:  # otherwise the files that import it are all that could run
+        named = [name for name in named if workspace / name not in unaffected]
+        left_out = len([file for file in importing if file in unaffected])
+        importing = [file for file in importing if file not in unaffected]
+    else:
+        left_out = 0
+    whole = [_relative_to_workspace(file, workspace) for file in importing][:MOST_FILES]
     only = [
         *((name.partition("::")[0], name) for name in [*failed, *executed]),
-        *((name, COLLECTION) for name in [*importing, *named]),
+        *((name, COLLECTION) for name in [*whole, *named]),
     ]
     counted = (
         (len(failed), "failed last"),
         (len(executed), "executed it"),
-        (len(importing), "files that import it"),
+        (len(whole), "files that import it"),
+        (left_out, "files left out that import it but executed nothing of it"),
     )
     words = "; ".join(f"{count} {what}" for count, what in counted if count)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
     return Choice(runs, words or (BY_NAMED if named else ""))
 
 
-def _executing(executions: Executions, changed: Sequence[FileResult]) -> list[tuple[str, str]]:
-    """Return the file and name of each test that executed a changed function. Blocks.
+def _executing(
+    executions: Executions, changed: Sequence[FileResult], test_files: Sequence[Path]
+) -> tuple[list[tuple[str, str]], frozenset[Path]]:
+    """Return the file and name of each test that executed a changed function, and unaffected test files. Blocks.
 
-    Tests whose file is gone are left out.
+    Tests whose file is gone are left out. Test files are unaffected if a complete record shows that their other tests
+    executed nothing that changed.
     """
-    functions = []
+    functions, bodies = [], []
+    before: dict[str, bytes] = {}
+    is_of_bodies = True
     for one in changed:
         if one.change.path.suffix == PYTHON:
-            before, after = (
-                (data or b"").decode("utf-8", "replace") for data in (one.change.before.data, one.change.after)
-            )
-            functions += [(os.path.realpath(one.change.path), name) for name in changed_functions(before, after)]
-    return [test for test in executions.tests_of(functions) if Path(test[0]).exists()]
+            old, new = one.change.before.data or b"", one.change.after or b""
+            texts = old.decode("utf-8", "replace"), new.decode("utf-8", "replace")
+            file = os.path.realpath(one.change.path)
+            in_bodies = changed_bodies(*texts) if old and new else None
+            is_of_bodies = is_of_bodies and in_bodies is not None
+            bodies += [(file, name) for name in in_bodies or ()]
+            functions += [(file, name) for name in changed_functions(*texts)]
+            before[file] = old
+    found = [test for test in executions.tests_of([*functions, *bodies]) if Path(test[0]).exists()]
+    if not is_of_bodies or not bodies:
+        return found, frozenset()
+    by_real_path = {os.path.realpath(file): file for file in test_files}
+    unaffected = executions.unaffected(by_real_path, bodies, before)
+    return found, frozenset(by_real_path[file] for file in unaffected)
 
 
 def _test_directories(call: Call) -> Callable[[Path], bool]:

@@ -6,6 +6,7 @@ does not execute user code again, because the REPL retained the objects that the
 
 from __future__ import annotations
 
+import os
 import uuid
 from dataclasses import replace
 from functools import partial
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import MAIN_SESSION
-from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, refused
+from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, few, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
@@ -32,7 +33,7 @@ from codriver.tools.acts.edit_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.submission import check_free
-from codriver.tools.acts.test_arguments import TestArguments
+from codriver.tools.acts.test_arguments import TestArguments, path_of
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import location_of_run, run_tests, runs_of_repl
 from codriver.tools.calls.evaluation_waits import stop, wait
@@ -60,10 +61,12 @@ CHECK_S: Final = 25.0
 """Time limit of repeating the failed tests, and of running them with the previous files, in seconds."""
 MOST_FAILURES: Final = 5
 """Maximum number of failures that are described."""
-MOST_NAMED: Final = 20
+MOST_NAMED: Final = 8
 """Maximum number of tests that are named."""
 PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
+FAILED_BEFORE: Final = "the tests that fail failed before the edit too"
+NOT_KNOWN: Final = "no failed test is known to have passed before the edit"
 LOAD_FAILED: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
 PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
 NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
@@ -152,9 +155,28 @@ class LiveSteps:
                     hint="Start one (see list_sessions), or omit test and onFailure.",
                 )
         if self._tests and (of_python := [file for file in files if file.endswith(PYTHON)]):
-            await location_of_run(self._call, TestArguments(paths=of_python[:1], who=self._given_who), self._who)
+            arguments = TestArguments(paths=of_python[:1], who=self._given_who)
+            location = await location_of_run(self._call, arguments, self._who)
+            if isinstance(location, TestEnvironment) and len(of_python) == len(files):
+                await self._check_tests(location, files)
         if self._tests and self._restores:
             self._known_before = await self._outcomes_now()
+
+    async def _check_tests(self, environment: TestEnvironment, edited: Sequence[str]) -> None:
+        """Check that the named Python tests are in files that exist or that the edits may create.
+
+        Raises:
+            RefusedError: a file does not exist.
+        """
+        services = self._call.services
+        named = [name for name in self._tests if name != AFFECTED]
+        find = partial(_missing, named, services.workspace, environment.directory, edited)
+        if missing := await services.work.files.run(self._call.client, find):
+            raise refused(
+                "no-tests",
+                f"{few(missing)} in test does not exist, so nothing was written",
+                hint='Correct the path, or pass test: ["affected"].',
+            )
 
     async def _outcomes_now(self) -> dict[str, str]:
         """Return the known outcomes of tests with the present files."""
@@ -214,11 +236,10 @@ class LiveSteps:
             answer_fields |= {key: _first(names)} if names else {}
         if verdict.unfinished:
             answer_fields["notFinished"] = _first(files_of(verdict.unfinished))
-        is_blamed = bool(verdict.broken or verdict.unknown) if self._restores else bool(verdict.failed)
-        if is_blamed and "reason" not in self.fields:
+        if verdict.failing and "reason" not in self.fields:
             answer_fields["reason"] = "tests-failed"
             if self._restores and not verdict.broken:
-                answer_fields["kept"] = "no failed test is known to have passed before the edit"
+                answer_fields["kept"] = FAILED_BEFORE if verdict.has_known_failures_only else NOT_KNOWN
         if not verdict.passed and not verdict.failed and "reason" not in self.fields:
             answer_fields |= {"reason": "timed-out", "message": "no test finished in time: the edit is kept"}
         self.fields = {**answer_fields, **self.fields}
@@ -425,6 +446,17 @@ class LiveSteps:
         """Return the REPL that serves a file, or the reason why none does."""
         call = self._call
         return serving(call, path, self._who, self._key) or ""
+
+
+def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Sequence[str]) -> list[str]:
+    """Return the names of tests whose file neither exists nor is among the edited files. Blocks."""
+    created = {os.path.normpath(workspace / file) for file in edited}
+    found = []
+    for name in names:
+        path = directory / path_of(name, workspace, directory).partition("::")[0]
+        if not path.exists() and os.path.normpath(path) not in created:
+            found.append(name)
+    return found
 
 
 def _full(row: Mapping[str, object]) -> str:

@@ -164,7 +164,7 @@ class EditLoads:
                 reason = error.reason if isinstance(error, RefusedError) else "repl-disconnected"
                 self.failure = {"reason": reason, "message": f"{file.name} was not loaded: {error}"}
             return False
-        stale = await notes_of_load(call, repl) if current.status == "done" else ()
+        stale = await notes_of_load(call, repl, is_edit=True) if current.status == "done" else ()
         described = await describe(call, current, self._arguments, max_bytes=budget(call) // 2, notes=stale)
         self.rows[file.index] = {"load": {key: value for key, value in described.fields.items() if key not in FAILURE}}
         if not described.ok:

@@ -53,10 +53,14 @@ class Verdict:
         return tuple(name for name in self.failed if self.again.get(name) in PASSED)
 
     @property
-    def unknown(self) -> tuple[str, ...]:
-        """Return the failed tests without an outcome for the previous files, such as tests that the edit adds."""
-        known = {*self.broken, *self.failed_before, *self.flaky}
-        return tuple(name for name in self.failed if name not in known)
+    def failing(self) -> tuple[str, ...]:
+        """Return the failed tests that did not pass when repeated."""
+        return tuple(name for name in self.failed if name not in self.flaky)
+
+    @property
+    def has_known_failures_only(self) -> bool:
+        """Return whether all failing tests are known to have failed with the previous files."""
+        return {*self.failing} <= {*self.failed_before}
 
     @property
     def counts(self) -> dict[str, int]:

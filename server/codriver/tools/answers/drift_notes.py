@@ -75,9 +75,13 @@ MAIN: Final = "__main__"
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
 
 
-async def notes_of_load(call: Call, repl: Repl) -> tuple[str, ...]:
-    """Return notes about loading a file: objects updated elsewhere, and differences from a fresh import."""
-    compared = notes_of_differences(await drift_or_none(call, repl, "old"))
+async def notes_of_load(call: Call, repl: Repl, *, is_edit: bool = False) -> tuple[str, ...]:
+    """Return notes about loading a file: objects updated elsewhere, and differences from a fresh import.
+
+    With `is_edit`, a file that has not changed since its load is not mentioned: the session runs what was written.
+    """
+    found = await drift_or_none(call, repl, "old")
+    compared = notes_of_differences([one for one in found if not (is_edit and one.kind == "unchanged")])
     finding = await fresh_finding(call, repl, FRESH_WAIT_MS)
     return compared if finding is None else (*compared, *finding_lines(finding))
 

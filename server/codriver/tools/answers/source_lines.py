@@ -1,6 +1,7 @@
 """Numbered source lines around a location: the whole function if it is short, or else the nearest lines.
 
-Python functions are found by indentation and not by parsing, because a project's Python may be newer than the server's.
+The docstring of a long function is replaced by its line numbers, so that its code is displayed. Python functions are
+found by indentation and not by parsing, because a project's Python may be newer than the server's.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ QUOTE_END: Final = {
     quote: re.compile(rf"(?:\\.|(?!{quote}).)*?{quote}", re.DOTALL) for quote in ('"""', "'''", '"', "'")
 }
 """Pattern for the rest of a string by its opening quote."""
+DOCSTRING: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 
 
@@ -47,23 +49,39 @@ def excerpt(
 ) -> str:
     """Return the numbered lines around `line`, counted from 1, or an empty string if there is no such line.
 
-    The function that contains the line is returned in full if it has at most `most` lines, or else the lines `around`
-    it. With `is_marked`, the line is marked with `>`.
+    The function that contains the line is returned in full if it has at most `most` lines, not counting its docstring.
+    Of a longer function, the lines `around` the line are returned, or its first lines if the line is in its signature.
+    With `is_marked`, the line is marked with `>`.
     """
     if not 0 < line <= len(lines):
         return ""
+    marked = line if is_marked else None
     bounds = function_around(lines, line)
-    if bounds is None or bounds[1] - bounds[0] >= most:
-        low, high = bounds or (1, len(lines))
-        bounds = max(low, line - around), min(high, line + around)
-    return numbered(lines, *bounds, marked=line if is_marked else None)
+    first, last = bounds or (max(1, line - around), min(len(lines), line + around))
+    if bounds is None or last - first < most:
+        return numbered(lines, range(first, last + 1), marked=marked)
+    code = _with_code(lines)
+    body = _body_start(lines, code, first - 1, last) + 1
+    docstring = _docstring(lines, body, last)
+    if line in docstring:
+        docstring = range(0)
+    kept = [number for number in range(first, last + 1) if number not in docstring]
+    if len(kept) > most:
+        at = kept.index(line)
+        kept = kept[:most] if line < body else kept[max(0, at - around) : at + around + 1]
+    text = numbered(lines, kept, marked=marked, docstring=docstring)
+    return f"{text}\n {kept[-1] + 1}-{last} …" if line < body and kept[-1] < last else text
 
 
-def numbered(lines: Sequence[str], first: int, last: int, marked: int | None = None) -> str:
-    """Return the lines from `first` to `last`, counted from 1, each preceded by its number."""
-    width = len(str(last))
+def numbered(
+    lines: Sequence[str], numbers: Sequence[int], *, marked: int | None = None, docstring: range = range(0)
+) -> str:
+    """Return the lines with the given numbers, counted from 1. Lines of a docstring between them are one line."""
+    width = len(str(numbers[-1]))
     quoted = []
-    for number in range(first, last + 1):
+    for before, number in zip([numbers[0] - 1, *numbers], numbers, strict=False):
+        if before + 1 < number and before + 1 in docstring:
+            quoted.append(f" {before + 1}-{number - 1} (docstring)")
         text = lines[number - 1].rstrip("\r\n").expandtabs(4)
         if len(text) > LINE_CHARACTERS:
             text = f"{text[: LINE_CHARACTERS - 1]}…"
@@ -77,7 +95,9 @@ def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
     at = line - 1
     while at >= 0 and not code[at]:
         at -= 1
-    start = _definition_above(lines, code, at)
+    start = _definition_below(lines, at) if at >= 0 and lines[at].lstrip().startswith("@") else None
+    if start is None:
+        start = _definition_above(lines, code, at)
     if start is None:
         return None
     depth, last = _indent(lines[start]), start
@@ -89,6 +109,17 @@ def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
     while start > 0 and lines[start - 1].lstrip().startswith("@") and _indent(lines[start - 1]) == depth:
         start -= 1
     return start + 1, max(last, line - 1) + 1
+
+
+def _definition_below(lines: Sequence[str], decorator: int) -> int | None:
+    """Return the index of the `def` or `class` that a decorator belongs to."""
+    depth = _indent(lines[decorator])
+    for below in range(decorator + 1, len(lines)):
+        if DEFINITION.match(lines[below]) and _indent(lines[below]) == depth:
+            return below
+        if lines[below].strip() and _indent(lines[below]) < depth:
+            return None
+    return None
 
 
 def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> int | None:
@@ -107,12 +138,41 @@ def _definition_above(lines: Sequence[str], code: Sequence[bool], at: int) -> in
     return None
 
 
+def _body_start(lines: Sequence[str], code: Sequence[bool], start: int, last: int) -> int:
+    """Return the index of the first line below the signature of the definition between two indexes."""
+    definition = next((at for at in range(start, last) if DEFINITION.match(lines[at])), start)
+    for at in range(definition, last):
+        if code[at] and lines[at].partition("#")[0].rstrip().endswith(":"):
+            return at + 1
+    return start
+
+
+def _docstring(lines: Sequence[str], body: int, last: int) -> range:
+    """Return the numbers of the lines of a docstring that starts a body, empty for one of a single line."""
+    first = next((number for number in range(body, last + 1) if lines[number - 1].strip()), last)
+    if not DOCSTRING.match(lines[first - 1]):
+        return range(0)
+    inside = _inside_strings(lines)
+    end = first
+    while end < last and inside[end]:
+        end += 1
+    return range(first, end + 1) if end > first else range(0)
+
+
 def _with_code(lines: Sequence[str]) -> list[bool]:
     """Return for each line whether it starts with code, not with a comment or inside of a multi-line string."""
+    return [
+        not is_inside and bool(text.strip()) and not text.lstrip().startswith("#")
+        for text, is_inside in zip(lines, _inside_strings(lines), strict=True)
+    ]
+
+
+def _inside_strings(lines: Sequence[str]) -> list[bool]:
+    """Return for each line whether it starts inside of a multi-line string."""
     found = []
     quote = ""
     for text in lines:
-        found.append(not quote and bool(text.strip()) and not text.lstrip().startswith("#"))
+        found.append(bool(quote))
         at = 0
         while at < len(text):
             if quote:

@@ -1,0 +1,40 @@
+"""Digests of the content of source files, computed again only for files that were written since."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final
+
+from codriver import files
+
+SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=8 * 2**20)
+"""Limits for a file whose digest is computed."""
+MISSING: Final = "missing"
+"""Digest of a file that cannot be read."""
+
+
+def digest(content: bytes) -> str:
+    """Return the digest of a file's content."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+class FileDigests:
+    """Digests of files, for the life of a server."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
+        """Stamps and digests by path."""
+
+    def of(self, file: str) -> str:
+        """Return the digest of a file. Blocks."""
+        path = Path(file)
+        try:
+            status = path.stat()
+            stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_size
+            known = self._known.get(file)
+            if known is None or known[0] != stamp:
+                known = self._known[file] = stamp, digest(files.read(path, SOURCE))
+        except (OSError, ValueError):
+            return MISSING
+        return known[1]
