@@ -69,7 +69,7 @@ def test_a_changed_line_belongs_to_its_innermost_definition(old, new, names):
         ("return item", "return (item", None),
     ],
 )
-def test_a_change_of_bodies_is_told_from_one_that_has_an_effect_at_import(old, new, names):
+def test_changes_of_bodies_differ_from_changes_with_an_effect_at_import(old, new, names):
     assert old in MODULE
     assert changed_bodies(MODULE, MODULE.replace(old, new)) == names
     assert changed_bodies(MODULE.replace(old, new), MODULE) == names
@@ -160,7 +160,7 @@ def test_a_file_that_was_loaded_before_the_recording_started_leaves_no_file_out(
     assert project.change("price", "# 1\n") == set()
 
 
-def test_a_file_is_whole_only_if_all_of_its_tests_ran(project):
+def test_a_file_counts_as_recorded_only_if_all_of_its_tests_ran(project):
     project.record(collected={project.path("test_sell.py"): 2})
     assert project.change("price", "# 1\n") == set()
 

@@ -61,10 +61,16 @@ class Executions:
         self._at_import |= {(one.file, one.name) for one in found.at_import}
         self._preloaded |= found.preloaded
         whole = found.whole_files() if is_finished else frozenset()
-        recorded_with = {file: self._digests.of(file) for file in found.files} if whole else {}
-        for file in {*found.file_of.values()}:
+        test_files = {*found.file_of.values()}
+        used = {file: self._digests.of(file) for file in found.files - test_files} if whole else {}
+        executed_in: dict[str, set[str]] = {file: {file} for file in test_files}
+        for nodeid, functions in found.by_test.items():
+            executed_in[found.file_of[nodeid]].update(one.file for one in functions)
+        for file in test_files:
             if file in whole:
-                self._whole[file] = _Contents({**recorded_with, file: self._digests.of(file)})
+                # Test files use code of other test files only if they executed some of it.
+                of_tests = {one: self._digests.of(one) for one in executed_in[file] & test_files}
+                self._whole[file] = _Contents({**used, **of_tests})
             elif file in self._whole and not self._whole[file].is_current(self._digests.of):
                 del self._whole[file]
         while self._entries > MOST_ENTRIES:

@@ -61,6 +61,7 @@ MOST_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files, directly importing ones first."""
 MOST_NAMED_FILES: Final = 1
 """Number of test files that a label names."""
+LEFT_OUT: Final = "files left out that import it but executed nothing of it"
 BY_NAMED: Final = "the names of the changed files"
 BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
 
@@ -235,7 +236,7 @@ async def _of_python(
         (len(failed), "failed last"),
         (len(executed), "executed it"),
         (len(whole), "files that import it"),
-        (left_out, "files left out that import it but executed nothing of it"),
+        (left_out, LEFT_OUT),
     )
     words = "; ".join(f"{count} {what}" for count, what in counted if count)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
