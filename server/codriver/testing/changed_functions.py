@@ -38,9 +38,8 @@ def changed_bodies(before: str, after: str) -> frozenset[str] | None:
     None means that other lines changed, such as a signature or an attribute of a class, which have an effect when the
     file is imported, or that a text does not parse with the server's Python.
     """
-    texts = before, after
     found: set[str] = set()
-    for text, changed in zip(texts, _changed(before.splitlines(), after.splitlines()), strict=True):
+    for text, changed in zip((before, after), _changed(before.splitlines(), after.splitlines()), strict=True):
         try:
             bodies = _bodies(ast.parse(text))
         except (SyntaxError, ValueError, RecursionError):

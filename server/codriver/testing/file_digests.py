@@ -23,15 +23,14 @@ class FileDigests:
     """Digests of files, for the life of a server."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[int, int, int], str]] = {}
+        self._known: dict[str, tuple[files.Stamp, str]] = {}
         """Stamps and digests by path."""
 
     def of(self, file: str) -> str:
-        """Return the digest of a file. Blocks."""
+        """Return the digest of a file, or `MISSING`. Blocks."""
         path = Path(file)
         try:
-            status = path.stat()
-            stamp = status.st_mtime_ns, status.st_ctime_ns, status.st_size
+            stamp = files.stamp_of(path.stat())
             known = self._known.get(file)
             if known is None or known[0] != stamp:
                 known = self._known[file] = stamp, digest(files.read(path, SOURCE))

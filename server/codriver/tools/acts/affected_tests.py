@@ -257,12 +257,12 @@ def _executing(
     for one in changed:
         if one.change.path.suffix == PYTHON:
             old, new = one.change.before.data or b"", one.change.after or b""
-            texts = old.decode("utf-8", "replace"), new.decode("utf-8", "replace")
+            sources = old.decode("utf-8", "replace"), new.decode("utf-8", "replace")
             file = os.path.realpath(one.change.path)
-            in_bodies = changed_bodies(*texts) if old and new else None
+            in_bodies = changed_bodies(*sources) if old and new else None
             is_of_bodies = is_of_bodies and in_bodies is not None
             bodies += [(file, name) for name in in_bodies or ()]
-            functions += [(file, name) for name in changed_functions(*texts)]
+            functions += [(file, name) for name in changed_functions(*sources)]
             before[file] = old
     found = [test for test in executions.tests_of([*functions, *bodies]) if Path(test[0]).exists()]
     if not is_of_bodies or not bodies:

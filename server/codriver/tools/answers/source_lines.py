@@ -65,12 +65,12 @@ def excerpt(
     docstring = _docstring(lines, body, last)
     if line in docstring:
         docstring = range(0)
-    kept = [number for number in range(first, last + 1) if number not in docstring]
-    if len(kept) > most:
-        at = kept.index(line)
-        kept = kept[:most] if line < body else kept[max(0, at - around) : at + around + 1]
-    text = numbered(lines, kept, marked=marked, docstring=docstring)
-    return f"{text}\n {kept[-1] + 1}-{last} …" if line < body and kept[-1] < last else text
+    displayed = [number for number in range(first, last + 1) if number not in docstring]
+    if len(displayed) > most:
+        at = displayed.index(line)
+        displayed = displayed[:most] if line < body else displayed[max(0, at - around) : at + around + 1]
+    text = numbered(lines, displayed, marked=marked, docstring=docstring)
+    return f"{text}\n {displayed[-1] + 1}-{last} …" if line < body and displayed[-1] < last else text
 
 
 def numbered(
