@@ -256,7 +256,7 @@ ALL = [
         "return 3",
         "m.c.x",
         use="m.c.x",
-        expects="invisible",
+        expects="reported",
     ),
     Edit(
         "a property of a function",
@@ -442,7 +442,6 @@ ALL = [
         "        return n, step\n",
         "m.counter()",
         more=(("m", "def make(n):\n", "def make(n):\n    step = 2\n"),),
-        expects="reported",
     ),
     Edit(
         "a closure with nonlocal",
@@ -473,7 +472,6 @@ ALL = [
         "N = 1",
         "N = 4",
         "m.LIMIT",
-        expects="reported",
     ),
     Edit(
         "one lambda of a table",

@@ -907,7 +907,6 @@ ALL = [
         "N = 1",
         "N = 2",
         "m.C.x",
-        expects="reported",
     ),
     Edit("a function's attribute", "def f():\n    pass\nf.short = 'a'\n", "'a'", "'b'", "m.f.short"),
     Edit(

@@ -8,10 +8,12 @@
 import subprocess
 import sys
 
+import edits_of_applications
 import edits_of_classes
 import edits_of_frameworks
 import edits_of_idioms
 import edits_of_libraries
+import edits_of_programs
 import edits_of_values
 import pytest
 from alike import rounds
@@ -22,13 +24,15 @@ from web_application import PYTHON
 if sys.platform == "win32":
     pytest.skip("each edit runs in a fork", allow_module_level=True)
 
-EVERY = rounds(6, 24)
+EVERY = rounds(6, 36)
 TABLES = {
     "values": edits_of_values.ALL[::EVERY],
     "classes": edits_of_classes.ALL[::EVERY],
     "frameworks": edits_of_frameworks.ALL[::EVERY],
     "idioms": edits_of_idioms.ALL[::EVERY],
     "libraries": edits_of_libraries.ALL[::EVERY],
+    "programs": edits_of_programs.ALL[::EVERY],
+    "applications": edits_of_applications.ALL[::EVERY],
 }
 
 

@@ -16,12 +16,22 @@ if TYPE_CHECKING:
 
 MOST_DEEP = 50
 MOST_COMPARED = 20_000
+MOST_ENCLOSING = 8
+"""Functions within the closures of functions that are compared: such a function may enclose itself."""
 
 PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
-def is_alike(one: Any, other: Any, depth: int = 0) -> bool:  # noqa: C901, PLR0912  # a case each
-    """True if two values are equal by the interpreter's own types, without asking user code."""
+def is_made_alike(one: Any, other: Any) -> bool:
+    """True if two values are equal apart from the properties that their instances have cached."""
+    return is_alike(one, other, has_cached=True)
+
+
+def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) -> bool:  # noqa: C901, PLR0912  # a case each
+    """True if two values are equal by the interpreter's own types, without asking user code.
+
+    `has_cached`: cached properties do not count.
+    """
     if one is other:
         return True
     kind = type(one)
@@ -33,46 +43,66 @@ def is_alike(one: Any, other: Any, depth: int = 0) -> bool:  # noqa: C901, PLR09
         return (
             len(one) == len(other)
             and len(one) < MOST_COMPARED
-            and all(is_alike(a, b, depth + 1) for a, b in zip(one, other))
+            and all(is_alike(a, b, depth + 1, has_cached=has_cached) for a, b in zip(one, other))
         )
     if kind is dict:
         return (
             len(one) == len(other)
             and len(one) < MOST_COMPARED
-            and all(is_alike(a, b, depth + 1) and is_alike(one[a], other[b], depth + 1) for a, b in zip(one, other))
+            and all(
+                is_alike(a, b, depth + 1, has_cached=has_cached)
+                and is_alike(one[a], other[b], depth + 1, has_cached=has_cached)
+                for a, b in zip(one, other)
+            )
         )
     if kind in (set, frozenset):
         return all(map(is_plain, one)) and all(map(is_plain, other)) and bool(one == other)
     if kind is types.FunctionType:
         return (
             is_same_code(one.__code__, other.__code__)
-            and not one.__closure__ and not other.__closure__
-            and is_alike(one.__defaults__, other.__defaults__, depth + 1)
-            and is_alike(one.__kwdefaults__, other.__kwdefaults__, depth + 1)
+            and _are_cells_alike(one.__closure__ or (), other.__closure__ or (), depth)
+            and is_alike(one.__dict__, other.__dict__, depth + 1, has_cached=has_cached)
+            and is_alike(one.__defaults__, other.__defaults__, depth + 1, has_cached=has_cached)
+            and is_alike(one.__kwdefaults__, other.__kwdefaults__, depth + 1, has_cached=has_cached)
         )  # fmt: skip
     if kind in (staticmethod, classmethod):
-        return is_alike(one.__func__, other.__func__, depth + 1)
+        return is_alike(one.__func__, other.__func__, depth + 1, has_cached=has_cached)
     if kind is functools.partial:
-        return one.func is other.func and is_alike((one.args, one.keywords), (other.args, other.keywords), depth + 1)
+        return one.func is other.func and is_alike(
+            (one.args, one.keywords), (other.args, other.keywords), depth + 1, has_cached=has_cached
+        )
     if is_class(one) or kind is types.ModuleType:
         return False
     if issubclass(kind, tuple):
-        return is_alike(tuple(tuple.__iter__(one)), tuple(tuple.__iter__(other)), depth + 1)
+        return is_alike(tuple(tuple.__iter__(one)), tuple(tuple.__iter__(other)), depth + 1, has_cached=has_cached)
     if is_immutable_kind(kind):
         try:
             return bool(one == other)
         except Exception:  # of a comparison that is not defined
             return False
-    state, fresh = _state_of(one), _state_of(other)
-    return bool(state) and is_alike(state, fresh, depth + 1)
+    state, fresh = _state_of(one, has_cached=has_cached), _state_of(other, has_cached=has_cached)
+    return bool(state) and is_alike(state, fresh, depth + 1, has_cached=has_cached)
 
 
-def _state_of(value: Any) -> dict[str, Any] | None:
+def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
+    """True if two functions enclose equal values."""
+    try:
+        pairs = [(one.cell_contents, other.cell_contents) for one, other in zip(ones, others)]
+    except ValueError:  # of a cell without a value
+        return False
+    if len(ones) != len(others) or (ones and depth > MOST_ENCLOSING):
+        return False
+    return all(is_alike(one, other, depth + 1) for one, other in pairs)
+
+
+def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
     """The attributes of an instance, in its dictionary and its slots; None if there is another place for them."""
     found = getattr(value, "__dict__", None)
     state = dict(found) if type(found) is dict else {}
     for kind in order_of(type(value)):
         for name, slot in space_of(kind).items():
+            if has_cached and type(slot).__name__ == "cached_property":
+                state.pop(name, None)
             if type(slot) is types.MemberDescriptorType and name not in ("__dict__", "__weakref__"):
                 try:
                     state[name] = slot.__get__(value)

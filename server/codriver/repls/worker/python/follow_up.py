@@ -10,19 +10,32 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import gc
 import sys
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
-from .bound_names import is_plain
+from .bound_names import BoundNames, is_plain
 from .class_renewal import creates_freely, is_plain_class
-from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike
+from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike, is_made_alike
 from .import_effects import Analysis, position_of_code
-from .living_code import annotations_of, is_enum
+from .living_code import annotations_of, is_enum, keeping
 from .module_text import Outline, Text
 from .python_names import attribute_dict, space_of_module
-from .statements import CLASS, FUNCTION, FUNCTIONS, GUARDS, UNPARSABLE, VALUE, SourceText, dump, span_of, targets
+from .statements import (
+    CLASS,
+    FUNCTION,
+    FUNCTIONS,
+    GUARDS,
+    UNPARSABLE,
+    VALUE,
+    SourceText,
+    dump,
+    makes_new,
+    span_of,
+    targets,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +53,8 @@ if TYPE_CHECKING:
 MOST_STEPS = 5
 """Steps from a decorated value to its function."""
 
+CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
+"""The type of what `lru_cache` makes."""
 CONTAINERS = (list, dict, set)
 OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threading", "logging", "unittest.case")
 """Homes of bases that do not read the bodies of their subclasses, or whose subclasses are renewed otherwise."""
@@ -51,12 +66,14 @@ OF_EACH_CLASS = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlin
 class Followers:
     """The statements that follow from one load, in its module and in those that import it.
 
-    `stays`: rows of module, name and reason for what could not be renewed.
+    `stays`: rows of module, name and reason for what could not be renewed. `emptied`: module and name of the caches
+    that were emptied, with the number of their results.
     """
 
     def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, undo: UndoRecord) -> None:
         self._minimal, self._drift, self._undo, self.name = minimal, drift, undo, name
         self.stays: list[tuple[str, str, str]] = []
+        self.emptied: list[tuple[str, str, int]] = []
         self.module = minimal.module
         self._sources: dict[str, Text | None] = {}
         self._old = Text(name, self.module, minimal.file, minimal.old)
@@ -68,15 +85,19 @@ class Followers:
         self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
         self._subclasses: dict[int, set[int]] = {}
         self._updated: set[tuple[str, str]] = set()
+        self._filled: set[tuple[str, str]] = set()
+        self._refilled: set[int] = set()
         self._codes: set[tuple[str, str]] = set()
         self._seeds: set[str] = set()
         self._is_touched: set[int] = set()
         self._truths: dict[int, bool] = {}
         self.forced: set[tuple[str, int]] = set()
+        self._lazy: set[str] = set()
         self._done: set[tuple[str, int]] = set()
         self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
         self._importers: list[Text] | None = None
+        self._words: set[str] = set()
         self._reached: list[str] = []
         self.rebuilt: set[int] = set()
         self._data: dict[int, bytes] = {}
@@ -136,14 +157,16 @@ class Followers:
                 self._seeds |= {parts[0]} if is_dunder and len(parts) > 1 else {parts[-1]}
                 if one.kind != FUNCTION:
                     self._seeds.update(part for name in targets(one.node) for part in name.split("."))
+                    self._seeds.update(_names_bound_by(one.node) if not one.owner else ())
                     self._seeds.update(parts[:-1])
                 elif is_dunder and len(parts) > 1:
                     self._seeds.add(parts[0])
                 if one.kind not in (FUNCTION, CLASS) or one.node.decorator_list:
-                    self._seeds.update(self._filled_names(one.node))
+                    self._seeds.update(self._filled_names(one.node, self.text))
         self._seeds = {one for one in self._seeds if one.isidentifier()}
         if not self._seeds:
             return
+        self._seeds |= self._filled_by(self._old, self._seeds)
         pairs = {new.top: old.top for old, new in comparison.same if not new.owner}
         for top in self.text.mentioning(set(self._seeds)):
             node = self.text.body[top]
@@ -157,7 +180,7 @@ class Followers:
                 value = self._try(old.value) if names and is_pure else ABSENT
                 present = self.text.space.get(names[0], ABSENT) if names else ABSENT
                 if len(names) == 1 and (
-                    value is ABSENT or not (is_alike(value, present) or _are_namesakes(value, present))
+                    value is ABSENT or not (is_made_alike(value, present) or _are_namesakes(value, present))
                 ):
                     self._is_touched.add(top)
             elif isinstance(node, ast.If):
@@ -166,9 +189,25 @@ class Followers:
                 if value is not ABSENT:
                     self._truths[top] = bool(value)
 
-    def _filled_names(self, node: Any) -> set[str]:
-        fills = self._analysis.statement(node, self.text.space).fills
-        return {name for name, value in self.text.space.items() if id(value) in fills}
+    def _filled_by(self, text: Text, words: set[str]) -> set[str]:
+        """The names of a text whose objects are filled by decorators that may follow from a change of some words."""
+        seen: set[int] = set()
+        found: set[str] = set()
+        is_growing = True
+        while is_growing:
+            is_growing = False
+            for top in text.mentioning({*words, *found}):
+                node = text.body[top]
+                if top not in seen and isinstance(node, (*FUNCTIONS, ast.ClassDef)) and node.decorator_list:
+                    seen.add(top)
+                    more = self._filled_names(node, text) - found
+                    found |= more
+                    is_growing = is_growing or bool(more)
+        return found
+
+    def _filled_names(self, node: Any, text: Text) -> set[str]:
+        fills = self._analysis.statement(node, text.space).fills
+        return {name for name, value in text.space.items() if id(value) in fills}
 
     def _try(self, node: Any) -> Any:
         try:
@@ -232,6 +271,14 @@ class Followers:
             self._before[name] = dict(space_of_module(module))
             self._remember_classes(module)
 
+    def note_filled(self, fills: set[int]) -> None:
+        """Remember that the objects of some names were filled again, and take the names to be changed."""
+        for name in [*self._drift.sources.loads] if fills else ():
+            module = sys.modules.get(name)
+            for attribute, value in list(space_of_module(module).items()) if module is not None else ():
+                if id(value) in fills and id(value) not in PLAIN_IDS:
+                    self._filled.add((name, attribute))
+
     def note_update(self, module: str, name: str) -> None:
         """Remember that the object of a name was changed in place."""
         self._updated.add((module, name))
@@ -240,16 +287,20 @@ class Followers:
         """True if something that was read, or called, has changed. Guesses count only where a run is harmless."""
         if any(self._has_changed(module, name) for module, name in effects.reads):
             return True
+        if not effects.fills and not self._filled.isdisjoint(effects.reads):
+            return True
         return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
 
     def _may_have_changed(self, module: str, name: str) -> bool:
-        """True if an attribute of any class, or any code within a class, has changed."""
+        """True if a name, an attribute of any class, or any code within a class, has changed."""
         if module == "*":
             changed = (one for _, one in self._codes)
             return any(one.endswith(name + "()") for one in changed) or any(
                 self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
                 if name[1:] in space or name[1:] in space_of(kind)
             )  # fmt: skip
+        if name[-2:] != ".%":
+            return self._has_changed(module, name)
         start = name[:-1]
         return any(home == module and one.startswith(start) for home, one in self._codes)
 
@@ -270,7 +321,7 @@ class Followers:
             return not (is_plain(now) and type(now) is type(old) and repr(now) == repr(old))
         if rest and is_class(now):
             return self._has_attribute_changed(now, rest)
-        return False
+        return id(now) in self._refilled
 
     def _has_subclasses(self, module: str, name: str) -> bool:
         """True if a class has other direct subclasses than before."""
@@ -375,7 +426,7 @@ class Followers:
         chains = [name for name in bound if len(self.chain(text, name)) > 1]
         if chains:
             for name in chains:
-                self._rebuild(text, name, top, effects)
+                self._rebuild(text, name, text, top, effects)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and top in self._is_touched and text.name == self.name:
             if not any(self._has_changed(*read) for read in effects.reads):
                 return
@@ -449,7 +500,7 @@ class Followers:
             return
         for one in node.names:
             bound_name, value = one.asname or one.name, text.space.get(one.asname or one.name, ABSENT)
-            if one.name in before or self._is_bound_again(text, node, bound_name):
+            if (one.name in before and one.name not in self._lazy) or self._is_bound_again(text, node, bound_name):
                 continue
             getter = before.get("__getattr__")
             if one.name not in module.__dict__:
@@ -505,6 +556,7 @@ class Followers:
     def fill(self, old: Any, new: Any) -> None:
         """Give a list, dict or set the contents of another."""
         before = old.copy()
+        self._refilled.add(id(old))
         self._undo.note("", lambda: True, lambda: _refill(old, before))
         _refill(old, new)
 
@@ -515,6 +567,7 @@ class Followers:
 
     def _follow_function(self, text: Text, top: int, node: Any) -> None:
         has_defaults = self._follow_defaults(text, node, None)
+        self._empty_cache(text, text.space.get(node.name), node.name)
         has_new_types = self._follow_annotations(text, node) or has_defaults
         if node.decorator_list and not has_new_types and self._analysis.reads_signatures(node, text.space):
             has_new_types = self.is_affected(self._analysis.annotations(node, text.space, with_signatures=True))
@@ -560,8 +613,31 @@ class Followers:
                 self._report(text, node, f"a default fails now: {type(error).__name__}")
                 continue
             for function in self.functions(text.file, node):
-                has_changed = self._give_default(function, node, position, value) or has_changed
+                if self._give_default(function, node, position, value):
+                    has_changed = True
+                    self._codes.add((text.name, function.__qualname__ + "()"))
         return has_changed
+
+    def _empty_cache(self, text: Text, value: Any, name: str) -> None:
+        """Empty the cache around a function whose results would be others now."""
+        information = getattr(value, "cache_info", None) if type(value) is CACHE else None
+        wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
+        if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
+            return
+        if self.is_affected(self._analysis.call(wrapped)):
+            self.emptied.append((text.name, name, information().currsize))
+            value.cache_clear()
+
+    def _report_cached(self, text: Text, one: Any, owner: Any) -> None:
+        """Report the instances that keep a cached value which would be another one now."""
+        value = space_of(owner).get(one.node.name)
+        function = getattr(value, "func", None) if type(value) is functools.cached_property else None
+        if type(function) is not types.FunctionType or not self.is_affected(self._analysis.call(function)):
+            return
+        count = keeping(owner, one.node.name)
+        name = self.minimal_of(text).name_of(one)
+        if count and (text.name, name + "()") not in self._codes:
+            self._report(text, one.node, f"{count} instances keep the value that they have cached", name)
 
     def _give_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
         before = function.__defaults__, function.__kwdefaults__
@@ -873,6 +949,8 @@ class Followers:
                 continue
             if one.kind == FUNCTION:
                 self._follow_defaults(text, one.node, owner)
+                self._empty_cache(text, space_of(owner).get(one.node.name), minimal.name_of(one))
+                self._report_cached(text, one, owner)
                 if one.node.decorator_list:
                     effects = self._analysis.decorators(one.node, text.space, owner)
                     if self.is_affected(effects):
@@ -957,8 +1035,8 @@ class Followers:
         """The effects of the decorators of a definition."""
         return self._analysis.decorators(node, text.space)
 
-    def may_rerun(self, text: Text, top: int, objects: set[int]) -> bool:
-        """True if a statement that fills objects fills nothing else, and has no effect outside."""
+    def others_filled(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
+        """The other named objects that a statement fills; None if it cannot run again without an effect outside."""
         node = text.body[top]
         effects = self.effects(node, text)
         bound_name = {
@@ -968,13 +1046,21 @@ class Followers:
             functions = self.functions(text.file, node)
             bound_name |= {id(one) for one in functions}
             if len([one for one in functions if len(functions) == 1 or _leads_to(text.space.get(node.name), one)]) != 1:
-                return False
+                return None
         if isinstance(node, ast.ClassDef):
             effects = self._analysis.decorators(node, text.space)
             whole = self.effects(node, text)
             if whole.fills & objects and not effects.fills & objects:
-                return False
-        return effects.effect is None and not (effects.fills - objects - bound_name) & self.named_objects()
+                return None
+        return (effects.fills - objects - bound_name) & self.named_objects() if effects.effect is None else None
+
+    def filled_objects(self) -> set[int]:
+        """The ids of the named objects, and of the collections that are attributes of them."""
+        return self.named_objects() | set(self._registries())
+
+    def collections(self, keys: set[int]) -> set[int]:
+        """The ids among some that belong to collections of the workspace."""
+        return keys & set(self._registries())
 
     def named_objects(self) -> set[int]:
         """The ids of the objects that modules of the workspace have names for, and that of an unknown one."""
@@ -998,8 +1084,19 @@ class Followers:
             for name, old in before.items():
                 if old is ABSENT:
                     self._revived.add((text.name, name))
+                elif (
+                    isinstance(node, (ast.Assign, ast.AnnAssign))
+                    and makes_new(node)
+                    and self._is_first(text, top, name)
+                ):
+                    self.preserve_identity(text, name, old)
                 if text.name != self.name:
                     self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
+
+    @staticmethod
+    def _is_first(text: Text, top: int, name: str) -> bool:
+        """True if no statement before this one binds a name."""
+        return not any(name in _names_bound_by(node) for node in text.body[:top])
 
     def _rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
         names = [
@@ -1013,7 +1110,7 @@ class Followers:
             key = id(owner.space.get(name))
             if key not in seen and self.binds(owner, name):
                 seen.add(key)
-                self._rebuild(owner, name, top, effects)
+                self._rebuild(owner, name, text, top, effects)
         if not seen:
             self._report(text, node, f"it ran with {self._cause(effects)}, which changed")
 
@@ -1028,15 +1125,18 @@ class Followers:
             name in _names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
         )
 
-    def _rebuild(self, text: Text, name: str, top: int, effects: Effects) -> None:
-        """Evaluate a name anew, with all statements that fill its object, or report it."""
+    def _rebuild(self, text: Text, name: str, at: Text, top: int, effects: Effects) -> None:
+        """Evaluate a name anew, with all statements that fill its object, or report it.
+
+        `at` and `top`: the statement that is followed.
+        """
         chain = self.chain(text, name)
         obstacle = self.rebuild_obstacle(text, name, chain)
-        node = text.body[top]
+        node = at.body[top]
         if obstacle:
-            self._report(text, node, f"it ran with {self._cause(effects)}, which changed, and {obstacle}", name)
+            self._report(at, node, f"it ran with {self._cause(effects)}, which changed, and {obstacle}", name)
             return
-        self.rebuild(text, chain, top)
+        self.rebuild(chain, at, top)
 
     def rebuild_obstacle(
         self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
@@ -1053,10 +1153,14 @@ class Followers:
                 continue
             if number == 0:
                 effects = self.effects(node, owner)
+                before = self._before.get(owner.name, {}).get(name)
+                if isinstance(node, ast.ClassDef) and before is owner.space.get(name):
+                    return f"line {node.lineno} makes the class"
                 if effects.effect is not None or effects.fills - objects:
                     return f"line {node.lineno} makes the object"
                 continue
-            if not self.may_rerun(owner, top, objects):
+            others = self.others_filled(owner, top, objects)
+            if others is None or not self._include(others, text, chain, objects):
                 where = "" if owner is text else f" of {owner.name}"
                 return f"line {span_of(node)[0]}{where} would run again: {owner.source.words(node)}"
             for bound in _names_bound_by(node):
@@ -1069,25 +1173,42 @@ class Followers:
                     chain += [one for one in more if (one[0].name, one[1]) not in known]
         return ""
 
-    def rebuild(self, text: Text, chain: list[tuple[Text, int]], upto: int) -> None:
-        """Run the first statements of a chain; the others when their turn comes."""
+    def _include(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
+        """Add the statements of other objects of a module to a chain; False if one of these has another origin."""
+        for key in others:
+            name = next((one for one, value in text.space.items() if id(value) == key and self.binds(text, one)), None)
+            more = self.chain(text, name) if name is not None else []
+            if not more or more[0][0] is not text or isinstance(text.body[more[0][1]], (ast.Import, ast.ImportFrom)):
+                return False
+            objects.add(key)
+            known = {(owner.name, top) for owner, top in chain}
+            chain += [one for one in more if (one[0].name, one[1]) not in known]
+        return True
+
+    def rebuild(self, chain: list[tuple[Text, int]], at: Text, upto: int) -> None:
+        """Run the statements of a chain again: now if their turn is past, else when it comes.
+
+        `at` and `upto`: the statement that is followed.
+        """
+        modules = [one.name for one in (self.text, *self.importers())]
+        now = modules.index(at.name), upto
         is_first = True
-        for owner, top in sorted(chain, key=lambda one: (one[0] is not text, one[1])):
-            if owner is text and top <= upto:
-                if is_first:
-                    before = {one: text.space.get(one, ABSENT) for one in _names_bound_by(text.body[top])}
-                    if isinstance(text.body[top], (*FUNCTIONS, ast.ClassDef)):
-                        self.decorate(text, text.body[top])
-                    else:
-                        self._run(text, text.body[top])
-                    for one, old in before.items():
-                        self.preserve_identity(text, one, old)
-                else:
-                    self._rerun(text, top)
-                self._done.add((text.name, top))
-                is_first = False
-            else:
+        statements = [((modules.index(owner.name), top), owner, top) for owner, top in chain if owner.name in modules]
+        for position, owner, top in sorted(statements, key=lambda one: one[0]):
+            if position > now:
                 self.forced.add((owner.name, top))
+            elif is_first:
+                before = {one: owner.space.get(one, ABSENT) for one in _names_bound_by(owner.body[top])}
+                if isinstance(owner.body[top], (*FUNCTIONS, ast.ClassDef)):
+                    self.decorate(owner, owner.body[top])
+                else:
+                    self._run(owner, owner.body[top])
+                for one, old in before.items():
+                    self.preserve_identity(owner, one, old)
+                self._done.add((owner.name, top))
+            else:
+                self._rerun(owner, top)
+            is_first = False
 
     def preserve_identity(self, text: Text, name: str, old: Any) -> None:
         """Let a collection that was made anew stay the object that it is, with the new contents."""
@@ -1110,6 +1231,7 @@ class Followers:
             words = set(self._seeds)
             self.text.mentioning(words)
             found, follows = self._mentioning(words)
+            self._words = words
             self._reached = list(found)
             self._importers = [
                 text for name in _in_order(found) if name in follows and (text := self.text_of(name)) is not None
@@ -1169,6 +1291,21 @@ class Followers:
             self._getter() or b"import *" in data or any(one.encode() in data for one in words)
         )
 
+    def forget_lazy_names(self) -> None:
+        """Remove the names that the `__getattr__` of the module has put there, if it would make others now."""
+        getter = self.text.space.get("__getattr__", self._before[self.name].get("__getattr__"))
+        if type(getter) is not types.FunctionType or self._source_of(getter) is None:
+            return
+        effects = self._analysis.call(getter)
+        if id(self.text.space) not in effects.fills or not self.is_affected(effects):
+            return
+        written = set(BoundNames(self.text.source.tree).kinds)
+        for name, value in list(self.text.space.items()):
+            if name[:2] != "__" and name not in written and name not in self._drift.standing(self.name):
+                self._lazy.add(name)
+                del self.text.space[name]
+                self._undo.note_key(f"{self.name}.{name}", self.text.space, name, value)
+
     def _getter(self) -> bool:
         """True if the edited module makes names when they are looked up."""
         return "__getattr__" in self._before[self.name] or "__getattr__" in self.text.space
@@ -1197,11 +1334,14 @@ class Followers:
         for top, node in enumerate(text.body) if self._getter() else ():
             before = self._before.get(_source_of_import(node, text)) if isinstance(node, ast.ImportFrom) else None
             made = (
-                {one.asname or one.name for one in node.names if one.name not in before} if before is not None else ()
+                {one.asname or one.name for one in node.names if one.name not in before or one.name in self._lazy}
+                if before is not None
+                else ()
             )
             self._seeds |= set(made)
             stars |= {top} if made else set()
-        return sorted({*text.mentioning(self._seeds), *forced, *stars})
+        words = {*self._seeds, *self._words}
+        return sorted({*text.mentioning({*words, *self._filled_by(text, words)}), *forced, *stars})
 
     def _renamed(self, text: Text) -> set[str]:
         """The other names under which a module imports what may have changed."""
@@ -1261,7 +1401,8 @@ class Followers:
 
     def _cause(self, effects: Effects) -> str:
         """The name of a change that a statement has read."""
-        found = sorted(name for module, name in effects.reads if self._has_changed(module, name))
+        reads = effects.reads
+        found = sorted(one for module, one in reads if self._has_changed(module, one) or (module, one) in self._filled)
         plain = [name for name in found if not name.endswith("()")]
         return (plain or found or ["what"])[0]
 

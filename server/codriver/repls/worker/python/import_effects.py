@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     Roots = FrozenSet[int]
 
 UNKNOWN = object()
+SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
 NONE: Roots = frozenset()
 OTHER_MODULES: Roots = frozenset((0,))
 """The root of values that belong to an object that is not known."""
@@ -53,8 +54,36 @@ MOST_DEPTH = 12
 """Calls within calls that are followed."""
 MOST_NODES = 20_000
 """Nodes that are visited for one statement; what has more is taken to have effects."""
-MOST_ITEMS, MOST_KINDS = 200, 4
-"""Items of a live collection that are looked at, and their kinds that are followed."""
+MOST_ITEMS, MOST_KINDS, MOST_NAMED = 200, 4, 12
+"""Items of a live collection that are looked at, and the kinds, classes and functions among them that are followed."""
+PLAIN_KINDS = frozenset(
+    {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, type(None), type, types.ModuleType}
+)
+"""Types whose special methods are the interpreter's."""
+COMPARING = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
+UNARY: dict[type, tuple[str, ...]] = {
+    ast.Not: ("__bool__", "__len__"), ast.And: ("__bool__", "__len__"), ast.Or: ("__bool__", "__len__"),
+    ast.USub: ("__neg__",), ast.UAdd: ("__pos__",), ast.Invert: ("__invert__",),
+}  # fmt: skip
+CALLED_BY: dict[str, tuple[str, ...]] = {
+    "str": ("__str__", "__repr__"), "repr": ("__repr__",), "format": ("__format__", "__str__", "__repr__"),
+    "ascii": ("__repr__",), "len": ("__len__",), "bool": ("__bool__", "__len__"), "hash": ("__hash__",),
+    "int": ("__int__", "__index__"), "float": ("__float__",), "abs": ("__abs__",), "round": ("__round__",),
+    "next": ("__next__",), "dir": ("__dir__",), "bytes": ("__bytes__",),
+    "reversed": ("__reversed__", "__iter__", "__getitem__"), "fspath": ("__fspath__",),
+}  # fmt: skip
+"""The special methods that a built-in function calls on its arguments. Source: the Python data model."""
+CALLED_ON_ITEMS: dict[str, tuple[str, ...]] = {
+    "sorted": ("__lt__", "__gt__"), "max": ("__gt__", "__lt__"), "min": ("__lt__", "__gt__"),
+    "sum": ("__add__", "__radd__"), "set": ("__hash__", "__eq__"), "frozenset": ("__hash__", "__eq__"),
+    "dict": ("__hash__", "__eq__"), "Counter": ("__hash__", "__eq__"), "any": ("__bool__", "__len__"),
+    "all": ("__bool__", "__len__"), "sort": ("__lt__", "__gt__"),
+}  # fmt: skip
+"""The special methods that a built-in function calls on the items of its arguments."""
+ITERATING = frozenset({
+    "all", "any", "dict", "enumerate", "filter", "frozenset", "iter", "list", "map", "max", "min", "reversed", "set",
+    "sorted", "sum", "tuple", "zip",
+})  # fmt: skip
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Mod: "mod", ast.BitOr: "or",
     ast.BitAnd: "and", ast.FloorDiv: "floordiv", ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift",
@@ -66,14 +95,23 @@ HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
 class Value:
-    """What is known of a value: the objects it may be a part of, the live object, its class, or its function's node."""
+    """What is known of a value: the objects it may be a part of, the live object, its class, or its function's node.
 
-    __slots__ = ("bound", "inner", "kind", "live", "read", "roots")
+    `items`: what an iteration over it yields, if that is known from the text.
+    """
+
+    __slots__ = ("bound", "inner", "items", "kind", "live", "read", "roots")
 
     def __init__(
-        self, roots: Roots = NONE, live: Any = UNKNOWN, kind: Any = None, inner: Any = None, bound: Any = None
+        self,
+        roots: Roots = NONE,
+        live: Any = UNKNOWN,
+        kind: Any = None,
+        inner: Any = None,
+        bound: Any = None,
+        items: Any = None,
     ) -> None:
-        self.roots, self.live, self.inner, self.bound = roots, live, inner, bound
+        self.roots, self.live, self.inner, self.bound, self.items = roots, live, inner, bound, items
         self.kind = type(live) if live is not UNKNOWN and kind is None else kind
         self.read: Read | None = None
 
@@ -219,7 +257,7 @@ class _Walk:
 
     # Statements
 
-    def statement(self, node: Any) -> None:  # noqa: C901, PLR0912  # a case each
+    def statement(self, node: Any) -> None:  # noqa: C901, PLR0912, PLR0915  # a case each
         self.found.nodes += 1
         if self.found.nodes > MOST_NODES:
             self._acts(node)
@@ -236,10 +274,15 @@ class _Walk:
         elif isinstance(node, ast.AugAssign):
             self._augment(node)
         elif isinstance(node, (ast.For, ast.AsyncFor)):
-            for each in self._items_of(self.value(node.iter)):
+            iterated = self.value(node.iter)
+            self._special([iterated], "__iter__", "__next__")
+            for each in self._items_of(iterated):
                 self._targets(node.target, each)
                 self._all(node.body)
             self._all(node.orelse)
+        elif isinstance(node, (ast.If, ast.While, ast.Assert)):
+            self._truth(node.test)
+            self._all(one for one in ast.iter_child_nodes(node) if one is not node.test)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self._import(node)
         elif isinstance(node, ast.Delete):
@@ -249,6 +292,7 @@ class _Walk:
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 value = self.value(item.context_expr)
+                self._special([value], "__enter__", "__exit__")
                 if item.optional_vars is not None:
                     self._targets(item.optional_vars, value)
             self._all(node.body)
@@ -307,15 +351,20 @@ class _Walk:
             + [type(one) for one in lived]
             + ([type(kind)] if kind else [])
         )
+        count = len(node.bases)
+        words: dict[str | None, Value] = {one.arg: each for one, each in zip(node.keywords, bases[count:])}
+        words.pop("metaclass", None)
+        given = [Value(live=node.name), Value(kind=tuple, items=tuple(bases[:count])), Value(kind=dict)]
         for meta in dict.fromkeys(metas):
             for name in ("__prepare__", "__new__", "__init__", "__call__"):
                 found = _function_of(_method(meta, name))
                 if type(found) is types.FunctionType and self.analysis.source(found) is not None:
-                    self._run(found, [value, value, Value(), Value(), Value()], node)
+                    first = value if name in ("__init__", "__call__") else Value(_roots(meta), meta)
+                    self._run(found, [first, *(given if name != "__call__" else [])], node, words)
         for base in lived:
             hook = _function_of(_method(base, "__init_subclass__"))
             if type(hook) is types.FunctionType and self.analysis.source(hook) is not None:
-                self._run(hook, [value], node)
+                self._run(hook, [value], node, words)
 
     def decorated(self, node: Any, value: Value) -> Value:
         made = [(self.value(one), one) for one in node.decorator_list]
@@ -384,8 +433,15 @@ class _Walk:
         if isinstance(target, ast.Name):
             self._bind(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            for one in target.elts:
-                self._targets(one, Value(value.roots))
+            items = value.items
+            if (
+                items is None
+                or len(items) != len(target.elts)
+                or any(isinstance(one, ast.Starred) for one in target.elts)
+            ):
+                items = [Value(value.roots) for _ in target.elts]
+            for one, each in zip(target.elts, items):
+                self._targets(one, each)
         elif isinstance(target, ast.Starred):
             self._targets(target.value, Value(value.roots))
         else:
@@ -447,9 +503,10 @@ class _Walk:
         if isinstance(node, ast.Subscript):
             owner = self.value(node.value)
             self.value(node.slice)
+            self._special([owner], "__getitem__")
             return Value(owner.roots)
         if isinstance(node, ast.IfExp):
-            self.value(node.test)
+            self._truth(node.test)
             one, other = self.value(node.body), self.value(node.orelse)
             return Value(one.roots | other.roots, kind=one.kind if one.kind is other.kind else None)
         if isinstance(node, ast.NamedExpr):
@@ -457,20 +514,66 @@ class _Walk:
             self._bind(node.target.id, value)
             return value
         if isinstance(node, (ast.List, ast.Tuple, ast.Set, ast.Dict)):
-            for part in ast.iter_child_nodes(node):
-                if isinstance(part, ast.expr):
-                    self.value(part)
-            kinds: dict[type, type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set, ast.Dict: dict}
-            return Value(kind=kinds[type(node)])
+            return self._display(node)
         if isinstance(node, ast.JoinedStr):
             for part in ast.iter_child_nodes(node):
                 self.value(part)
             return Value(kind=str)
+        if isinstance(node, ast.FormattedValue):
+            self._special([self.value(node.value)], "__format__", "__str__", "__repr__")
+            if node.format_spec is not None:
+                self.value(node.format_spec)
+            return Value(kind=str)
+        if isinstance(node, ast.Compare):
+            self._special([self.value(one) for one in (node.left, *node.comparators)], *COMPARING)
+            return Value()
         roots: Roots = NONE
         for part in ast.iter_child_nodes(node):
             if isinstance(part, ast.expr):
-                roots |= self.value(part).roots
+                value = self.value(part)
+                roots |= value.roots
+                self._special([value], *(UNARY.get(type(getattr(node, "op", None)), ())))
         return Value(roots if isinstance(node, (ast.BoolOp, ast.Starred, ast.Await)) else NONE)
+
+    def _truth(self, node: ast.expr) -> None:
+        """Visit a condition."""
+        self._special([self.value(node)], "__bool__", "__len__")
+
+    def _display(self, node: Any) -> Value:
+        """Visit a list, tuple, set or dictionary that the text writes down."""
+        kinds: dict[type, type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set, ast.Dict: dict}
+        if isinstance(node, ast.Dict):
+            keys = [self.value(one) for one in node.keys if one is not None]
+            for one in node.values:
+                self.value(one)
+            self._special(keys, "__hash__", "__eq__")
+            return Value(kind=dict, items=tuple(keys) if all(node.keys) else None)
+        items: list[Value] = []
+        for one in node.elts:
+            value = self.value(one.value if isinstance(one, ast.Starred) else one)
+            items += self._items_of(value) if isinstance(one, ast.Starred) else [value]
+        if isinstance(node, ast.Set):
+            self._special(items, "__hash__", "__eq__")
+        return Value(kind=kinds[type(node)], items=tuple(items))
+
+    def _special(self, values: Iterable[Value], *names: str) -> None:
+        """Note the special methods that an operation calls on values; an unknown value may be of any class.
+
+        Only what they read counts: an operation is not taken to act outside.
+        """
+        for one in values:
+            if one.kind is None and one.inner is None and one.live is UNKNOWN:
+                self.found.guesses.update(("*", f".{name}") for name in names)
+                continue
+            for name in names if one.kind is not None and one.kind not in PLAIN_KINDS else ():
+                found = _method(one.kind, name)
+                if self._is_of_project(found):
+                    inside = Effects()
+                    inside.nodes = self.found.nodes
+                    _Walk(self.analysis, self.space, None, inside, self.stack).run_with(found, [one])
+                    self.found.reads |= inside.reads
+                    self.found.guesses |= inside.guesses
+                    self.found.nodes = inside.nodes
 
     def _name(self, name: str) -> Value:
         if self.names is not None and name in self.names and name not in self.globals:
@@ -513,7 +616,11 @@ class _Walk:
         if type(found) in (staticmethod, classmethod):
             return Value(live=found.__func__, bound=owner if type(found) is classmethod else None)
         if type(found) is types.FunctionType:
+            definer = next((one for one in order_of(owner.kind) if name in space_of(one)), owner.kind)
+            self.found.guesses.add((str(home_of(definer)), f"{qualname_of(definer)}.{name}"))
             return Value(live=found, bound=owner)
+        if type(found) is functools.singledispatchmethod:
+            return Value(live=found.dispatcher, bound=owner)
         if found is not UNKNOWN and is_class(owner.kind):
             self._read_attribute(owner.kind, name)
         if owner.kind is None:
@@ -529,7 +636,7 @@ class _Walk:
         if found is UNKNOWN and _method(type(live), name) is not UNKNOWN and name not in space_of(type):
             self._read_whole(live)
         if type(found) in (staticmethod, classmethod):
-            bound = Value(live=live) if type(found) is classmethod else None
+            bound = Value(_roots(live), live) if type(found) is classmethod else None
             return Value(live=found.__func__, bound=bound)
         return Value(_roots(found) | owner.roots if found is not UNKNOWN else owner.roots, found)
 
@@ -562,15 +669,24 @@ class _Walk:
     def _items_of(self, iterated: Value) -> list[Value]:
         """What the iteration over a value yields: one value for each kind of its live items."""
         live, kind = iterated.live, type(iterated.live)
+        if iterated.items is not None:
+            return list(iterated.items)[:MOST_ITEMS] or [Value(iterated.roots)]
         if is_class(live):
             self._read_whole(live)
             return [Value(iterated.roots, kind=live)]
         if kind not in (list, tuple, set, frozenset, dict) or not live:
             return [Value(iterated.roots)]
+        return self._kinds_in(list(live)[:MOST_ITEMS], iterated.roots)
+
+    @staticmethod
+    def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
+        """One value for each kind of some live items, and one for each class and function among them."""
         kinds: dict[type, Value] = {}
-        for item in list(live)[:MOST_ITEMS]:
-            kinds.setdefault(type(item), Value(iterated.roots, kind=type(item)))
-        return list(kinds.values())[:MOST_KINDS]
+        named = [one for one in items if is_class(one) or type(one) is types.FunctionType]
+        for item in items:
+            if not (is_class(item) or type(item) is types.FunctionType):
+                kinds.setdefault(type(item), Value(roots, kind=type(item)))
+        return [*[Value(roots, one) for one in named[:MOST_NAMED]], *list(kinds.values())[:MOST_KINDS]]
 
     def _read_whole(self, kind: Any, word: str = "*") -> None:
         """Note the read of all attributes of a class, or of their names (`+`)."""
@@ -593,6 +709,9 @@ class _Walk:
             found = _method(owner.kind, name) if owner.kind is not None else UNKNOWN
             if type(found) is types.FunctionType and self._is_of_project(found):
                 return self._run(found, [owner, given], node)
+        self._special([one, other], f"__{word}__", f"__r{word}__")
+        if isinstance(node.op, ast.Mod):
+            self._special([*self._items_of(other)] if other.items is not None else [other], "__str__", "__repr__")
         kind = one.kind if one.kind is not None and is_immutable_kind(one.kind) else other.kind
         return Value(kind=kind if one.kind is other.kind or one.kind is None else one.kind)
 
@@ -631,7 +750,17 @@ class _Walk:
         if live is not UNKNOWN and is_class(live):
             return self._construct(live, every, given, named, node)
         self._note_given(function, call, every)
+        if any(live is one for one in SETTERS):
+            owner = given[0] if given else Value()
+            self.found.fills |= owner.roots
+            if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
+                self._acts(node)
+            return Value()
         wrapped = attribute_dict(live).get("__wrapped__") if live is not UNKNOWN else None
+        registry = attribute_dict(live).get("registry") if type(live) is types.FunctionType else None
+        if type(registry) is types.MappingProxyType and "dispatch" in attribute_dict(live):
+            bound = [function.bound] if function.bound is not None else []
+            return self._run_each(list(registry.values()), [*bound, *given], node, named)
         if type(live) is types.FunctionType and self._is_of_project(wrapped):
             made = self._run(wrapped, given, node, named)
             home = str(live.__globals__.get("__name__")).partition(".")[0]
@@ -649,8 +778,11 @@ class _Walk:
             return self._pure(live, every, node)
         if is_decorator and live is UNKNOWN and not function.roots and function.bound is None:
             return Value(given[0].roots)  # a library's decorator that a pure call has made
-        if live is not UNKNOWN and is_decorator and is_wrapping_library(live):
+        is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator that another call has made
+        if live is not UNKNOWN and (is_decorator or is_made) and is_wrapping_library(live):
             return Value(given[0].roots if given else NONE)
+        if live is not UNKNOWN and len(given) == 1 and str(home_of(type(live))).startswith("_pytest.mark"):
+            return Value(given[0].roots, given[0].live)
         if (
             live is not UNKNOWN
             and is_wrapping_library(live)
@@ -674,6 +806,20 @@ class _Walk:
         self._acts(node)
         return Value(function.roots)
 
+    def _run_each(
+        self, functions: list[Any], given: list[Value], node: ast.AST, named: dict[str | None, Value]
+    ) -> Value:
+        """Visit the bodies of the functions that a call may reach."""
+        roots: Roots = NONE
+        for one in functions:
+            while not self._is_of_project(one) and attribute_dict(one).get("__wrapped__") is not None:
+                one = attribute_dict(one)["__wrapped__"]  # noqa: PLW2901  # the function within
+            if self._is_of_project(one):
+                roots |= self._run(one, given, node, named).roots
+            else:
+                self._acts(node)
+        return Value(roots)
+
     def _note_given(self, function: Value, call: ast.AST, every: list[Value]) -> None:
         """Note what a library reads of the functions and classes that it is given."""
         owner = function.bound
@@ -690,9 +836,12 @@ class _Walk:
             if type(found) is types.FunctionType and not self._is_of_project(found):
                 self._read_whole(owner.live, "+")
 
-    def _pure(self, live: Any, every: list[Value], node: ast.AST) -> Value:
+    def _pure(  # noqa: C901, PLR0912  # a case each
+        self, live: Any, every: list[Value], node: ast.AST
+    ) -> Value:
         name = getattr(live, "__name__", "")
-        if live in (builtins.globals, builtins.vars, builtins.locals) and not every and self.names is None:
+        is_module = live is builtins.globals or self.names is None
+        if live in (builtins.globals, builtins.vars, builtins.locals) and not every and is_module:
             return Value(frozenset((id(self.space),)), self.space)
         if name in ("import_module", "__import__") and every and type(every[0].live) is str:
             module = sys.modules.get(every[0].live)
@@ -703,17 +852,62 @@ class _Walk:
             if name in SIGNATURE_READING:
                 self._read_signature(one.live)
         for one in every:
-            if one.inner is not None:
-                self._run_node(one.inner[0], one.inner[1], [Value(), Value(), Value()], {}, node)
+            if one.inner is not None and name not in ("contextmanager", "asynccontextmanager"):
+                for item in self._given_to(name, one, every):
+                    self._run_node(one.inner[0], one.inner[1], [item, Value(), Value()], {}, node)
             elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not _only_stores(live):
-                self._run(one.live, [Value(), Value(), Value()], node)
+                for item in self._given_to(name, one, every):
+                    self._run(one.live, [item, Value(), Value()], node)
+        self._note_special_methods(name, every)
+        if live is builtins.super and self.names and "self" in self.names:
+            for one in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
+                self.found.guesses.add((str(home_of(one)), str(qualname_of(one))))
         if live is builtins.super:
             return Value(self.names["self"].roots if self.names and "self" in self.names else NONE, kind=object)
         if name == "next" and every:
             self.found.fills |= every[0].roots
         if name in ("getattr", "vars") and every:
             return Value(every[0].roots)
-        return Value(kind=live if is_class(live) else None)
+        items = self._items_made(name, every) if live is builtins.__dict__.get(name) else None
+        return Value(kind=live if is_class(live) else None, items=items)
+
+    def _given_to(self, name: str, function: Value, every: list[Value]) -> list[Value]:
+        """What a built-in function gives to the function among its arguments: the items of the others."""
+        if name not in ("sorted", "min", "max", "map", "filter"):
+            return [Value()]
+        others = [one for one in every if one is not function]
+        return [item for one in others[:1] for item in self._items_of(one)] or [Value()]
+
+    def _note_special_methods(self, name: str, every: list[Value]) -> None:
+        """Note the special methods that a built-in function calls on its arguments and their items."""
+        self._special(every, *CALLED_BY.get(name, ()))
+        if name in ITERATING:
+            iterated = every if name not in ("map", "filter") else every[1:]
+            self._special(iterated, "__iter__", "__next__")
+            if name in CALLED_ON_ITEMS:
+                self._special([item for one in iterated for item in self._items_of(one)], *CALLED_ON_ITEMS[name])
+                self._special(iterated if len(iterated) > 1 else (), *CALLED_ON_ITEMS[name])
+        if name in ("isinstance", "issubclass") and len(every) == 2 and is_class(every[1].live):
+            space = space_of(every[1].live)
+            if space.get("_is_protocol"):
+                self.found.guesses.update(("*", f".{one}") for one in space if one[:2] != "__")
+
+    def _items_made(self, name: str, every: list[Value]) -> tuple[Value, ...] | None:
+        """What the iteration over the result of a built-in function yields, if that is known."""
+        if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter") and len(every) == 1:
+            return tuple(self._items_of(every[0]))
+        if name == "filter" and len(every) == 2:
+            return tuple(self._items_of(every[1]))
+        if name == "enumerate" and every:
+            return tuple(Value(kind=tuple, items=(Value(kind=int), one)) for one in self._items_of(every[0]))
+        if name == "zip" and every:
+            columns = [self._items_of(one) for one in every]
+            count = max(map(len, columns))
+            return tuple(
+                Value(kind=tuple, items=tuple(one[min(number, len(one) - 1)] for one in columns))
+                for number in range(count)
+            )
+        return None
 
     def _construct(
         self, kind: Any, every: list[Value], given: list[Value], named: dict[str | None, Value], node: ast.AST
@@ -732,7 +926,9 @@ class _Walk:
             if type(found) is not types.FunctionType:
                 continue
             if self._is_of_project(found):
-                self._run(found, [made, *(given if name != "__post_init__" else [])], node, named)
+                first = Value(_roots(kind), kind) if name == "__new__" else made
+                result = self._run(found, [first, *(given if name != "__post_init__" else [])], node, named)
+                made.roots |= result.roots if name == "__new__" else NONE
             elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found):
                 is_known = False
         if (type(kind) is not type and not is_known) or not is_known or not self._is_workspace_class(kind):
@@ -767,6 +963,10 @@ class _Walk:
             return Value(owner.roots)
         if owner.kind is not None and str(home_of(owner.kind)).partition(".")[0] == "_pytest":
             return Value()  # marks
+        if name in ("sort", "format"):
+            self._special(
+                self._items_of(owner) if name == "sort" else every, *CALLED_BY.get(name, CALLED_ON_ITEMS["sort"])
+            )
         if owner.kind is not None and is_immutable_kind(owner.kind):
             if name in (
                 "write_text",
@@ -782,6 +982,8 @@ class _Walk:
             ):
                 self._acts(node)
             return Value()
+        if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
+            return Value(owner.roots, items=self._parts_of(owner, name))
         if name in READING and (not is_filling(name) or is_mapping_of_interpreter(owner.kind)):
             return Value(owner.roots)
         if owner.kind is not None and is_collection(owner.kind):
@@ -791,9 +993,29 @@ class _Walk:
         if is_filling(name):
             self.found.fills |= owner.roots
             return Value(owner.roots)
+        self._note_called_back(owner)
         self.found.fills |= owner.roots
         self._acts(node)
         return Value(owner.roots)
+
+    def _note_called_back(self, owner: Value) -> None:
+        """Note the methods of a workspace class, which a method that it inherits from a library may call."""
+        for kind in order_of(owner.kind)[:-1] if is_class(owner.kind) else ():
+            for name, value in list(space_of(kind).items()):
+                if self._is_of_project(_function_of(value)):
+                    self.found.reads.add((str(home_of(kind)), f"{qualname_of(kind)}.{name}()"))
+                    self.found.reads.add((str(home_of(kind)), f"{qualname_of(kind)}.+"))
+
+    def _parts_of(self, owner: Value, name: str) -> tuple[Value, ...]:
+        """What the keys, values or items of a live dictionary yield."""
+        live: dict[Any, Any] = owner.live
+        keys = self._kinds_in(list(live)[:MOST_ITEMS], owner.roots)
+        if name == "keys":
+            return tuple(keys)
+        values = self._kinds_in(list(live.values())[:MOST_ITEMS], owner.roots)
+        if name == "values":
+            return tuple(values)
+        return tuple(Value(owner.roots, kind=tuple, items=(key, value)) for value in values for key in keys[:1])
 
     def _is_of_project(self, function: Any) -> bool:
         return type(function) is types.FunctionType and self.analysis.source(function) is not None
@@ -801,6 +1023,10 @@ class _Walk:
     def run(self, function: Any) -> None:
         """Visit a call of a workspace function with unknown arguments."""
         self._run(function, [], ast.Pass())
+
+    def run_with(self, function: Any, given: list[Value]) -> None:
+        """Visit a call of a workspace function with some arguments."""
+        self._run(function, given, ast.Pass())
 
     def _run(
         self, function: Any, given: list[Value], node: ast.AST, named: dict[str | None, Value] | None = None

@@ -12,6 +12,7 @@ import functools
 import gc
 import sys
 import types
+import weakref
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, space_of
 from .bound_names import is_plain
@@ -150,7 +151,7 @@ class LiveCode:
         for code in old.all:
             self._positions.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         self._functions: dict[int, list[types.FunctionType]] = {}
-        self._running: dict[int, list[str]] = {}
+        self._running: dict[int, list[tuple[str, weakref.ref[Any]]]] = {}
         self._caches: list[Any] = []
         self._known: set[int] = set()
         # In the fork of a try, the collector tells no object from before.
@@ -170,7 +171,7 @@ class LiveCode:
                 attribute, word = RUNNING.get(kind, ("__code__", ""))
                 loaded = _as_loaded(getattr(one, attribute), self._file, self._positions)
                 if loaded is not None and word:
-                    self._running.setdefault(id(loaded), []).append(word)
+                    self._running.setdefault(id(loaded), []).append((word, weakref.ref(one)))
                 elif loaded is not None:
                     self._append(one, self._functions.setdefault(id(loaded), []))
 
@@ -183,8 +184,8 @@ class LiveCode:
         """The living functions that have a code of the old text."""
         return self._functions.get(id(code), [])
 
-    def running(self, code: types.CodeType) -> list[str]:
-        """The words for generators and coroutines that still run a code of the old text."""
+    def running(self, code: types.CodeType) -> list[tuple[str, weakref.ref[Any]]]:
+        """The generators and coroutines that still run a code of the old text, each with the word for it."""
         return self._running.get(id(code), [])
 
     def renew(self, codes: Codes, note: Note) -> list[types.FunctionType]:

@@ -15,6 +15,7 @@ import types
 from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, space_of
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
+from .holders import holders_of
 from .living_code import FileCodes, LiveCode, annotations_of, is_enum, keeping, move_members, successors
 from .pure_calls import REGISTERING_CALLS
 from .python_names import attribute_dict
@@ -34,12 +35,14 @@ from .statements import (
     SourceText,
     compare,
     dump,
+    makes_new,
     span_of,
     targets,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
@@ -107,6 +110,7 @@ class MinimalLoad:
         self.emptied: list[tuple[str, int]] = []
         """Cached functions, and the number of values in their caches."""
         self._touched: list[types.FunctionType] = []
+        self._running: list[tuple[str, str, weakref.ref[Any]]] = []
         self._removed: list[str] = []
         self._again = list(again)
 
@@ -127,6 +131,17 @@ class MinimalLoad:
         self._followers = self._live = None
         for one in (self.left, self._touched):
             one.clear()
+
+    def report_running(self, before: dict[str, Any]) -> None:
+        """Report the generators and coroutines that still run the former code, now that the load is done.
+
+        One that only a name of the module held is gone if the name has another value now. `before`: the former values.
+        """
+        for name, word, reference in self._running:
+            running = reference()
+            is_replaced = any(value is running and self._space.get(one) is not running for one, value in before.items())
+            if running is not None and not (is_replaced and not holders_of([running])):
+                self.stays.append((name, f"a {word} of it runs on with the former code"))
 
     # For what follows from the load
 
@@ -250,6 +265,10 @@ class MinimalLoad:
         for change in self.comparison.changes:
             for name in self._chained_names(change, followers):
                 changes.setdefault(name, []).append(change)
+        for change in self.comparison.changes:
+            if change.new is not None and self._runs(change.new):
+                fills = [followers.fills_of(one.node, followers.text) for one in (change.old, change.new) if one]
+                followers.note_filled(set().union(*fills))
         for name, bindings in changes.items():
             self._plan_chain(bindings, name, followers.text, followers)
         for change in self.comparison.changes:
@@ -257,6 +276,14 @@ class MinimalLoad:
             self._watch(change, followers)
         for one in self.comparison.moved:
             self._plan_moved(one, followers)
+
+    def _runs(self, one: Statement) -> bool:
+        """True if a statement of the text runs in this load."""
+        return (
+            not one.owner
+            and one.kind not in (IMPORT, DOCSTRING)
+            and (one.top in self._tops or id(one.node) in self._defined)
+        )
 
     def _plan_moved(self, one: Statement, followers: Any) -> None:
         """Make an object again whose statements stand in another order now, or report it."""
@@ -292,6 +319,9 @@ class MinimalLoad:
         old, new = change.old, change.new
         if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS):
             return
+        fills = followers.effects_of_decorators(old.node, followers.text).fills
+        if not fills.isdisjoint(followers.rebuilt):
+            return
         if DECORATORS in change.parts and any(_name_of(one) in REGISTERING_CALLS for one in old.node.decorator_list):
             followers.report(new.name, new.node, "what its decorators did before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts:
@@ -306,8 +336,9 @@ class MinimalLoad:
             self.stays.append((old.name, "what its creation registered is not undone"))
             return
         effects = followers.effects_of_decorators(old.node, followers.text)
-        fills = effects.fills & followers.named_objects() - followers.rebuilt
-        if old.node.decorator_list and (effects.effect is not None or fills):
+        fills = effects.fills & followers.filled_objects() - followers.rebuilt
+        is_undone = not effects.fills.isdisjoint(followers.rebuilt)
+        if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
             self.stays.append((old.name, "what its decorators did is not undone"))
 
     def _chained_names(self, change: Change, followers: Any) -> list[str]:
@@ -383,7 +414,10 @@ class MinimalLoad:
         old, new = change.old, change.new
         if old is None or new is None:
             return False
-        if _top_names(new.node) and followers.fills_of(new.node, followers.text) & followers.named_objects():
+        fills = followers.fills_of(new.node, followers.text)
+        if new.kind in (FUNCTION, CLASS) and followers.collections(fills):
+            return False  # whether they have grown is seen after the load
+        if _top_names(new.node) and fills & followers.named_objects():
             return True
         return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
 
@@ -561,8 +595,7 @@ class MinimalLoad:
         stale = [one for one in (*functions, *inner) if id(one) in left]
         self._touched += [one for one in (*functions, *inner) if id(one) not in left]
         self.left += [(old.name, one) for one in stale]
-        for word in [word for one in (code, *_codes_in(code)) for word in live.running(one)]:
-            self.stays.append((old.name, f"a {word} of it runs on with the former code"))
+        self._running += [(old.name, *found) for one in (code, *_codes_in(code)) for found in live.running(one)]
         return bool(functions) and not any(one in stale for one in functions)
 
     def _is_done(self, change: Change) -> bool:
@@ -936,18 +969,6 @@ def _target_of_setattr(node: Any) -> str:
 def _top_names(node: Any) -> list[str]:
     """The plain names that a statement at the top of a module binds itself."""
     return [name for name in targets(node) if name.isidentifier()]
-
-
-def makes_new(node: Any) -> bool:
-    """True if the value of an assignment is an object that nothing else has."""
-    value = getattr(node, "value", None)
-    if isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.BinOp)):
-        return True
-    return (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Name)
-        and value.func.id in ("list", "dict", "set", "sorted")
-    )
 
 
 def _without_annotation(node: Any) -> ast.stmt:

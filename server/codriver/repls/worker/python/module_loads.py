@@ -145,6 +145,7 @@ class ModuleLoad:
         if module is None or name is None or followers is None or self._snapshot is None:
             return ABSENT
         self._is_followed = True
+        followers.forget_lazy_names()
         others = followers.other_sources()
         self._renew(module, name, self._snapshot)
         for text in others:
@@ -270,10 +271,12 @@ class ModuleLoad:
             return
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
-        for one, count in minimal.emptied:
-            yield {"module": name, "name": one, "kind": "emptied", "of": str(count)}
+        emptied = [(name, *one) for one in minimal.emptied]
+        for other, one, count in [*emptied, *(self._followers.emptied if self._followers is not None else ())]:
+            yield {"module": other, "name": one, "kind": "emptied", "of": str(count)}
         for one, function in minimal.left:
             self._drift.closures.add(name, one, function)
+        minimal.report_running(before)
         for one, why in dict.fromkeys(minimal.stays):
             yield _stays(name, one, why)
         for other, one, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):

@@ -24,7 +24,7 @@ PURE_MODULES = frozenset({
     "zoneinfo", "_collections_abc", "binascii", "_bisect", "_heapq", "_json", "attr", "attr._make", "attr._next_gen",
     "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
-    "pydantic.functional_validators",
+    "pydantic.functional_validators", "_pytest.fixtures",
 })  # fmt: skip
 """Modules whose functions and classes have no effect outside, but for `IMPURE`."""
 IMPURE = frozenset({
@@ -55,6 +55,8 @@ READING = frozenset({
     "join", "joinpath", "keys", "ljust", "lower", "lstrip", "maketrans", "match", "most_common", "partition",
     "removeprefix", "removesuffix", "replace", "rfind", "rindex", "rjust", "rpartition", "rsplit", "rstrip", "split",
     "splitlines", "startswith", "strip", "swapcase", "title", "total_seconds", "translate", "union", "upper",
+    "model_construct", "model_copy", "model_dump", "model_dump_json", "model_json_schema", "model_validate",
+    "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
 """Methods that only read, whatever they are made on."""

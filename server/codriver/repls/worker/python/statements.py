@@ -304,6 +304,18 @@ def targets(node: ast.AST) -> list[str]:
     return found if all(found) else []
 
 
+def makes_new(node: Any) -> bool:
+    """True if the value of an assignment is an object that nothing else has."""
+    value = getattr(node, "value", None)
+    if isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.BinOp)):
+        return True
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in ("list", "dict", "set", "sorted")
+    )
+
+
 def _flat(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, (ast.Tuple, ast.List)):
         for one in node.elts:
