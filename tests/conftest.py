@@ -108,10 +108,10 @@ KIND = re.compile(rf"[\[-]({'|'.join(map(re.escape, (*real_repls.NAMES, *real_ke
 
 
 def unit_of(nodeid):
-    """What one process runs of the tests: those with the same unit.
+    """Return the unit of a test: one process runs all tests of a unit.
 
-    The contract of adapters is run by one process for each kind of REPL, which it starts once; what names no kind asks
-    Clojure most of the time.
+    The adapter contract is run by one process for each kind of REPL, which starts it once; tests that name no kind
+    mostly use Clojure.
     """
     path, _, test = nodeid.removeprefix("tests/").partition("::")
     if path.startswith("repls/test_adapter_"):
@@ -122,7 +122,7 @@ def unit_of(nodeid):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """The scheduler of `--dist loadfile`, by our units."""
+    """Return the scheduler of `--dist loadfile` with our units."""
     if config.getvalue("dist") != "loadfile":
         return None
     from unit_scheduler import UnitScheduling  # noqa: PLC0415  # xdist is there where it asks
@@ -133,22 +133,22 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session):
-    """Let processes that collect the same for the first time do so one after the other."""
+    """Let processes that collect the same tests for the first time do so one after the other."""
     with compiled_once.one_collects_first() if hasattr(session.config, "workerinput") else contextlib.nullcontext():
         return (yield)
 
 
 def pytest_configure(config):
-    """Let pytest-xdist hand out units as they are ordered here, and not those with the fewest tests last."""
+    """Make pytest-xdist assign units in the order used here, and not those with the fewest tests last."""
     config.option.loadscopereorder = False
     lent_servers.run_folder()  # before there are others, to whom it is told
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark the slow files, leave out what others stand for, and put the longest first.
+    """Mark the slow files, leave out what others represent, and put the longest first.
 
-    So no processor is idle while another ends with one of them.
+    This way no processor is idle while another finishes a long file.
     """
     # Of a feature that was taken out the tests are gone, too: see `without_features.py`.
     rooms = {room: names for room, names in SLOW.items() if (HERE / room).is_dir()}
@@ -177,19 +177,19 @@ def pytest_collection_modifyitems(config, items):
 
 
 def path_of(item):
-    """Return the path of a test's file within the tests."""
+    """Return the path of a test's file below `tests`."""
     return path_within(item.path)
 
 
 @functools.cache
 def path_within(path):
-    """Return a path within the tests. Each file has many of them."""
+    """Return a path relative to `tests`, cached because each file has many tests."""
     return path.relative_to(HERE).as_posix()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup():
-    """Let no test, nor what it needs, wait without end: nobody would hear of the others."""
+    """Let no test or fixture wait forever, which would hide the results of the others."""
     with hung_tests.ended_after(hung_tests.LIMIT_S):
         return (yield)
 
@@ -198,7 +198,7 @@ pytest_runtest_call = pytest_runtest_teardown = pytest_runtest_setup
 
 
 def pytest_collection_finish():
-    """Leave the tests themselves out of each search for garbage, this one's too: each took a third of a second."""
+    """Exclude the tests themselves from garbage collection: each collection took a third of a second."""
     gc.freeze()
     gc.enable()
 
@@ -210,9 +210,10 @@ def anyio_backend():
 
 @pytest.fixture(scope="module", autouse=True)
 def _left_open_here():
-    """What a module leaves to the garbage collector, as a socket, fails there, and not in whatever comes next.
+    """Make a module fail that leaves something open, such as a socket, to the garbage collector, instead of a later
+    one.
 
-    What it has borrowed goes to the next who wants it.
+    What it has borrowed is returned.
     """
     yield
     lent_servers.give_back()
@@ -221,14 +222,14 @@ def _left_open_here():
 
 
 def served(request):
-    """What a module says of its server by the mark `served`: the REPLs, and what `live` and its clients take."""
+    """Return what a module declares with the mark `served`: the REPLs, and arguments of `live` and its clients."""
     mark = request.node.get_closest_marker("served")
     return (mark.args or ("python",), mark.kwargs) if mark else (("python",), {})
 
 
 @pytest.fixture(scope="module")
 def live(request, tmp_path_factory):
-    """A server for all tests of a module, which may prepare it in a fixture of the same name."""
+    """Run a server for all tests of a module, which may prepare it in a fixture of the same name."""
     repls, more = served(request)
     options = [word for repl in repls for word in ("--repl", repl)]
     folder = tmp_path_factory.mktemp("live")

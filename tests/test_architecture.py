@@ -134,7 +134,7 @@ def modules():
 
 
 def room_of(parts):
-    """The room of a module by the parts of its path below the package: the first, unless a room within it has it."""
+    """Return the package of a module by its path: the first part, unless a nested package is listed separately."""
     within = "/".join(parts[:2])
     return within if within in MAY_IMPORT else parts[0]
 
@@ -145,13 +145,13 @@ def room(path):
 
 @cache
 def tree(path):
-    """The syntax tree of a module, parsed once for all rules."""
+    """Return the syntax tree of a module, parsed once for all rules."""
     return ast.parse(path.read_text())
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _trees():
-    """Look for no garbage among the trees, which takes longer than to parse them, and leave none to others."""
+    """Exclude the trees from garbage collection, which takes longer than parsing them, and drop them afterwards."""
     gc.disable()
     yield
     gc.enable()
@@ -161,13 +161,13 @@ def _trees():
 
 @cache
 def nodes(path):
-    """All that is in the tree of a module."""
+    """Return all nodes in the tree of a module."""
     return tuple(ast.walk(tree(path)))
 
 
 @cache
 def imports(path):
-    """Every imported module's full name, those for type checking included."""
+    """Return the full name of every imported module, including those imported for type checking."""
     return tuple(_imports(path))
 
 
@@ -194,13 +194,13 @@ def name_of(path):
 
 
 def packages(path):
-    """The first parts of the names that a module imports."""
+    """Return the top-level names of imported modules."""
     return {name.split(".")[0] for name in imports(path)}
 
 
 def broken(rule, paths):
-    """The modules that break a rule, and how: whatever is true that the rule says of one. All in one test, as each
-    case of its own takes more time than the rule does.
+    """Return the modules that break a rule, and how. All are checked in one test, because separate cases take longer
+    than the rule.
     """
     return {name_of(path): wrong for path in paths if (wrong := rule(path))}
 
@@ -246,7 +246,7 @@ def test_the_import_table_has_no_cycle():
 
 
 def arrows(folder):
-    """The pairs of parts of a folder, modules or packages, of which one imports the other."""
+    """Return the pairs of parts of a directory, modules or packages, of which the first imports the second."""
     package = folder.relative_to(SERVER.parent).parts
     for path in sorted(folder.rglob("*.py")):
         own = path.relative_to(folder).parts[0].removesuffix(".py")
@@ -264,7 +264,7 @@ def test_no_modules_import_each_other_in_a_cycle(folder):
     known = {name.removesuffix(".__init__"): path for name, path in files.items()}
 
     def module_of(name):
-        """The module that an import of `name` runs: itself, or the one that holds it."""
+        """Return the module that an import of `name` runs: itself, or the one that contains it."""
         return name if name in known else name.rpartition(".")[0]
 
     graph = {name: {module_of(used) for used in imports(path)} & known.keys() for name, path in known.items()}
@@ -358,7 +358,7 @@ def test_subpackages_of_a_large_package_follow_its_import_table(large):
 
 
 def unknown_to_the_oldest(path):
-    """How the oldest Python that the worker runs in refuses a module, if it does."""
+    """Return how the oldest Python that the worker supports refuses a module, if it does."""
     try:
         ast.parse(path.read_text(), feature_version=(3, 8))
     except SyntaxError as error:
@@ -384,7 +384,7 @@ def test_the_server_does_not_import_the_seam():
 
 
 def test_code_in_another_language_is_in_a_file_of_that_language():
-    """A string of six lines and more is a text for people; what a REPL evaluates is below `repls/programs`."""
+    """A string of six or more lines must be a text for people; code for REPLs is in files below `repls/programs`."""
     long = [
         f"{name_of(path)}:{node.lineno}"
         for path in [*(SERVER / "repls").rglob("*.py"), *(SERVER / "features" / "export").rglob("*.py")]
@@ -447,7 +447,7 @@ OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytre
 
 
 def openings(path):
-    """The lines on which a module opens a file itself."""
+    """Return the lines on which a module opens a file itself."""
     ours = {"files", "toml_file"}
     for node in nodes(path):
         if isinstance(node, ast.Import) and any(alias.name == "tempfile" for alias in node.names):
@@ -486,7 +486,7 @@ def test_importing_the_packages_opens_no_socket_and_writes_no_file():
 
 
 def calls_with_their_function(path):
-    """Each call in a module, with the name of the innermost function that it stands in."""
+    """Return each call in a module, with the name of the innermost function around it."""
     stack = [(tree(path), "")]
     while stack:
         node, function = stack.pop()
@@ -502,13 +502,13 @@ WAYS_TO_THE_LOG = {"log", "may_wait"}
 
 
 def words_of(call):
-    """What a call is made on, and what its arguments are called."""
+    """Return what a call is made on, and the names of its arguments."""
     on = ast.unparse(call.func).split(".")[-2:-1]
     return {*on, *(keyword.arg for keyword in call.keywords)}
 
 
 def entrances(path):
-    """The functions of a module that make an output log, or append to one."""
+    """Return the functions of a module that create an output log, or append to one."""
     for call, function in calls_with_their_function(path):
         if getattr(call.func, "attr", getattr(call.func, "id", None)) not in ("OutputLog", "append"):
             continue
@@ -526,7 +526,7 @@ def test_only_one_function_writes_to_the_output_log():
 
 # A refusal has a class of its own where somebody tells it from others by its type; else it is raised by its reason.
 def refusals():
-    """Each class below `RefusedError`, with the module that has it."""
+    """Return each subclass of `RefusedError`, with its module."""
     below = {"RefusedError": "codriver.errors"}
     classes = [(path, node) for path in modules() for node in nodes(path) if isinstance(node, ast.ClassDef)]
     while more := {
@@ -540,7 +540,7 @@ def refusals():
 
 
 def told_apart(path):
-    """The full name of each class that a module catches, or asks for: as it is imported there, or from there itself."""
+    """Return the full name of each class that a module catches or tests for, as imported there or defined there."""
     places = []
     for node in nodes(path):
         if isinstance(node, ast.ExceptHandler) and node.type is not None:
@@ -576,7 +576,7 @@ REDACTOR_IS_MADE_BY = {
 
 
 def named(path):
-    """Every name in a module: of a variable, an attribute, an argument, or something imported."""
+    """Return every name in a module: variables, attributes, arguments and imports."""
     for node in nodes(path):
         for field in ("id", "attr", "arg", "name", "asname", "module"):
             name = getattr(node, field, None)
@@ -607,7 +607,7 @@ DESCRIPTORS = {("daemon", "daemonize"), ("daemon", "reached")}
 
 
 def writes(path):
-    """Each function, and how it writes past the one that may: by a writer's name, a stream, or a descriptor."""
+    """Return each function that writes without the allowed one: by a writer's name, a stream, or a descriptor."""
     for scope in nodes(path):
         if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -641,7 +641,7 @@ NO_MODULES = frozenset({"toml", "forms"})
 
 
 def is_there(name):
-    """Whether a dotted name below the package leads to a folder, a module, or something that its text has."""
+    """Return whether a dotted name below the package refers to a directory, a module, or something in its source."""
     place = SERVER
     for part in name.split("."):
         if place.is_dir():

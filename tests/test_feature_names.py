@@ -32,7 +32,7 @@ def fields_of(model: type[Given]) -> Iterator[str]:
 
 
 def values_of(schema: object) -> Iterator[str]:
-    """Yield the words that a JSON schema accepts, where it accepts a few alone."""
+    """Yield the words that a JSON schema accepts, if it accepts only certain ones."""
     if isinstance(schema, dict):
         yield from schema.get("enum", ())
         for inner in schema.values():
@@ -52,7 +52,7 @@ OF_THE_BASE = frozenset({
 
 
 def names_of(feature: Feature) -> frozenset[str]:
-    """Return the names that a feature declares, and the base does not."""
+    """Return the names that a feature declares and the base does not."""
     hooks = feature.server()
     settings = [name for one in feature.settings for name in (one.name, spelled(one.name))]
     capabilities = [name for one in hooks.adapters.capabilities for name in (one.name, *one.ops)]

@@ -54,25 +54,25 @@ def content(file: Path) -> str:
 
 @cache
 def literals(file: Path) -> frozenset[str]:
-    """Return the string literals of a Python file, docstrings among them."""
+    """Return the string literals of a Python file, including docstrings."""
     nodes = ast.walk(ast.parse(content(file)))
     return frozenset(one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str))
 
 
 @cache
 def files_below(folder: Path) -> tuple[Path, ...]:
-    """Return the Python files below a folder."""
+    """Return the Python files in a directory."""
     return tuple(sorted(folder.rglob("*.py")))
 
 
 def files_with(text: str, *folders: Path) -> Iterator[Path]:
-    """Yield the Python files below these folders that contain a text, the short ones first."""
+    """Yield the Python files in these directories that contain a text, short ones first."""
     found = [file for folder in folders for file in files_below(folder) if text in content(file)]
     yield from sorted(found, key=lambda file: len(content(file)))
 
 
 def commands(command: click.Command, name: str = "codriver") -> Iterator[tuple[str, click.Command]]:
-    """Yield a command and those below it, each by its full name."""
+    """Yield a command and its subcommands, each by its full name."""
     yield name, command
     if isinstance(command, click.Group):
         context = click.Context(command)
@@ -83,14 +83,14 @@ def commands(command: click.Command, name: str = "codriver") -> Iterator[tuple[s
 
 
 def options(command: click.Command) -> Iterator[str]:
-    """Yield the options of a command, as they are written, and its arguments in capitals."""
+    """Yield the options of a command as they are written, and its arguments in capitals."""
     for parameter in command.params:
         yield from (one.upper() if isinstance(parameter, click.Argument) else one for one in parameter.opts)
         yield from parameter.secondary_opts
 
 
 def choices(command: click.Command) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the options of a command that accept a few words alone, with these words."""
+    """Yield the options of a command that accept only certain words, with these words."""
     for parameter in command.params:
         if isinstance(parameter.type, click.Choice):
             yield max(parameter.opts, key=len), frozenset(map(str, parameter.type.choices))
@@ -107,7 +107,7 @@ def exit_statuses() -> Iterator[str]:
 
 
 def fields_of(schema: Any, path: str = "") -> Iterator[str]:
-    """Yield the fields that a JSON schema declares, those of inner objects behind a dot."""
+    """Yield the fields that a JSON schema declares, those of nested objects after a dot."""
     if isinstance(schema, dict):
         for name, inner in schema.get("properties", {}).items():
             yield path + name
@@ -120,7 +120,7 @@ def fields_of(schema: Any, path: str = "") -> Iterator[str]:
 
 
 def arguments_of(tool: type[Given]) -> Iterator[str]:
-    """Yield the names of a tool's arguments, those of inner objects behind a dot."""
+    """Yield the names of a tool's arguments, those of nested objects after a dot."""
     for name, field in argument_reading.fields_of(tool).items():
         yield name
         inner = field.expected.model or (field.expected.item and field.expected.item.model)
@@ -129,7 +129,7 @@ def arguments_of(tool: type[Given]) -> Iterator[str]:
 
 
 def values_of(schema: Any) -> frozenset[str]:
-    """Return the words that a JSON schema of an argument accepts, where it accepts a few alone."""
+    """Return the words that a JSON schema of an argument accepts, if it accepts only certain ones."""
     if not isinstance(schema, dict):
         return frozenset()
     inner = (schema.get("items"), *(one for key in ("anyOf", "oneOf", "allOf") for one in schema.get(key, ())))
@@ -158,19 +158,19 @@ def wire_names() -> frozenset[str]:
 
 
 def variables() -> frozenset[str]:
-    """Return the environment variables of Codriver that are no setting's."""
+    """Return the environment variables of Codriver that do not belong to a setting."""
     texts = {text for file in files_with("CODRIVER_", SERVER, SEAM, RELAY) for text in literals(file)}
     named = {name for text in texts for name in re.findall(r"\bCODRIVER_[A-Z_]*[A-Z]\b", text)}
     return frozenset(named - {model.variable(name) for name in settings_model().model_fields})
 
 
 def settings_choices(name: str) -> frozenset[str]:
-    """Return the values of a setting that accepts a few words alone."""
+    """Return the values of a setting that accepts only certain words."""
     return frozenset(one for one in get_args(model.Settings.model_fields[name].annotation) if isinstance(one, str))
 
 
 def refusals_of_the_seam() -> frozenset[str]:
-    """Return the words by which an application's seam refuses."""
+    """Return the reasons with which an application's seam refuses."""
     texts = [file.read_text(encoding="utf-8") for file in SEAM.glob("*.py")]
     found = {name for text in texts for name in re.findall(r'(?:Refusal\(|FAILED = )\s*"([a-z-]+)"', text)}
     return frozenset(found)
@@ -193,7 +193,7 @@ def clojure_seam() -> frozenset[str]:
 
 
 def seam_accessors() -> Iterator[str]:
-    """Yield the names of what `call` of the seam accepts."""
+    """Yield the names that `call` of the seam accepts."""
     for name, tables in (("accessors", ("READING",)), ("changes", ("STREAMING", "CHANGING"))):
         module = import_module(f"codriver_seam.{name}")
         for table in tables:
@@ -229,7 +229,7 @@ def worker_operations() -> frozenset[str]:
 
 
 def state_files() -> frozenset[str]:
-    """Return the names of the files and folders of state: see `own_folders`."""
+    """Return the names of the files and directories of state: see `own_folders`."""
     workspace = Path("workspace")
     found = {own_folders.server_directory(workspace), own_folders.port_file(workspace)}
     inside = {file.relative_to(workspace).as_posix() for file in found}
@@ -335,7 +335,7 @@ def test_public_names_match_the_frozen_list():
 
 
 def test_names_written_only_in_functions_are_still_in_the_code():
-    """These are keys and words inside of functions: each has to be a string literal, as a whole."""
+    """These are keys and words inside functions: each must be a complete string literal."""
     needs.every_feature()
     lost = {
         (key, name)

@@ -44,14 +44,14 @@ LAST_NAMES = {"startswith", *(name.rpartition(".")[2] for name in CALLS)}
 
 @pytest.fixture(scope="module", autouse=True)
 def _trees():
-    """Look for no garbage among the trees of modules, which takes longer than to parse them."""
+    """Exclude the trees of modules from garbage collection, which takes longer than parsing them."""
     gc.disable()
     yield
     gc.enable()
 
 
 def questions(text):
-    """The lines of a module that ask something which systems answer differently, with the question."""
+    """Return the lines of a module that ask for something that differs between systems, with the question."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call):
             last = getattr(node.func, "attr", getattr(node.func, "id", None))
@@ -92,7 +92,7 @@ def test_each_module_allowed_to_ask_for_the_system_does(place):
     "line",
     ["os.open(a, dir_fd=b)", "os.geteuid()", "x.st_mode & 2", "os.name", "p.startswith('/')", "shlex.split(a)"],
 )
-def test_each_kind_of_platform_check_is_recognised(line):
+def test_each_kind_of_platform_check_is_recognized(line):
     assert [number for number, _ in questions(line)] == [1]
 
 
@@ -106,7 +106,7 @@ def test_every_test_left_out_on_windows_exists(path):
 HOLDING = re.compile(r"systems\.file_system import .*\b(OpenFolder|remove|remove_tree|rename)\b")
 
 
-def test_only_the_files_package_holds_folders_open():
+def test_only_the_files_package_holds_directories_open():
     importing = {
         path.relative_to(ROOT / "server" / "codriver").parts[0]
         for path in (ROOT / "server" / "codriver").rglob("*.py")

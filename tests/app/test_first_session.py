@@ -26,7 +26,7 @@ def workspace(tmp_path, monkeypatch):
 
 
 def told(workspace, name):
-    """The instructions, and the names of the tools, with which the relay answers this client's own first lines."""
+    """Return the instructions and the tool names with which the relay answers this client's first lines."""
     lines = [line.encode() for line in STARTS[name]]
     is_handshake = not any(b'"server/discover"' in line for line in lines)
     first = next(line for line in lines if (b'"initialize"' if is_handshake else b'"server/discover"') in line)

@@ -107,7 +107,7 @@ def live(tmp_path_factory):
 
 @pytest.fixture
 def client(live):
-    """One that is told each row of the log whole, the texts of loaded files among them."""
+    """Return a client that receives each log row completely, including the texts of loaded files."""
     with live.client(name="codriver-tests") as client:
         yield client
 
@@ -117,7 +117,7 @@ def log(client, **asked):
 
 
 def until_watched(live, client):
-    """Save a file again and again until it is loaded: from then on nothing that is saved goes unseen."""
+    """Save a file repeatedly until it is loaded: from then on no save is missed."""
     probe = live.workspace / "probe.py"
     count, already = 0, len(log(client, by="codriver-watch"))
 

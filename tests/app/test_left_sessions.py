@@ -14,7 +14,7 @@ ROUNDS = 3
 
 
 def ask(endpoint, op, **fields):
-    """The answer of an nREPL server."""
+    """Return the answer of an nREPL server."""
     decoder, answer = Decoder(), {}
     with socket.create_connection((endpoint.host, endpoint.port), timeout=60) as connection:
         connection.sendall(encode({"op": op, "id": "1", **fields}))
@@ -26,7 +26,7 @@ def ask(endpoint, op, **fields):
 
 @pytest.fixture
 def user():
-    """A REPL, and a session of its user's."""
+    """Return a REPL and a session of its user."""
     endpoint = repl("jvm").endpoint
     session = ask(endpoint, "clone")["new-session"]
     ask(endpoint, "eval", code="(def theirs 1)", session=session)
@@ -39,7 +39,7 @@ def sessions(endpoint):
 
 
 def work(live, has_begun=lambda: True):
-    """What two clients do: each in a lane, in a session of its own, and one of them without end."""
+    """Run code of two clients: each in a lane, in an isolated session and in one endless evaluation."""
     with live.client(name="ann") as ann, live.client(name="bob") as bob:
         assert ann.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         assert ann.call("symbol_info", symbol="map")["ok"]

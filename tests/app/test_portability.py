@@ -24,7 +24,7 @@ for package in (codriver, codriver_relay):
 
 @pytest.fixture(scope="module")
 def hidden(tmp_path_factory):
-    """The variables of a process to which these things are missing."""
+    """Return the variables of a process for which these features are hidden."""
     folder = tmp_path_factory.mktemp("hidden")
     shutil.copy(SUPPORT / "without_posix.py", folder / "sitecustomize.py")
     return {"PYTHONPATH": str(folder)}
@@ -48,7 +48,7 @@ def live(hidden, tmp_path_factory):
 
 
 def ask(live, code, **arguments):
-    """Over a relay that polls nothing, from the REPL of a server without process groups."""
+    """Evaluate over a relay that never polls, in the REPL of a server without process groups."""
     with Relayed([sys.executable, "-m", "codriver_relay", str(live.port_file)], live.environ) as client:
         return client.call("evaluate_code", code=code, timeoutMs=60_000, **arguments)
 

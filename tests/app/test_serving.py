@@ -88,7 +88,7 @@ def test_an_endless_loop_is_interrupted_and_the_session_continues(client):
     assert client.call("evaluate_code", code="1 + 1")["result"] == "2"
 
 
-def test_another_client_can_interrupt(live, client):
+def test_another_client_can_interrupt_an_evaluation(live, client):
     with live.client(name="other") as other:
         started = client.call("evaluate_code", code="while True: pass", timeoutMs=1000)
         ended = other.call("interrupt_evaluation", evaluationId=started["evaluationId"])
@@ -257,7 +257,7 @@ def test_a_refusal_has_a_known_reason_and_a_hint(client, tool, arguments, reason
 
 
 def test_every_reason_in_the_table_is_used():
-    """Mypy checks the other way: each reason that is raised by name, or is that of a class, is of the table."""
+    """Mypy checks the opposite: each reason that is raised by name, or belongs to a class, is in the table."""
     texts = [path.read_text("utf-8") for path in Path(errors.__file__).parent.rglob("*.py") if path.name != "errors.py"]
     texts.append(Path(contract_errors.__file__).read_text("utf-8"))
     assert [reason for reason in get_args(Reason) if not any(f'"{reason}"' in text for text in texts)] == []
@@ -448,7 +448,7 @@ def test_a_repl_started_later_is_found_and_every_client_is_notified(tmp_path):
 
 
 def test_the_hint_for_a_missing_repl_works(tmp_path):
-    """As a client's user does who writes it into the file that it names, while the server runs."""
+    """Do what a user does who follows the hint and writes the line into the file it names, while the server runs."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "main.go").write_text("package main\n")
@@ -563,7 +563,7 @@ def _printed(live):
 
 
 def kept_history(folder):
-    """What a server has written of the evaluated code, the lines that it adds included."""
+    """Return what a server has written of the evaluated code, including the lines that it adds."""
     files = (folder / "state").rglob("eval-history.transit.json*")
     return "".join(file.read_text() for file in files if file.suffix != ".tmp")
 

@@ -120,9 +120,9 @@ def workspace(tmp_path, monkeypatch):
 
 
 async def served_and_stopped(workspace, failing=None, *, before=lambda _server: None, **settings):
-    """A real server that is stopped by a signal once it is reached, and the steps that went through.
+    """Run a real server, stop it by a signal once it is reachable, and return the steps it went through.
 
-    `before`: done with it just before; unless it gives that who sends the signal instead.
+    `before` is called with it just before; if it returns something, that is what sends the signal.
     """
     done = []
     overrides = {"repl": ("none",), "mcp_socket_server_port": 0, **settings}

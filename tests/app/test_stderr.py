@@ -20,7 +20,7 @@ def live(tmp_path):
 
 
 def knock(live):
-    """A client that is one too many: it is told so and hung up on, and that is complained of."""
+    """Connect a client beyond the limit, which is refused and disconnected with a warning."""
     with socket.create_connection(("127.0.0.1", live.port), timeout=20) as one, contextlib.suppress(ConnectionError):
         one.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
         one.shutdown(socket.SHUT_WR)

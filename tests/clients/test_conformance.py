@@ -31,7 +31,7 @@ SKILL = "---\nname: templates\ndescription: Texts to fill in.\nmetadata: {versio
 
 @pytest.fixture(scope="module")
 def addresses(tmp_path_factory):
-    """The address of each server, by its way."""
+    """Return the address of each server, by its request path."""
     suite()
     with two_servers(tmp_path_factory.mktemp("conformance")) as servers, ExitStack() as bridges:
         yield {way: bridges.enter_context(bridged(live)) for way, live in zip(WAYS, servers, strict=True)}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def inspect(tmp_path_factory):
-    """Runs the inspector with some options; what it printed, as JSON, and what it said."""
+    """Return a function that runs the inspector with options and returns what it printed as JSON, and its messages."""
     inspector = program("mcp-inspector")
     folder = tmp_path_factory.mktemp("inspector")
     (folder / "workspace").mkdir()
@@ -40,7 +40,7 @@ def inspect(tmp_path_factory):
 
 
 def several(text):
-    """The JSON values in a text, one after the other."""
+    """Return the JSON values in a text, one after the other."""
     decoder, values, at = json.JSONDecoder(), [], 0
     while (at := at + len(text[at:]) - len(text[at:].lstrip())) < len(text):
         value, at = decoder.raw_decode(text, at)

@@ -46,7 +46,7 @@ class GetTask(Request[GetTaskRequestParams, Literal["tasks/get"]]):
 
 
 class Tasks(ClientExtension):
-    """The extension for tasks, as a host adds it to the SDK."""
+    """The tasks extension, as a host adds it to the SDK."""
 
     identifier = "io.modelcontextprotocol/tasks"
 

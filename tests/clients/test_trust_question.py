@@ -26,7 +26,7 @@ OWN = Path("workspace", ".venv", "bin", "python")
 
 @pytest.fixture
 def project(tmp_path):
-    """A project that nobody has accepted, with an interpreter that tells that it ran; how its client is started."""
+    """Create an untrusted project whose interpreter records that it ran; return how to start its client."""
     workspace, own = tmp_path / "workspace", tmp_path / OWN
     own.parent.mkdir(parents=True)
     own.write_text(f'#!/bin/sh\ntouch {tmp_path}/ran\nexec {sys.executable} "$@"\n')
@@ -38,7 +38,7 @@ def project(tmp_path):
 
 @pytest.fixture
 def asked(tmp_path, project):
-    """Runs a client of an SDK in such a project, which answers so; gives what it saw."""
+    """Run a client of an SDK in such a project that gives this answer, and return what it saw."""
     env = environ(tmp_path) | {"HOME": str(tmp_path), "CODRIVER_DURATIONS": "question_s=0.3"}
 
     def run(sdk, how):

@@ -659,7 +659,7 @@ def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, 
 
 
 def follow(live, said, before):
-    """Run the command line that follows `before` in what was said; its answer."""
+    """Run the command line that follows `before` in a printed text, and return its output."""
     line = next(line for line in said.splitlines() if before in line).partition(f"{before}: ")[2]
     program, *words = shlex.split(line)
     assert program == "codriver"

@@ -31,7 +31,7 @@ def recording():
 
 
 def without_what_differs(text):
-    """The text without what is another at each run: folder, port, line numbers."""
+    """Return the text without what varies between runs: directory, port, line numbers."""
     text = re.sub(r"/\S+/codriver-demo-\w+", "/tmp/codriver-demo", text)
     text = re.sub(r"(127\.0\.0\.1:)\d+", r"\1PORT", text)
     return re.sub(r"^ +\d+ ", " LINE ", text, flags=re.MULTILINE)

@@ -34,7 +34,7 @@ def test_a_base_command_imports_no_feature(words):
 
 
 @pytest.mark.parametrize("command", ADDED, ids=lambda one: one.name)
-def test_a_feature_command_is_listed_and_found(command):
+def test_a_feature_command_is_listed_and_can_be_run(command):
     assert command.name not in COMMANDS
     assert f"  {command.name} " in CliRunner().invoke(cli, ["--help"]).output
     assert CliRunner().invoke(cli, [command.name, "--help"]).exit_code == 0

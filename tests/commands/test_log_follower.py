@@ -11,7 +11,7 @@ from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 
 class Logs:
-    """Both logs of a server, answering `wait_for` as it would."""
+    """Both logs of a server, answering `wait_for` as the server would."""
 
     def __init__(self):
         self.log = OutputLog()

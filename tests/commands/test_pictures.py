@@ -39,7 +39,7 @@ PIXEL = base64.b64decode(
 
 
 def showing(kind, content):
-    """Code whose value is a picture, and which holds none itself."""
+    """Return code whose value is an image, but which contains none itself."""
     address = f"'data:{kind};base' + '64,{base64.b64encode(content).decode()}'"
     return f"type('Shown', (), {{'__repr__': lambda _: {address}}})()"
 

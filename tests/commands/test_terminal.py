@@ -40,13 +40,13 @@ def client(live):
 
 
 def on_terminal(command, env):
-    """The status of a command on a terminal, and the bytes that it wrote."""
+    """Return the exit status of a command in a terminal, and the bytes that it wrote."""
     with Terminal(command, env, columns=200, is_forked=True) as terminal:
         return terminal.end(), terminal.output
 
 
 def obeyed(output):
-    """The characters in there that a terminal obeys and that are not our own."""
+    """Return the characters that a terminal would act on and that are not our own."""
     text = OURS.sub(b"", output).decode("utf-8")
     return {char for char in text if not char.isprintable()}
 
@@ -77,7 +77,7 @@ def test_no_escape_sequence_of_others_reaches_the_terminal(live, client, name):
 
 
 @pytest.mark.parametrize("words", [["status"], ["log"], ["doctor"]], ids=" ".join)
-def test_colours_are_used_in_a_terminal_or_on_request(live, client, words):
+def test_colors_are_used_in_a_terminal_or_on_request(live, client, words):
     colour = b"\x1b["
     word, *options = words
 
@@ -288,7 +288,7 @@ PAIRS = [
 
 
 class Strange:
-    """Something that makes the handshake as a server does, and answers each request after it with the same line."""
+    """A listener that makes the handshake like a server, and answers each later request with the same line."""
 
     def __init__(self, folder, line):
         self.line = line
@@ -297,7 +297,7 @@ class Strange:
         self.folder = folder / ".calva" / "mcp-server"
 
     def named(self):
-        """The files that name it, and the lock held, for the length of the context."""
+        """Write the files that name it, and hold the lock, for the duration of the context."""
         context = contextlib.ExitStack()
         context.enter_context(self.listener)
         context.enter_context(claimed(self.folder))

@@ -49,7 +49,7 @@ def test_without_assertion(): pass
 
 @cache
 def schema():
-    """The schema of Jenkins' xUnit plugin, by Gregory Boissinot, under the MIT License, whose text it holds.
+    """Return the schema of Jenkins' xUnit plugin, by Gregory Boissinot, under the MIT License, whose text it contains.
 
     It is read by the process that runs these tests, and not by each that collects them.
     """
@@ -154,12 +154,12 @@ def test_tests_in_an_untrusted_workspace_have_their_own_status_and_message(tmp_p
 
 
 def summary(done):
-    """The last line, without the time."""
+    """Return the last line without the time."""
     return done.stdout.splitlines()[-1].partition(" in ")[0]
 
 
 def obeyed(text):
-    """The commands that GitHub's runner obeys in the output of a step."""
+    """Return the commands that GitHub's runner would obey in the output of a step."""
     stopped, commands = None, []
     for line in text.splitlines():
         is_command = line.lstrip().startswith("::") or "##[" in line
@@ -283,7 +283,7 @@ def test_unprintable_characters_in_names_are_escaped_in_xml():
 
 
 class Scripted:
-    """A connection whose `run_tests` answers these in turn, the last again and again, beside one connected REPL."""
+    """A connection whose `run_tests` gives these answers in turn, repeating the last, next to one connected REPL."""
 
     def __init__(self, *answers):
         self.answers = list(answers)

@@ -25,7 +25,7 @@ SECOND = AppStream("s2-a", "r1", 1, "c2", "bob", "trace")
 
 
 class Server:
-    """A core whose shell remembers what it was asked to do, with two clients and a REPL."""
+    """A core with two clients and a REPL that records the effects it is asked to perform."""
 
     def __init__(self):
         self.effects = []
@@ -47,7 +47,7 @@ class Server:
         return [effect.stream for effect in self.effects if isinstance(effect, kind)]
 
     def renewed(self, is_there):
-        """The renewal that is under way ends so."""
+        """End the current renewal with this outcome."""
         [effect] = [effect for effect in self.effects if isinstance(effect, dispatch.RenewAppStream)]
         self.effects.clear()
         self.core.resume(effect, is_there)

@@ -24,7 +24,7 @@ PYTHON = Profile(dialect="python")
 
 
 class Server:
-    """A core with a shell that only remembers what the last actions asked of it."""
+    """A core that records the effects of the latest actions."""
 
     def __init__(self):
         self.effects = []

@@ -32,7 +32,7 @@ WITHOUT = {
 
 
 class Server:
-    """A core with one REPL, whose shell remembers what it was asked to do."""
+    """A core with one REPL that records the effects it is asked to perform."""
 
     def __init__(self, profile=JVM):
         self.effects = []
@@ -66,7 +66,7 @@ class Server:
         self.do(*map(ClientConnected, clients))
 
     def lane(self, client, name="agent", who="agent", conversation=""):
-        """The name of the session that a client evaluates in."""
+        """Return the name of the session that a client evaluates in."""
         lane = Lane(name, who, conversation)
         self.do(LaneRequested("r1", lane), client=client)
         found = lanes.find_lane(self.core.state, self.repl, lane, client)

@@ -26,7 +26,7 @@ APART_IN_NAME_ALONE = Profile(dialect="nbb", isolation="none")
 
 
 class Server:
-    """A core whose shell remembers what it was asked to do, with two clients and a REPL."""
+    """A core with two clients and a REPL that records the effects it is asked to perform."""
 
     def __init__(self, profile=PROFILE):
         self.effects = []
@@ -60,7 +60,7 @@ class Server:
         return self.core.state.evaluations[evaluation]
 
     def leave(self, client="gone"):
-        """It goes, and the grace passes as the shell would let it."""
+        """Disconnect the client, and let the grace period pass."""
         self.do(ClientGone(client))
         (grace,) = self.of(dispatch.AwaitGrace)
         self.effects.clear()
@@ -78,7 +78,7 @@ def test_the_grace_period_comes_from_the_settings(server):
     assert [grace.grace_ms for grace in server.of(dispatch.AwaitGrace)] == [7000]
 
 
-def test_a_client_that_left_nothing_needs_no_grace_period(server):
+def test_a_client_that_leaves_no_evaluation_needs_no_grace_period(server):
     left, other = server.evaluate("gone"), server.evaluate("here")
     server.do(EvaluationFinished(left, "done"))
     server.do(ClientGone("gone"))
@@ -86,7 +86,7 @@ def test_a_client_that_left_nothing_needs_no_grace_period(server):
     assert server.one(other).status == "running"
 
 
-def test_a_left_evaluation_continues_if_nobody_waits(server):
+def test_an_orphaned_evaluation_continues_if_nobody_waits(server):
     running, queued = server.evaluate("gone"), server.evaluate("gone")
     server.leave()
     assert (server.ended, server.one(queued).status) == ([], "queued")
@@ -94,7 +94,7 @@ def test_a_left_evaluation_continues_if_nobody_waits(server):
     assert (server.one(running).status, server.one(queued).status) == ("done", "running")
 
 
-def test_after_the_grace_period_it_is_ended_for_a_waiting_caller(server):
+def test_an_orphaned_evaluation_is_ended_after_the_grace_period_for_a_waiting_caller(server):
     running, waiting = server.evaluate("gone"), server.evaluate("here", who="ann")
     server.do(ClientGone("gone"))
     assert server.ended == []
@@ -107,7 +107,7 @@ def test_after_the_grace_period_it_is_ended_for_a_waiting_caller(server):
     assert any("ann waits" in note for note in server.one(running).notes)
 
 
-def test_it_is_ended_for_a_caller_that_arrives_after_the_grace_period(server):
+def test_an_orphaned_evaluation_is_ended_for_a_caller_arriving_after_the_grace_period(server):
     running = server.evaluate("gone")
     server.leave()
     server.evaluate("here")

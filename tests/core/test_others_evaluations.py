@@ -22,13 +22,13 @@ def seen(state):
     return note_others(state, OthersEvaluation("r1", "abcd-1", "price = 7", 5))
 
 
-def test_its_code_is_logged_with_the_notebook(state):
+def test_code_run_in_a_notebook_is_logged_with_its_notebook(state):
     (code,) = seen(state).effects
     assert isinstance(code, Append)
     assert (code.text, code.who, code.notebook, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
 
 
-def test_it_is_already_running_and_our_evaluations_wait(state):
+def test_our_evaluations_wait_for_one_running_in_a_notebook(state):
     state = seen(state).state
     assert state.evaluations["abcd-1"].status == "running"
     outcome = accept(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
@@ -39,7 +39,7 @@ def test_it_is_already_running_and_our_evaluations_wait(state):
     assert [effect.request.id for effect in ended.effects if isinstance(effect, RunEvaluation)] == ["abcd-2"]
 
 
-def test_it_is_lost_with_the_connection_without_claiming_to_have_been_sent(state):
+def test_a_notebooks_evaluation_is_lost_with_the_connection(state):
     state = seen(state).state
     outcome = lost(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
     (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationFinished)]

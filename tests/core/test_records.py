@@ -36,7 +36,7 @@ def test_a_copy_is_as_frozen_as_the_record():
 
 
 def of_the_library(kind):
-    """The same class as the library makes it."""
+    """Return the same class as created by the library."""
     options = {"frozen": True, "kw_only": kind is dispatch.Effect}
     bases = tuple(of_the_library(base) if base in RECORDS else base for base in kind.__bases__)
     scope = {name: value for name, value in vars(kind).items() if name in ("__annotations__", "__qualname__")}
@@ -49,7 +49,7 @@ def of_the_library(kind):
 
 
 def some_of(kind):
-    """A value for each field, in the order of the constructor."""
+    """Return a value for each field, in the order of the constructor."""
     return {name: f"{name}!" for name in inspect.signature(kind).parameters}
 
 

@@ -59,7 +59,7 @@ def core_of(server, life):
 
 
 class Server:
-    """A core with a shell that only remembers what it was asked to do."""
+    """A core that records the effects it is asked to perform."""
 
     def __init__(self):
         self.effects = []

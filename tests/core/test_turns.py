@@ -26,7 +26,7 @@ SIDE_BY_SIDE = replace(SERIAL, is_serial=False)
 
 
 class Server:
-    """A core with one REPL and three clients, which remembers what it sent to the REPL, in order."""
+    """A core with one REPL and three clients, which records in order what it sent to the REPL."""
 
     def __init__(self, profile=SERIAL):
         self.sent = []
@@ -59,7 +59,7 @@ class Server:
         return [self.evaluate(client, f"{client} {number}", **more) for number in range(1, count + 1)]
 
     def end(self):
-        """What runs ends."""
+        """End the running evaluation."""
         (running,) = [one for one in self.core.state.unfinished() if one.status == "running"]
         self.do(EvaluationFinished(running.id, "done"))
 

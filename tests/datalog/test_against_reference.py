@@ -146,7 +146,7 @@ RULES_READ = parse_rules(RULES, APP_SCHEMA)
 
 
 def answers(text, snapshots, value):
-    """What the fast solver gives, and the slow one: sorted rows, or that a variable is not bound."""
+    """Return the results of the fast and of the slow solver: sorted rows, or that a variable is not bound."""
     try:
         query = parse(text, APP_SCHEMA)
     except QueryError:
@@ -171,7 +171,7 @@ def answers(text, snapshots, value):
 @settings(max_examples=800, deadline=None, suppress_health_check=list(HealthCheck))
 @given(documents, events, inputs, wheres, st.data())
 def compare(outcomes, log, app, taken, where, data):
-    """One random query on random stores, of which one has an attribute that the other lacks, solved by both."""
+    """Solve one random query with both, on random stores of which one has an attribute that the other lacks."""
     snapshots = {"$": stored(SCHEMA, log, range(1, 20)), "$app": stored(APP_SCHEMA, app, (1, 3, 4, 6, 7, 9, 10))}
     binding, value = taken
     names = mentioned(binding + where)

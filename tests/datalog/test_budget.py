@@ -7,7 +7,7 @@ from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 
 
 class Clock:
-    """A clock that stands until it is told to go on."""
+    """A clock that stands still until it is told to advance."""
 
     def __init__(self):
         self.now_s = 100.0

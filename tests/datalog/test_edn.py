@@ -11,7 +11,7 @@ from codriver_datalog.errors import QueryError
 
 
 def plain(form):
-    """The form without places: atoms as (tag, value), collections as (tag, [...])."""
+    """Return the form without positions: atoms as (tag, value), collections as (tag, [...])."""
     if isinstance(form.value, tuple):
         return (form.tag, [plain(item) for item in form.value])
     return (form.tag, form.value)

@@ -16,7 +16,9 @@ NODE = Path(__file__).parents[1] / "node"
 
 
 def filled():
-    """Ten evaluations: code by ann or bob, an output of no one, a result or, of every third, an error."""
+    """Return ten evaluations: code of ann or bob, output without a caller, and a result or, for every third, an
+    error.
+    """
     log = OutputLog()
     for n in range(1, 11):
         who = "ann" if n % 2 else "bob"
@@ -514,7 +516,9 @@ def test_an_endless_query_is_cut_by_time(query):
 
 
 def nested_or(levels):
-    """Whether the innermost can run is asked twice on each level: before and after the level's own value is there."""
+    """Return a query whose innermost clause is tested twice on each level: before and after the level's own value is
+    bound.
+    """
     inner = f"[(+ {' '.join(f'?p{level}' for level in range(levels))}) ?z]"
     for level in range(levels):
         inner = f"(or (and {inner} [(ground 1) ?p{level}]))"

@@ -51,7 +51,7 @@ HARMLESS = [
 
 
 class Plenty:
-    """A clock that never ends."""
+    """A clock that never runs out."""
 
     def remaining_s(self):
         return 60.0

@@ -7,7 +7,7 @@ from alike import CLIENTS, REPLS, is_whole, left_out, rounds
 
 
 class Item:
-    """A test as pytest has it, as far as it is looked at."""
+    """A test as pytest represents it, with the attributes used here."""
 
     def __init__(self, path, function, value):
         self.path, self.function, self.name = path, function, f"{function}[{value}]"

@@ -23,7 +23,7 @@ LISP, PYTHON = ("test/shop_test.lpy", "CODRIVER_REPL=lisp "), ("test/test_shop.p
 
 
 def of_python(recipe):
-    """The recipe for a project in Python, whose REPL starts for a quarter of the processor that the Lisp takes."""
+    """Return the recipe for a Python project, whose REPL needs a quarter of the processor time of a Lisp to start."""
     for lisp, python in zip(LISP, PYTHON, strict=True):
         assert lisp in recipe
         recipe = recipe.replace(lisp, python)
@@ -31,7 +31,7 @@ def of_python(recipe):
 
 
 def job(folder, form, recipe=RECIPE):
-    """Run the recipe on a workspace in a folder, whose one test says `form`: what it printed, and its status."""
+    """Run the recipe on a workspace whose one test contains `form`; return its output and exit status."""
     workspace = folder / "workspace"
     (workspace / "test").mkdir(parents=True, exist_ok=True)
     text = f"(ns shop-test\n  (:require [basilisp.test :refer [deftest is]]))\n\n(deftest adds\n  {form})\n"
@@ -50,7 +50,7 @@ def job(folder, form, recipe=RECIPE):
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
-    """A folder with a workspace whose test fails, and what the recipe said of it."""
+    """Return a directory with a workspace whose test fails, and the output of the recipe."""
     folder = tmp_path_factory.mktemp("failed")
     return folder, job(folder, BAD)
 

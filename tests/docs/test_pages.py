@@ -46,7 +46,7 @@ def is_heavy(page):
 
 
 def paths(entry):
-    """The pages of a part of the navigation."""
+    """Return the pages of a part of the navigation."""
     if isinstance(entry, str):
         return [entry]
     return [path for part in (entry if isinstance(entry, list) else entry.values()) for path in paths(part)]

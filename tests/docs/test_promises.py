@@ -26,7 +26,7 @@ def between(text, start, end):
 
 
 def rows(table):
-    """The rows of a table, without its head."""
+    """Return the rows of a table without its head."""
     lines = [line.strip("| ").split(" | ") for line in table.strip().splitlines() if line.startswith("| ")]
     return [line for line in lines[1:] if set(line[0]) != {"-"}]
 
@@ -38,7 +38,7 @@ PROMISES = re.split(r"\n(?=- )", PAGE.partition("## What is promised\n")[2].stri
 
 @functools.cache
 def module(file):
-    """A module of tests, by the names that stand at its top."""
+    """Return a module of tests as a mapping of its top-level names."""
     found = {}
     for node in ast.parse((TESTS / file).read_text()).body:
         names = [node.name] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else []
@@ -52,7 +52,7 @@ def module(file):
 
 
 def is_skipped_somewhere(file, name):
-    """Whether a test may be skipped, going by its text and that of what it uses of its module."""
+    """Return whether a test may be skipped, judging by its source and that of what it uses in its module."""
     found, seen, todo = module(file), set(), [name, "pytestmark"]
     while todo:
         if (one := todo.pop()) in seen or one not in found:
@@ -66,7 +66,7 @@ def is_skipped_somewhere(file, name):
 
 
 def check(text, where=""):
-    """See that a text names tests that are there, and says of each that may be skipped where it runs."""
+    """Check that a text names existing tests, and says where each that may be skipped does run."""
     named = NAMED.findall(text)
     assert named, f"it names no test: {text}"
     for file, name, words in named:
@@ -106,7 +106,7 @@ def test_a_promise_names_existing_tests_and_where_they_run(promise):
 
 
 def test_no_promise_is_skipped():
-    """Where the page is written otherwise, it is not taken for one without promises."""
+    """A page in an unexpected format is not mistaken for one without promises."""
     section = PAGE.partition("## What is promised")[2]
     assert len(PROMISES) == section.count("\n- ")
     assert len(PROMISES) > 40

@@ -44,7 +44,7 @@ EXPLAINED = tomllib.loads((Path(__file__).parent / "reasons.toml").read_text("ut
 
 
 def reasons_section(name):
-    """A heading that can be searched for, for each reason."""
+    """Return the section with a searchable heading for each reason."""
     sections = "\n\n".join(f"### {reason}\n\n{means}\n{fix}" for reason, (means, fix) in EXPLAINED[name].items())
     return f"\n{sections}\n"
 

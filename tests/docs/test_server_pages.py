@@ -87,7 +87,7 @@ def test_a_feature_added_by_the_page_adds_an_argument_and_a_tool_and_is_removabl
 
 @contextlib.contextmanager
 def shouting():
-    """A REPL that answers each line with the same in capitals; the port at which it listens."""
+    """Run a REPL that answers each line in capitals, and return its port."""
 
     class Shout(socketserver.StreamRequestHandler):
         def handle(self):

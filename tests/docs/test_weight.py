@@ -32,7 +32,7 @@ def left_out_names(listed):
 
 
 class Hashable:
-    """A test as pytest has it: equal to itself alone."""
+    """A test as pytest represents it: equal only to itself."""
 
     def __init__(self, item):
         self.path, self.originalname, self.name = item.path, item.originalname, item.name

@@ -71,7 +71,7 @@ STEPS = ("unwritable", "full", "form", "interrupt", "cancelled-load", "test", "c
 
 
 class Project:
-    """A folder with two modules that are loaded in this process, as the embedded REPL has them in its own."""
+    """A directory with two modules that are loaded in this process, as the embedded REPL loads them in its own."""
 
     def __init__(self, folder, number):
         self.folder = folder
@@ -108,7 +108,9 @@ class Project:
             load.end(has_failed=has_failed)
 
     def picture(self):
-        """All that is to be as it was: the files, and what each name is, down to the code of functions."""
+        """Return everything that must be restored: the files, and what each name refers to, including the code of
+        functions.
+        """
         found = {path.name: path.read_bytes() for path in self.folder.iterdir()}
         found["modules"] = {name: id(sys.modules.get(name)) for name in (self.low, self.high, self.new)}
         for name in (self.low, self.high):
@@ -132,7 +134,7 @@ def _look(value):
 
 
 class Steps:
-    """The live steps of an act, one of which fails."""
+    """The live steps of an edit, one of which fails."""
 
     def __init__(self, project, failing, form, scope):
         self.project, self.failing, self.form, self.scope = project, failing, form, scope
@@ -235,7 +237,7 @@ def test_a_module_and_its_builtins_keep_their_identity(tmp_path, code):
 
 
 class TestAClassThatFailed:
-    """It is among the subclasses of no other."""
+    """A class of a failed edit is not left among the subclasses of another."""
 
     @pytest.fixture
     def project(self, tmp_path, request):

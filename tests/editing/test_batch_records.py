@@ -76,9 +76,9 @@ def everything(folder):
 
 
 def run(script, *arguments):
-    """The status of a process that runs a script, and what it printed: one that is forked, where that can be.
+    """Run a script, forked if possible; return its exit status and output.
 
-    It has imported all that it needs, which takes most of the time of one that starts from nothing.
+    The forked process has imported everything it needs, which takes most of the time of a new process.
     """
     words = [*map(str, arguments)]
     if not hasattr(os, "fork"):
@@ -98,7 +98,7 @@ def run(script, *arguments):
 
 
 def _be(script, words, output):
-    """Run a script as the process of `python -c` does, and end."""
+    """Run a script as the process of `python -c` does, and exit."""
     status = 1
     try:
         for number in (1, 2):
@@ -272,7 +272,7 @@ KEEPS_OPEN = {"": False, **({"as-windows": True} if sys.platform == "linux" else
 
 @pytest.mark.parametrize("keeps_open_files", KEEPS_OPEN.values(), ids=KEEPS_OPEN)
 def test_an_acknowledged_edit_survives_whenever_its_server_is_killed(folder, records, keeps_open_files):
-    """Edits of two files in servers that are killed at random steps, in edits, at their ends and in recoveries."""
+    """Two files are edited in servers that are killed at random steps: in edits, at their ends and in recoveries."""
     dice = random.Random(31)
     acknowledged, kills, number = [], 0, 1
     for name in ("a", "b"):
@@ -339,7 +339,7 @@ def test_the_editor_reports_an_interrupted_batch_once(folder, records):
     assert not list(folder.glob(".*.tmp"))
 
 
-def test_the_next_server_reports_it_in_the_log_and_to_the_next_edit_only(folder, tmp_path, monkeypatch):
+def test_the_next_server_reports_a_rolled_back_batch_only_once(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert posix_only.was_killed(run_killed(folder, 6, workspace_state_directory(folder) / "edits"))
     edit = {"type": "append", "filePath": "a.clj", "code": "(z)"}

@@ -37,7 +37,7 @@ counts = st.none() | st.integers(0, 10**6)
 
 
 def stored(output):
-    """An output as nbformat stores it."""
+    """Return an output as nbformat stores it."""
     data = {kind: text if kind == "image/png" else text.splitlines(keepends=True)
             for kind, text in output.get("data", {}).items()}  # fmt: skip
     text = {"text": output["text"].splitlines(keepends=True)} if "text" in output else {}
@@ -46,7 +46,7 @@ def stored(output):
 
 @st.composite
 def notebooks(draw, most=4):
-    """A notebook of nbformat 4.5 with at least one cell of code, as JSON."""
+    """Generate notebooks of nbformat 4.5 with at least one code cell, as JSON."""
     cells = []
     for number in range(draw(st.integers(1, most))):
         cell = {"cell_type": "code", "execution_count": draw(counts), "id": f"c{number}", "metadata": {},
@@ -63,7 +63,7 @@ def code_cells(book):
 
 
 def ran(book, index, new, count):
-    """The notebook after its cell was run."""
+    """Return the notebook after its cell was run."""
     cells = [dict(cell) for cell in book["cells"]]
     cells[index] |= {"outputs": [stored(one) for one in new], "execution_count": count}
     return {**book, "cells": cells}
@@ -94,7 +94,7 @@ def test_a_run_cell_leaves_the_file_that_its_writer_would_write(data):
 
 
 class Scattered:
-    """Writes JSON with any space where space may be, and notes where the values of one cell's keys are."""
+    """Writes JSON with space wherever it is allowed, and records where the values of one cell's keys are."""
 
     def __init__(self, draw):
         self.text, self.spans, self._draw = "", {}, draw

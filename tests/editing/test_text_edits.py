@@ -142,7 +142,9 @@ async def test_a_guard_can_refuse_the_batch(tmp_path):
 @pytest.mark.anyio
 @pytest.mark.parametrize("file", ["notes.md", "pictures.ipynb"])
 async def test_an_oversized_text_is_not_read(tmp_path, file):
-    """A notebook is one, too, though its cells are listed up to another size: an edit takes its memory many times."""
+    """This applies to notebooks too, although their cells are listed up to another size: an edit needs many times
+    its memory.
+    """
     text = f'{{"cells":[],"picture":"{"x" * 8 * 2**20}"}}'
     (tmp_path / file).write_text(text)
     with refused_as("edits-refused", match="8,388,608 bytes are the most"):
@@ -161,7 +163,7 @@ HEAVY = {
 
 @pytest.mark.parametrize("words", HEAVY)
 def test_a_missing_text_is_refused_quickly_and_briefly(words):
-    """Each of them took hours, or longer than anybody lives, and some held up all threads."""
+    """Each of these took hours or longer, and some blocked all threads."""
     text, old = HEAVY[words]
     [(_, context)] = refused(text, ReplaceText(old, "new"))
     assert len(context or "") < 3000

@@ -17,7 +17,7 @@ NAMES = ["a.py", ".vscode/settings.json", ".venx/y", "sub/.venv/bin/python", "z/
 
 @pytest.fixture(params=["sha1", "sha256"])
 def repository(tmp_path, request):
-    """A repository with some tracked files, and an environment that git does not track."""
+    """Create a repository with some tracked files, and an environment that git does not track."""
     folder = tmp_path / "repository"
     git("init", f"--object-format={request.param}", str(folder))
     for name in (*NAMES, ".venv/bin/python"):

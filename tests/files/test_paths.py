@@ -18,7 +18,7 @@ from codriver.files import own_folders
         ("XDG_CACHE_HOME", own_folders.cache_directory),
     ],
 )
-def test_an_xdg_variable_sets_the_folder(monkeypatch, tmp_path, variable, folder):
+def test_an_xdg_variable_sets_the_directory(monkeypatch, tmp_path, variable, folder):
     monkeypatch.setenv(variable, str(tmp_path))
     assert folder() == tmp_path / "codriver"
 
@@ -48,7 +48,7 @@ def test_the_relay_file_has_a_fixed_location(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["skills", "wrapper-config"])
-def test_shipped_folders_are_found_beside_and_inside_the_package(monkeypatch, tmp_path, name):
+def test_shipped_directories_are_found_beside_and_inside_the_package(monkeypatch, tmp_path, name):
     assert any(own_folders.shipped_directory(name).iterdir())
     package = tmp_path / "codriver"
     (package / "data" / name).mkdir(parents=True)
@@ -72,14 +72,14 @@ def test_a_workspace_reached_by_a_symlink_has_the_same_state(monkeypatch, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["проект", "...", "a b/../../c", "x" * 200])
-def test_any_workspace_name_becomes_one_short_folder_name(monkeypatch, tmp_path, name):
+def test_any_workspace_name_becomes_one_short_directory_name(monkeypatch, tmp_path, name):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     folder = own_folders.workspace_state_directory(tmp_path / name)
     assert folder.parent == tmp_path / "codriver" / "workspaces"
     assert len(folder.name) < 60
 
 
-def test_asking_for_a_folder_creates_nothing(monkeypatch, tmp_path):
+def test_asking_for_a_directory_creates_nothing(monkeypatch, tmp_path):
     for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable))
     (
@@ -90,6 +90,6 @@ def test_asking_for_a_folder_creates_nothing(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_importing_own_folders_does_not_import_platformdirs():
+def test_importing_own_directories_does_not_import_platformdirs():
     code = "import sys, codriver.files.own_folders; sys.exit('platformdirs' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=os.environ, timeout=60, check=False).returncode == 0

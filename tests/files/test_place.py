@@ -111,7 +111,7 @@ def test_a_link_within_the_root_is_followed_only_if_allowed(root, target):
         read(Path("link"), NEVER, root=root)
 
 
-def test_a_symlinked_folder_counts_as_a_link(root):
+def test_a_symlinked_directory_counts_as_a_link(root):
     (root / "real").mkdir()
     (root / "real" / "file").write_text("deep")
     (root / "folder").symlink_to("real")
@@ -227,7 +227,7 @@ def test_a_new_file_never_replaces_an_existing_one(root):
     assert names(root) == ["file"]
 
 
-def test_missing_folders_are_created_on_request(root):
+def test_missing_directories_are_created_on_request(root):
     with locate(Path("a/b/new"), Links.WITHIN, root=root, make_mode=0o700) as place:
         place.put_new(staged := place.stage(b"new"))
         place.discard(staged)
@@ -235,7 +235,7 @@ def test_missing_folders_are_created_on_request(root):
     assert stat.S_IMODE((root / "a").stat().st_mode) == 0o700
 
 
-def test_a_located_folder_stays_the_same_when_its_path_becomes_a_link(root):
+def test_a_located_directory_stays_the_same_when_its_path_becomes_a_link(root):
     (root / "sub").mkdir()
     with locate(Path("sub/new"), Links.WITHIN, root=root) as place:
         (root / "sub").rename(root / "moved")
@@ -245,8 +245,10 @@ def test_a_located_folder_stays_the_same_when_its_path_becomes_a_link(root):
     assert not (root.parent / "new").exists()
 
 
-def test_swapping_a_folder_for_a_link_never_writes_outside(root):
-    """A thread exchanges a folder and a link to the outside as fast as it can; each replace lands inside or fails."""
+def test_swapping_a_directory_for_a_link_never_writes_outside(root):
+    """A thread swaps a directory and a link to the outside as fast as it can; each replacement stays inside or
+    fails.
+    """
     outside = root.parent / "outside"
     outside.mkdir()
     (root / "sub").mkdir()

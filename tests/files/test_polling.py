@@ -83,7 +83,7 @@ async def test_without_an_interval_every_call_makes_a_check():
 
 
 class SeamChecks:
-    """A poller whose first look is news, and then each on which `is_news` is set; the threads that looked."""
+    """A poller that reports news on its first check and on each one with `is_news` set; it records its threads."""
 
     def __init__(self, interval_s=0.01, **options):
         self.threads, self.is_news, self.wait_s = [], True, 0.0
@@ -96,7 +96,7 @@ class SeamChecks:
         return self.is_news
 
     async def settle(self):
-        """Have its looks known as short, and news no more."""
+        """Let its checks be known as short, without further news."""
         assert await self.poller.next(bool)
         self.is_news = False
         self.threads.clear()

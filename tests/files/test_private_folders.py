@@ -1,4 +1,4 @@
-"""Folders that only the user may read, including the folders above them."""
+"""Directories that only the user may read, including the directories above them."""
 
 import os
 import stat
@@ -20,7 +20,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_missing_parent_folders_are_created_private_too(tmp_path):
+def test_missing_parent_directories_are_created_private_too(tmp_path):
     tmp_path.chmod(0o755)
     make_private_directory(tmp_path / "a" / "b" / "c")
     make_private_directory(tmp_path / "a" / "b" / "c")
@@ -28,7 +28,7 @@ def test_missing_parent_folders_are_created_private_too(tmp_path):
     assert mode(tmp_path) == 0o755
 
 
-def test_open_folders_in_the_users_state_are_made_private_but_not_the_ones_above(tmp_path, monkeypatch):
+def test_open_directories_in_the_users_state_are_made_private_but_not_the_ones_above(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     place = tmp_path / "state" / "codriver" / "workspaces" / "w"
     place.mkdir(parents=True)
@@ -37,7 +37,7 @@ def test_open_folders_in_the_users_state_are_made_private_but_not_the_ones_above
     assert mode(tmp_path / "state") == 0o755
 
 
-def test_a_symlinked_state_folder_keeps_its_permissions(tmp_path, monkeypatch):
+def test_a_symlinked_state_directory_keeps_its_permissions(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -47,14 +47,14 @@ def test_a_symlinked_state_folder_keeps_its_permissions(tmp_path, monkeypatch):
     assert (mode(elsewhere), mode(elsewhere / "w")) == (0o755, 0o700)
 
 
-def test_a_file_in_place_of_a_folder_is_refused(tmp_path):
+def test_a_file_in_place_of_a_directory_is_refused(tmp_path):
     (tmp_path / "a").write_text("")
     for name in ("a", "a/b"):
         with pytest.raises(NotADirectoryError):
             make_private_directory(tmp_path / name)
 
 
-def test_all_folders_of_a_servers_user_state_are_private(tmp_path):
+def test_all_directories_of_a_servers_user_state_are_private(tmp_path):
     state = tmp_path / "state" / "codriver"
     (state / "workspaces").mkdir(parents=True)
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:

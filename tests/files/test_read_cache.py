@@ -16,7 +16,7 @@ def file(tmp_path):
 
 
 class Reader:
-    """Reads a file by the cache, and counts how often it really was."""
+    """Reads a file through the cache, and counts the actual reads."""
 
     def __init__(self, path):
         self.path, self.count, self.cache = path, 0, ReadCache()
@@ -30,14 +30,14 @@ class Reader:
 
 
 def make_old(path):
-    """Nothing writes to it for a while."""
+    """Set the times of a file into the past, as if nothing had written to it for a while."""
     then = time.time_ns() - 2 * SETTLED_NS
     os.utime(path, ns=(then, then))
 
 
 @pytest.fixture
 def settled(monkeypatch):
-    """The clock is later than what was just written, whose change of status cannot be set back."""
+    """Wait until the clock is later than the status change of the file just written, which cannot be set back."""
     now = time.time_ns
     monkeypatch.setattr(time, "time_ns", lambda: now() + 2 * SETTLED_NS)
 

@@ -1,4 +1,6 @@
-"""Whether two folders are in two working trees of one repository: with trees made by real git, and with forged ones."""
+"""Whether two directories are in two working trees of one repository: with trees made by real git, and with forged
+ones.
+"""
 
 import os
 
@@ -11,7 +13,9 @@ from codriver.files.working_trees import main_checkout, other_tree
 
 @pytest.fixture(scope="module")
 def trees(tmp_path_factory):
-    """A folder with the checkout `main`, and its trees `linked`, `third` and `main/trees/inner`, as git makes them."""
+    """Return a directory with the checkout `main`, and its trees `linked`, `third` and `main/trees/inner`, made by
+    git.
+    """
     folder = tmp_path_factory.mktemp("trees")
     git("init", str(folder / "main"))
     git("-C", str(folder / "main"), "commit", "--allow-empty", "-m", "first")
@@ -33,7 +37,7 @@ def linked(trees):
 
 @pytest.fixture(autouse=True)
 def _no_git_is_run(trees, monkeypatch, tmp_path):
-    """First on the path is a `git` that leaves a mark."""
+    """Put a `git` that leaves a mark first on the path."""
     program, mark = tmp_path / "bin" / "git", tmp_path / "git was run"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
@@ -55,7 +59,7 @@ def test_a_tree_inside_the_main_checkout_is_a_different_tree(main):
     assert other_tree(main, inner) == inner
 
 
-def test_linked_trees_differ_from_each_other_but_subfolders_do_not(main, linked, trees):
+def test_linked_trees_differ_from_each_other_but_subdirectories_do_not(main, linked, trees):
     assert other_tree(linked, trees / "third") == trees / "third"
     assert other_tree(main, main / "src") is None
     assert other_tree(linked, linked) is None
@@ -83,7 +87,7 @@ def claim(folder, text):
 
 
 def test_a_tree_unknown_to_its_repository_does_not_count(main, linked, tmp_path):
-    """A stranger's `.git` that points into a repository of the user's, as one in an archive can."""
+    """A forged `.git` that points into a repository of the user, such as an archive may contain."""
     own = next((main / ".git" / "worktrees").iterdir())
     for name, pointer in (("a", own), ("b", own.with_name("none")), ("c", main / ".git"), ("d", own / "..")):
         stranger = claim(tmp_path / name, b"gitdir: " + os.fsencode(pointer))

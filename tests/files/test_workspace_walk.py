@@ -21,23 +21,23 @@ def seen(root, **limits):
     ]
 
 
-def test_shallow_folders_come_first_and_sorted(tmp_path):
+def test_shallow_directories_come_first_and_sorted(tmp_path):
     make(tmp_path, "b/deep/x.py", "a/y.py", "top.py")
     assert seen(tmp_path) == [(".", 0, ["top.py"]), ("a", 1, ["y.py"]), ("b", 1, []), ("b/deep", 2, ["x.py"])]
 
 
 @pytest.mark.parametrize("name", [*sorted(SKIPPED), ".git", ".venv"])
-def test_ignored_folders_are_skipped(tmp_path, name):
+def test_ignored_directories_are_skipped(tmp_path, name):
     make(tmp_path, f"{name}/x.py", "src/.hidden", "src/y.py")
     assert seen(tmp_path) == [(".", 0, []), ("src", 1, ["y.py"])]
 
 
-def test_a_file_may_have_the_name_of_an_ignored_folder(tmp_path):
+def test_a_file_may_have_the_name_of_an_ignored_directory(tmp_path):
     make(tmp_path, "build")
     assert seen(tmp_path) == [(".", 0, ["build"])]
 
 
-def test_a_link_to_a_folder_is_not_followed(tmp_path):
+def test_a_link_to_a_directory_is_not_followed(tmp_path):
     make(tmp_path, "src/y.py")
     (tmp_path / "src" / "again").symlink_to(tmp_path)
     assert seen(tmp_path) == [(".", 0, []), ("src", 1, ["again", "y.py"])]
@@ -49,11 +49,11 @@ def test_the_walk_stops_at_its_depth_and_entry_limits(tmp_path):
     assert [path for path, *_ in seen(tmp_path, max_entries=2)] == ["."]
 
 
-def test_a_missing_folder_is_empty(tmp_path):
+def test_a_missing_directory_is_empty(tmp_path):
     assert seen(tmp_path / "gone") == [(".", 0, [])]
 
 
-def test_file_kinds_are_recognised_by_suffix(tmp_path):
+def test_file_kinds_are_recognized_by_suffix(tmp_path):
     kinds = {"lisp": (".clj", ".lpy"), "notebook": (".ipynb",)}
     assert markers_in(tmp_path, kinds) == set()
     make(tmp_path, "a/b/x.lpy", ".ipynb_checkpoints/x-checkpoint.ipynb", "a/.hidden.ipynb", "x.ipynb/y")

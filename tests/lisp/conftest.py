@@ -1,4 +1,4 @@
-"""Real code for the tests of Lisp text: Clojure's own sources, Basilisp's and Hy's."""
+"""Real code for the tests of Lisp text: the sources of Clojure, Basilisp and Hy."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ def package_sources(package, suffix):
 
 @pytest.fixture(scope="session")
 def sources():
-    """Texts by name."""
+    """Return source texts by name."""
     found = clojure_sources() | package_sources("basilisp", ".lpy")
     assert len(found) > 40
     return found
@@ -38,27 +38,27 @@ def sources():
 
 @pytest.fixture(scope="session")
 def some_sources(sources):
-    """All texts with all rounds, else each fourth by length: the second longest, and shorter ones."""
+    """Return all texts with all rounds, otherwise every fourth by length: the second longest, and shorter ones."""
     longest_first = sorted(sources, key=lambda name: (len(sources[name]), name), reverse=True)
     return {name: sources[name] for name in longest_first[rounds(0, 1) :: rounds(1, 4)]}
 
 
 @pytest.fixture(scope="session")
 def hy_sources():
-    """Texts by name."""
+    """Return source texts by name."""
     found = package_sources("hy", ".hy") | package_sources("hyrule", ".hy")
     assert any("#[[" in text for text in found.values())
     return found
 
 
 class ParinferPeer:
-    """parinfer.js in a process of its own, which answers texts one by one."""
+    """parinfer.js in its own process, which answers one text at a time."""
 
     def __init__(self, process):
         self._process = process
 
     def run(self, text):
-        """What parinfer.js gives: text and error, in its own words."""
+        """Return the result of parinfer.js: text and error, in its own format."""
         self._process.stdin.write(json.dumps(text) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())

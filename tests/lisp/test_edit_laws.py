@@ -29,7 +29,9 @@ RENAMED = "renamed-as-nothing-else-is"
 
 
 def trees(text, forms, replaced=None, before=None, after=None, names=None):
-    """The forms as nested tuples, with those at the given spans replaced, or with others before and after them."""
+    """Return the forms as nested tuples, with those at the given spans replaced, or with others before and after
+    them.
+    """
     found = []
     for form in forms:
         span = form.start, form.end
@@ -57,7 +59,7 @@ def words(text):
 
 
 def target_of(document, unit):
-    """A target that names the unit, or None if its line has another like it."""
+    """Return a target that names the unit, or None if its line contains another like it."""
     rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
     target = Target(unit.line, rest)
     result = apply(document, {0: Replace(target, "x")}, Limits(padding=0))
@@ -69,7 +71,7 @@ def disjoint(units, unit):
 
 
 def subtree(document, unit):
-    """The tree of one unit."""
+    """Return the tree of one unit."""
     pending = list(document.reading.forms)
     while pending:
         form = pending.pop()
@@ -81,7 +83,7 @@ def subtree(document, unit):
 
 
 class Batch:
-    """A random batch of edits of units that do not overlap, and what it must come to."""
+    """A random batch of edits of units that do not overlap, and its expected result."""
 
     def __init__(self, document, seeded, new=NEW):
         self.document = document
@@ -145,7 +147,7 @@ class Batch:
 
 
 def check_batch(document, seeded):
-    """Apply one random batch to the document and hold the result against what it must be; how many edits it had."""
+    """Apply one random batch to the document, check the result, and return the number of edits."""
     batch = Batch(document, seeded)
     result = apply(document, batch.edits, Limits(padding=0))
     assert isinstance(result, Edited), (document.text, batch.edits, result)
@@ -154,7 +156,7 @@ def check_batch(document, seeded):
 
 
 def check_edited(batch, result):
-    """Hold the result of a batch against what it must be."""
+    """Compare the result of a batch with the expected one."""
     where = batch.document.text, batch.edits
     assert check(result.text) is None, where
     assert tree_of(result.text) == batch.expected_trees(), where
@@ -230,7 +232,7 @@ def test_moves_and_renames_in_real_code_change_nothing_else(some_sources):
 
 
 def own_names(text, old):
-    """`old` as the text's own namespace qualifies it."""
+    """Return `old` qualified with the text's own namespace."""
     declared = [form for form in read(text).forms if text.startswith("(ns ", form.start)]
     if not declared:
         return []

@@ -173,7 +173,7 @@ def test_a_branch_without_a_form_is_no_target():
 
 
 def nested(text):
-    """Real code as it stands within others: in a branch, in a do in a branch, spliced, and in a comment."""
+    """Return real code nested within other forms: in a branch, in a do in a branch, spliced, and in a comment."""
     inner = reindented(text, "  ", "\n")
     branch = reindented(f"(do\n  {inner}\n  )", "   ", "\n")
     spliced = reindented(text, "            ", "\n")

@@ -31,13 +31,13 @@ RUN = r"""
 
 
 class Writer:
-    """Writes random programs whose every expression is a number, and in which few names mean many things."""
+    """Writes random programs whose every expression is a number, and in which few names have many meanings."""
 
     def __init__(self, seeded):
         self.seeded = seeded
 
     def program(self, shape):
-        """A program whose last two expressions are of this shape, with as much before them as they use."""
+        """Return a program whose last two expressions have this shape, preceded by what they use."""
         self.shapes = [one for one in SHAPES if one not in ("record", "call")]
         before = {
             "(m ": f"(defprotocol P (m [this x]))\n(defrecord R [x y] P (m [this z] {self.number(1, {*'xyz'})}))",
@@ -54,7 +54,7 @@ class Writer:
         return self.seeded.choice("xyw")
 
     def number(self, depth, numbers=frozenset("xy")):
-        """An expression in a scope in which `numbers` are names of numbers; all else is not."""
+        """Return an expression in a scope in which `numbers` are names of numbers, and nothing else is."""
         numbers = frozenset(numbers)
         if depth == 0:
             return self.seeded.choice([*sorted(numbers), "3", "4", "(count '[x y w])", "program/x", "@#'x"])
@@ -163,13 +163,13 @@ SHAPES = [name for name in vars(Writer) if not name.startswith("__") and name no
 
 
 def is_bound(document, name, line):
-    """Whether the form on the line binds the name."""
+    """Return whether the form on the line binds the name."""
     found = find_occurrences(document, document.reading.forms, (name, name), [name])
     return any(one.role == "binding" and document.positions.line(one.start) == line for one in found)
 
 
 def renamings(program, seeded):
-    """Some of all renamings of this program that are not refused: its text then, and the renaming."""
+    """Yield some of the allowed renames of this program: its text afterwards, and the rename."""
     document = Document(program)
     lines = range(5, program.count("\n") + 2)
     targets = [None, *(Target(line, document.line_text(line)) for line in lines)]
@@ -186,7 +186,7 @@ def renamings(program, seeded):
 
 
 def cases(seed=57):
-    """Programs of each shape in turn, and renamings of each."""
+    """Yield programs of each shape in turn, and renames of each."""
     seeded = random.Random(seed)
     programs = (Writer(seeded).program(shape) for shape in SHAPES for _ in range(PROGRAMS))
     return [(program, renamings(program, seeded)) for program in programs]

@@ -9,7 +9,7 @@ from codriver_lisp.reader import check, tokens
 
 
 def ours(text):
-    """Our result in the words of parinfer.js."""
+    """Return our result in the format of parinfer.js."""
     result = indent_mode(text)
     if result.error is None:
         return {"text": result.text, "error": None}
@@ -206,7 +206,7 @@ def test_bracket_strings_keep_every_character(hy_sources):
 
 
 def substance(text):
-    """The tokens of a text but its closers and space."""
+    """Return the tokens of a text except closing brackets and space."""
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 

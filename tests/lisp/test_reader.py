@@ -149,7 +149,7 @@ def test_real_hy_code_is_balanced(hy_sources):
 
 
 def forms_and_gaps(text):
-    """The text put together from its forms, asserting that nothing but space and comments stands between them."""
+    """Return the text assembled from its forms, asserting that only space and comments are between them."""
     kinds = {token.start(): token.lastgroup for token in tokens(text)}
 
     def gap(start, end):

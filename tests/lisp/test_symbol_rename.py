@@ -8,7 +8,7 @@ from codriver_lisp.symbol_rename import LOCAL, OUTER, OUTSIDE, WHYS
 
 
 def renamed(text, old="x", new="w", line=None, **options):
-    """The text with `old` renamed in all of it, or in the form at the line."""
+    """Return the text with `old` renamed everywhere, or in the form at the line."""
     document = Document(text, **options)
     target = None if line is None else Target(line, document.line_text(line))
     return apply(document, {0: Rename(old, new, target)})

@@ -102,7 +102,7 @@ def test_no_later_run_reuses_the_line_number_of_an_event(tmp_path, transcripts):
 
 @asynccontextmanager
 async def telling(logbook):
-    """The moments at which it was told that the log grew, from when it was told of what came before."""
+    """Record when it is notified of a growing log, starting after all earlier notifications."""
     told = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(logbook.run, lambda: told.append(logbook.log.entity_count))

@@ -17,7 +17,7 @@ OUT = "evaluationOutput"
 
 
 def recorded(folder, number, *texts, keep=5, next_line=None, ended=99):
-    """A run that began `number` minutes after the epoch and said these texts."""
+    """Return a run that began `number` minutes after the epoch and printed these texts."""
     log = OutputLog(next_line=next_line or number * 100)
     recorder = RunRecorder(
         Memory(folder), log, session=f"s{number}", started_ms=number * 60_000, max_runs=lambda: keep

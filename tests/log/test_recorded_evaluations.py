@@ -22,7 +22,7 @@ KILLS = rounds(100, 5)
 
 
 class OnSlowDisk(Live):
-    """A server whose disk syncs slowly while `slow` exists, and writes nothing while `blocked` does."""
+    """A server whose disk syncs slowly while `slow` exists, and blocks writes while `blocked` exists."""
 
     def __init__(self, folder):
         self.slow, self.blocked = folder / "slow", folder / "blocked"
@@ -34,7 +34,7 @@ class OnSlowDisk(Live):
         return [sys.executable, str(SERVER), name, "--workspace", str(self.workspace), *options]
 
     def history(self):
-        """The code in the file."""
+        """Return the code in the file."""
         (file,) = (self.folder / "state").rglob("eval-history.transit.json")
         return [entry.text for entry in read_history(file)]
 
@@ -56,7 +56,7 @@ def on_slow_disk(tmp_path, monkeypatch):
 
 
 def evaluate_until_the_end(client, name, recorded):
-    """Evaluate different code again and again, and note what was answered as recorded."""
+    """Evaluate different code repeatedly, and note what was reported as recorded."""
     number = 0
     try:
         while True:

@@ -190,7 +190,7 @@ def test_pretty_printed_output_contains_no_line_of_a_multi_line_secret(live, cli
 
 
 def log_and_history(client):
-    """What the log and the history know of their callers."""
+    """Return the callers known to the log and the history."""
     query = "[:find [?w ...] :in $ $history :where (or [$ ?e :output/who ?w] [$history ?e :output/who ?w])]"
     answer = client.call("repl_output_log", query=query)
     return answer["result"] if answer["ok"] else pytest.fail(str(answer))

@@ -43,13 +43,13 @@ def small_parts(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
-    """Write at once: nobody else wants the processor."""
+    """Write immediately: nothing else needs the processor."""
     monkeypatch.setattr(spill_files, "GATHER_S", 0)
 
 
 @pytest.fixture
 def made(tmp_path):
-    """Makes stores, and ends them."""
+    """Return a function that creates stores, which are closed after the test."""
     stores = []
 
     def make(max_stored=32 * MIB, max_bytes=64 * MIB, root=tmp_path / "spill"):
@@ -62,7 +62,7 @@ def made(tmp_path):
 
 
 def written(store, *long):
-    """Wait until nothing of these texts waits to be written."""
+    """Wait until all of these texts is written."""
     until(lambda: not any(text._is_moving for text in long), "the texts to be written")
     done = threading.Event()
     store.submit(done.set)
@@ -71,7 +71,7 @@ def written(store, *long):
 
 @pytest.fixture
 def held_up(made):
-    """A store whose disk takes nothing, with a text that goes there, and what lets the disk go on."""
+    """Return a store with a blocked disk, a text being written to it, and a function that unblocks the disk."""
     store, go_on = made(), threading.Event()
     store.submit(lambda: go_on.wait(60))
     text = Text(store, "e.stdout", 0)
@@ -346,7 +346,7 @@ def test_a_hung_disk_blocks_nobody_and_memory_stays_bounded(made, tmp_path, monk
     opened = spill_files._open
 
     def open_slowly(file, flags):
-        """For the first text's file, wait for somebody who reads, as no regular file would."""
+        """Block opening the file of the first text until somebody reads it, which no regular file would do."""
         return os.open(pipe, os.O_WRONLY) if file.name == "e1.stdout.1" else opened(file, flags)
 
     monkeypatch.setattr(spill_files, "_open", open_slowly)

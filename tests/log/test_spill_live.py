@@ -23,7 +23,7 @@ def spill_files(folder):
 
 
 def bytes_on_disk(folder):
-    """The size of all spill files; one that is removed while we look counts no more."""
+    """Return the size of all spill files; a file removed meanwhile does not count."""
     total = 0
     for path in spill_files(folder):
         with contextlib.suppress(FileNotFoundError):
@@ -32,7 +32,7 @@ def bytes_on_disk(folder):
 
 
 def await_files(live, answer, *parts):
-    """Wait until something of each of these parts of an evaluation is on disk; the files of it."""
+    """Wait until each of these parts of an evaluation is partly on disk, and return its files."""
 
     def found():
         files = [path for path in spill_files(live.folder) if path.name.startswith(f"{answer['evaluationId']}.")]

@@ -78,7 +78,7 @@ def test_a_running_evaluation_is_never_forgotten():
 
 @pytest.fixture(scope="module")
 def forgetful(tmp_path_factory):
-    """A client of a server that keeps all texts in memory."""
+    """Return a client of a server that keeps all texts in memory."""
     folder = tmp_path_factory.mktemp("forgetful")
     (folder / "workspace").mkdir()
     (folder / "workspace" / "codriver.toml").write_text("spillMaxBytes = 0\n")

@@ -30,7 +30,7 @@ TEXTS = st.one_of(
 
 
 def entries_up_to(number):
-    """Entries with no number above this."""
+    """Generate entries with no number above this."""
     return st.lists(
         st.builds(
             Entry,
@@ -54,7 +54,7 @@ def line(*parts):
 
 
 def read(*chunks):
-    """The entities of a file, how many lines were broken, and whether its end was torn."""
+    """Return the entities of a file, the number of broken lines, and whether its end was truncated."""
     lines = EntityLines(chunks)
     return list(lines.entities()), lines.broken, lines.is_torn
 
@@ -104,7 +104,7 @@ def test_unknown_attributes_of_an_entity_are_ignored(more):
 
 
 def changed(name, value):
-    """The line with another value of an attribute."""
+    """Return the line with another value of an attribute."""
     entity = list(ENTITY)
     entity[entity.index(f"~:output/{name}") + 1] = value
     return line(entity)

@@ -16,7 +16,7 @@ BOUND_S = 30
 
 
 class Gate:
-    """Work that says when it has begun and goes on when it may."""
+    """Work that reports its start and continues when allowed to."""
 
     def __init__(self):
         self.begun = threading.Semaphore(0)
@@ -31,7 +31,7 @@ class Gate:
 
 
 async def settled():
-    """Let every task come to where it waits."""
+    """Let every task run until it waits."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
 
@@ -220,7 +220,7 @@ async def test_references_of_failed_work_are_released():
     shares, held = Shares(1), []
 
     class Bytes(bytearray):
-        """Bytes that can be watched."""
+        """Bytes that can be weakly referenced."""
 
     def work():
         data = Bytes(10)

@@ -85,7 +85,9 @@ def relayed(tmp_path, workspace):
 
 
 def call(relayed, tool):
-    """What a call comes to by the next server: a relay that has not seen the end of the last one loses it first."""
+    """Return the outcome of a call on the next server: a relay that has not noticed the end of the previous one
+    loses it first.
+    """
     while True:
         answer = relayed.request("tools/call", {"name": tool, "arguments": {}})
         if answer.get("error", {}).get("data") != {"reason": "server-lost"}:
@@ -149,7 +151,7 @@ def test_only_a_marker_written_by_codriver_keeps_a_server_stopped(tmp_path, work
 
 
 def ancestors(process_id):
-    """The ids of the processes above one."""
+    """Return the ids of the parent processes."""
     found = []
     while process_id > 1:
         done = subprocess.run(["ps", "-o", "ppid=", "-p", str(process_id)], capture_output=True, text=True, check=True)

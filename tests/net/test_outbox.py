@@ -91,7 +91,7 @@ async def test_closing_wakes_a_waiting_reader():
 
 
 class Wire:
-    """Takes lines at once, unless it is full."""
+    """Accepts lines immediately, unless it is full."""
 
     def __init__(self):
         self.sent = []

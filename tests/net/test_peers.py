@@ -123,7 +123,7 @@ def test_only_the_same_token_matches():
 
 
 def test_tokens_are_compared_in_constant_time():
-    """No comparison of its own leaves at the first byte that differs."""
+    """No comparison of our own stops at the first byte that differs."""
     steps = list(dis.get_instructions(token_matches))
     assert "compare_digest" in token_matches.__code__.co_names
     assert not [step for step in steps if step.opname in ("COMPARE_OP", "IS_OP", "CONTAINS_OP")]
@@ -134,7 +134,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the
 
 @contextlib.contextmanager
 def pair(host):
-    """A connection over `host`: its accepted end and its connecting end."""
+    """Return both ends of a connection over `host`: accepted and connecting."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
         try:
             listener.bind((host, 0))
@@ -167,7 +167,7 @@ def test_both_ways_to_identify_the_user_agree(host):
 
 
 class SeamChecks:
-    """A table that is another file at each look."""
+    """A table that is a different file each time it is read."""
 
     def __init__(self, *files):
         self.files = iter(files)
@@ -258,7 +258,7 @@ def live(live):
 
 
 def evaluation(live, mark):
-    """Everything that a client sends to create the file `mark`."""
+    """Return everything that a client sends to create the file `mark`."""
     client = {"name": "stranger", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     call = {"name": "evaluate_code", "arguments": {"code": f"open({str(mark)!r}, 'w').close()"}}
@@ -271,7 +271,7 @@ def evaluation(live, mark):
 
 
 def unanswered(live, data):
-    """What the server answers to `data` before it hangs up: nothing, if it keeps its door."""
+    """Return what the server answers to `data` before it disconnects, which should be nothing."""
     address = ("127.0.0.1", live.port)
     with (
         contextlib.suppress(ConnectionResetError, BrokenPipeError),
@@ -283,7 +283,7 @@ def unanswered(live, data):
 
 
 def evaluated(live):
-    """All code evaluated until now. One more evaluation comes first, behind which nothing earlier can hide."""
+    """Return all code evaluated so far. One more evaluation runs first, so that all earlier ones are included."""
     with live.client() as client:
         answer = client.call("evaluate_code", code="'marker'")
         assert answer["ok"], answer
@@ -410,7 +410,7 @@ def as_nobody(code, live, data):
 
 
 def as_user(user, code, live, data):
-    """As `as_nobody`; user 0 stands for whoever runs the tests."""
+    """Do the same as `as_nobody` for any user; user 0 stands for whoever runs the tests."""
     become = f"os.setgroups([]); os.setgid({user}); os.setuid({user})\n" if user else ""
     connect = f"peer = socket.create_connection(('127.0.0.1', {live.port}), timeout=30)\n"
     command = [sys.executable, "-I", "-S", "-c", f"import encodings.idna, os, socket, sys\n{become}{connect}{code}"]

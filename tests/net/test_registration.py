@@ -30,7 +30,7 @@ def nobody(record):
 
 @pytest.fixture(autouse=True)
 def state(monkeypatch, tmp_path_factory):
-    """A folder for the user's state of all programs."""
+    """Return a directory for the user's state of all programs."""
     folder = tmp_path_factory.mktemp("state")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
     return folder / "codriver"
@@ -122,7 +122,7 @@ def test_a_stale_claim_is_replaced(tmp_path):
 
 
 def test_a_record_does_not_prevent_a_start_while_the_lock_is_free(tmp_path):
-    """Whatever it names, also a process that runs: who gets the lock has the workspace."""
+    """Whatever it names, even a running process: whoever gets the lock has the workspace."""
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD))
     with claim(tmp_path, is_alive=lambda found: True) as held:
         held.publish(ALIVE)

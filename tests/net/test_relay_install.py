@@ -29,7 +29,7 @@ def main():
 
 
 def relay_source(folder, version="one"):
-    """A relay's package, as a server comes with one."""
+    """Return a relay package as a server ships it."""
     package = folder / "ours"
     package.mkdir(exist_ok=True)
     (package / "__main__.py").write_text("from codriver_relay.command_line import main\nmain()\n")
@@ -86,7 +86,7 @@ def test_a_relay_started_during_an_upgrade_uses_one_version_only(tmp_path):
 
 
 def test_old_script_entries_run_the_current_relay(tmp_path):
-    """Before there were versions, a script imported the package that lay beside it."""
+    """Before there were versions, a script imported the package next to it."""
     names = ("codriver_relay.py", "codriver_hook.py", "codriver_relay/__init__.py", "codriver_relay/hook.py")
     (tmp_path / "codriver_relay").mkdir()
     for name in names:
@@ -121,7 +121,7 @@ def test_the_most_recently_installed_versions_are_kept(tmp_path):
 
 
 def test_a_running_version_is_kept_however_many_are_installed(tmp_path):
-    """A relay lives for days, and loads the start of a server when its own is gone."""
+    """A relay runs for days, and needs the module that starts a server when its own server has ended."""
     source = tmp_path / "shipped" / "codriver_relay"
     shutil.copytree(shipped_relay(), source, ignore=shutil.ignore_patterns("__pycache__"))
     target = install_relay(source, tmp_path / "codriver_relay.py")
@@ -168,7 +168,7 @@ def test_a_pipe_in_place_of_the_relay_is_refused(tmp_path):
 
 
 def test_an_installed_relay_is_compiled_once_by_any_start(tmp_path):
-    """A script is compiled at each start: a client would wait for that each time."""
+    """A script is compiled at each start, and a client would wait for that each time."""
     target = install_relay(shipped_relay(), tmp_path / "codriver_relay.py")
     (tmp_path / "json.py").write_text("raise SystemExit('a module from where the relay lies')")
     listener, written = socket.create_server(("127.0.0.1", 0)), []

@@ -16,7 +16,7 @@ WHERE = "import os\nos.getcwd()"
 
 @pytest.fixture
 def workspaces(tmp_path):
-    """A workspace whose server was killed, and the server of another one that has its port now."""
+    """Return a workspace whose server was killed, and the server of another workspace that now has its port."""
     killed = Live(tmp_path / "killed", "--repl", "python")
     port = killed.port
     killed.process.kill()

@@ -17,7 +17,7 @@ LIMIT_S = 20
 
 @pytest.fixture
 async def pair():
-    """A stream as the listener accepts it, and the client's plain socket."""
+    """Return a stream as the listener accepts it, and the client's plain socket."""
     raw = socket.create_server(("127.0.0.1", 0))
     raw.setblocking(False)  # noqa: FBT003  # the standard library's own signature
     async with await SocketListener.from_socket(raw) as listener:
@@ -132,7 +132,7 @@ async def test_directly_handled_bytes_are_not_queued_and_order_is_kept(pair):
 
 
 async def _send_until_full(client):
-    """Send until the kernel takes no more and the reader has come to rest."""
+    """Send until the kernel's buffer is full and the reader has stopped."""
     sent = refused = 0
     while refused < 50:
         try:

@@ -16,7 +16,7 @@ MODERN = {
 
 
 def taken(client, method=UPDATED):
-    """The notifications of this kind that came until now, taken."""
+    """Return and remove the notifications of this kind received so far."""
     found = [message for message in client.notifications if message["method"] == method]
     client.notifications = [message for message in client.notifications if message not in found]
     return found

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.served("memory")
 
 @pytest.fixture(params=["client", "relay"])
 def reach(live, request):
-    """Reaches the server, as a client does or through the relay; no handshake is made."""
+    """Return a function that connects to the server directly or through the relay, without a handshake."""
     connected = []
 
     def reached():

@@ -20,13 +20,13 @@ INIT = """
 
 
 def said(code):
-    """What a Python of its own prints."""
+    """Return what a separate Python prints."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
 
 
 @pytest.fixture
 def made_up(tmp_path, monkeypatch):
-    """A folder with a package that counts how often its `__init__` runs."""
+    """Create a package that counts how often its `__init__` runs."""
     files = {
         "__init__.py": INIT,
         "runs.py": "times = []",

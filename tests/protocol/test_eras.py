@@ -37,7 +37,7 @@ def client(live, request):
 
 @pytest.fixture(params=[{}, STRANGE], ids=["short-way", "sdk"])
 def odd(request):
-    """More parameters of a request, by which it is answered on either way."""
+    """Return additional parameters of a request that choose the path on which it is answered."""
     return request.param
 
 
@@ -57,7 +57,7 @@ def is_stateless(answer):
 
 
 def check_both_eras(client, **more):
-    """Both eras answer a request each, in the form of their own."""
+    """Check that each era answers a request in its own form."""
     assert is_stateless(stateless(client, "tools/list", **more))
     listed = client.request("tools/list", more)["result"]
     assert not listed.keys() & {"resultType", "ttlMs", "cacheScope", "_meta"}
@@ -141,7 +141,7 @@ def test_an_unknown_version_in_an_envelope_is_refused_beside_a_session(client):
 
 @pytest.fixture
 def gate(tmp_path):
-    """A file for which the code that holds it waits."""
+    """Return a file that waiting code waits for."""
     file = tmp_path / "gate"
     yield file
     file.touch()

@@ -30,26 +30,26 @@ def client(live, request):
 
 @pytest.fixture
 def plain(live):
-    """A client that knows nothing of tasks."""
+    """Return a client without tasks."""
     with live.client() as one:
         yield one
 
 
 @pytest.fixture
 def gate(tmp_path):
-    """A file for which the code that holds it waits."""
+    """Return a file that waiting code waits for."""
     file = tmp_path / "gate"
     yield file
     file.touch()
 
 
 def lasting(gate, then='"done"'):
-    """Code that lasts until the gate is open."""
+    """Return code that runs until the gate is open."""
     return f'(await-file "{gate.as_posix()}") {then}'
 
 
 def begin(client, code, **task):
-    """Evaluate as a task: the task."""
+    """Evaluate as a task and return the task."""
     about = {} if client.is_modern else {"task": task}
     told = client.ask("tools/call", name="evaluate_code", arguments={"code": code, "detail": True}, **about)
     return told if client.is_modern else told["task"]
@@ -60,7 +60,7 @@ def get(client, task):
 
 
 def result(client, task):
-    """The result of a task, waited for."""
+    """Wait for the result of a task."""
     if client.is_modern:
         until(lambda: get(client, task)["status"] not in ("working", "input_required"), "the end of the task")
         return get(client, task)["result"]
@@ -236,7 +236,7 @@ def test_a_2026_client_gives_input_by_task_updates(live):
 
 
 def asking(client, task, prompt):
-    """The task, once it asks this."""
+    """Return the task once it asks this."""
     now = get(client, task)
     return now if prompt in json.dumps(now.get("inputRequests", {})) else None
 
@@ -272,7 +272,7 @@ def test_input_that_the_repl_refuses_is_asked_for_again(tmp_path, version):
 
 
 def answered(client, task):
-    """The error of the request by which a question is answered."""
+    """Answer a question and return the error of that request."""
     given = {"action": "accept", "content": {"text": "x"}}
     if client.is_modern:
         (key,) = get(client, task)["inputRequests"]
@@ -417,7 +417,7 @@ def test_the_results_of_a_clients_tasks_are_limited_in_bytes(live):
 
 
 def begin_call(client, tool, **arguments):
-    """Call any tool as a task of 2025-11-25: the task."""
+    """Call any tool as a task of 2025-11-25 and return the task."""
     return client.ask("tools/call", name=tool, arguments=arguments, task={})["task"]
 
 

@@ -18,7 +18,7 @@ SECRET = "correct-horse-battery"
 
 
 class Client:
-    """A client of the messages alone: what it is sent is kept."""
+    """A client that only records the messages sent to it."""
 
     def __init__(self):
         self.outbox = Outbox(max_notifications=1000, max_notification_bytes=2**20, congested_bytes=2**20)
@@ -96,7 +96,7 @@ def test_a_message_is_short_and_contains_no_secret(messages):
 
 
 def restart(client):
-    """Let something happen that the server tells at the level `info`."""
+    """Cause something that the server reports at the level `info`."""
     assert client.call("restart_repl")["ok"]
 
 
@@ -253,7 +253,7 @@ def test_a_client_that_reads_too_slowly_is_reported_once(tmp_path):
 
 
 def dropped(client):
-    """The complaint of a client that reads too slowly, after a little more that it should read."""
+    """Return the warning about a client that reads too slowly, after giving it a little more to read."""
     restart(client)
     client.ask("ping")
     return next((one for one in client.messages if "too slowly" in json.dumps(one)), None)

@@ -37,7 +37,7 @@ def client(live):
 
 
 def both_ways(client, tool, arguments):
-    """The answers to one call by the short way and by the SDK's, which takes what has a parameter we do not know."""
+    """Return the answers to one call on the short path and through the SDK, which handles unknown parameters."""
     params = {"name": tool} if arguments is None else {"name": tool, "arguments": arguments}
     return client.request("tools/call", params), client.request("tools/call", {**params, "beside": "x"})
 
@@ -118,7 +118,7 @@ def test_cancelling_an_unknown_request_is_ignored(client, identity):
 
 @pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
 def test_the_clients_own_session_id_follows_its_newest_call(live, beside):
-    """Codex 0.169.0 says `sessionId` in each."""
+    """Codex 0.169.0 sends a `sessionId` in each call."""
     with live.client(name="codex-mcp-client") as client:
 
         def known(meta):
@@ -138,7 +138,7 @@ def test_the_clients_own_session_id_follows_its_newest_call(live, beside):
 
 @pytest.mark.parametrize("beside", [{}, {"beside": "x"}], ids=["the short way", "the SDK's way"])
 def test_cancelling_an_answered_call_is_silent_and_ends_nothing(live, client, beside):
-    """opencode 1.18.33 sends one behind each answer."""
+    """opencode 1.18.33 sends one after each answer."""
     gate = live.workspace / f"gate {len(beside)}"
     answered = client.begin("tools/call", {"name": "evaluate_code", "arguments": {"code": "2"}, **beside})
     assert client.answer(answered)["result"]["structuredContent"]["result"] == "2"

@@ -1,4 +1,4 @@
-"""The Skills extension: entries, digests, folders and pages, of skills on disk and over the wire."""
+"""The Skills extension: entries, digests, directories and pages, of skills on disk and over the wire."""
 
 import base64
 import hashlib
@@ -30,18 +30,18 @@ class Skills:
         return file
 
     def write_unseen(self, file, content=b""):
-        """Write a file without having the library look for it."""
+        """Write a file without letting the library notice it."""
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content or guide(file.parent.name))
         return file
 
     def read(self, uri):
-        """The bytes that a client gets."""
+        """Return the bytes that a client gets."""
         content = self.served.read(uri)[1]
         return content if isinstance(content, bytes) else content.encode()
 
     def verify(self, entry):
-        """Compare everything in an entry with what is read, as a client has to."""
+        """Compare everything in an entry with what is read, as a client must."""
         for resource in entry["resources"]:
             content = self.read(resource["uri"])
             assert resource["digest"] == f"sha256:{hashlib.sha256(content).hexdigest()}"
@@ -125,7 +125,7 @@ def test_a_hidden_skill_is_not_listed_but_available_by_uri(skills):
 
 
 def pages(ask):
-    """All pages of a list, and the number of items of each."""
+    """Return all pages of a list, and the number of items of each."""
     cursor = None
     while True:
         page = ask(cursor)
@@ -156,7 +156,7 @@ def test_the_next_page_follows_even_if_its_cursor_skill_was_deleted(skills):
     assert [entry["frontmatter"]["name"] for entry in left] == [f"s{PAGE:03}", f"s{PAGE + 1:03}"]
 
 
-def test_a_folder_lists_its_direct_children_with_their_types(skills):
+def test_a_directory_lists_its_direct_children_with_their_types(skills):
     skills.write("one/SKILL.md")
     skills.write("one/templates/a.md", b"a")
     skills.write("one/templates/deep/b.unknown", b"b")
@@ -173,7 +173,7 @@ def test_a_folder_lists_its_direct_children_with_their_types(skills):
     assert skills.served.read_directory("skill://one/empty", None) == {"resources": []}
 
 
-def test_a_large_folder_comes_in_pages(skills):
+def test_a_large_directory_comes_in_pages(skills):
     skills.write("one/SKILL.md")
     for number in range(2 * DIRECTORY_PAGE):
         (skills.folder / "one" / f"{number}.md").write_bytes(b"")
@@ -189,7 +189,7 @@ def test_a_large_folder_comes_in_pages(skills):
         "skill://one/..", "skill://one/%2e%2e", "skill://lib.none", "file:///etc", "codriver://log", "",
     ],
 )  # fmt: skip
-def test_a_uri_that_is_not_a_folder_is_refused(skills, uri):
+def test_a_uri_that_is_not_a_directory_is_refused(skills, uri):
     skills.write("one/SKILL.md")
     skills.write("one/a/b.md")
     with pytest.raises(RequestRefusedError) as caught:

@@ -37,7 +37,7 @@ def client(live, request):
 
 @pytest.fixture(params=[{}, {"surprise": 1}], ids=["short-way", "sdk"])
 def odd(request):
-    """More parameters of a request, by which it is answered on either way."""
+    """Return additional parameters of a request that choose the path on which it is answered."""
     return request.param
 
 

@@ -20,7 +20,7 @@ from codriver.settings.model import Settings
 
 
 def standing_in(*dialects):
-    """A core in whose unaccepted workspace such REPLs run apart from the project."""
+    """Return a core whose untrusted workspace has these REPLs, which do not run project code."""
     repls = {
         f"process:{dialect}": Repl(
             f"process:{dialect}", dialect, Origin("process", dialect), phase="connected", generation=1,

@@ -38,7 +38,7 @@ def pytest_generate_tests(metafunc):
 
 @pytest.fixture
 def way(request, monkeypatch):
-    """How the relay waits for pipes."""
+    """Return how the relay waits for pipes."""
     if request.param == "threads":
         monkeypatch.setenv(THREADS, "1")
 

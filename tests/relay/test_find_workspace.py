@@ -47,7 +47,9 @@ def project(tmp_path):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder that tells nothing, where the relay runs; the folder for temporary files ends the way upward."""
+    """Return an uninformative directory to run the relay in; the directory for temporary files ends the search
+    upwards.
+    """
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
     folder = tmp_path / "place"
@@ -58,7 +60,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.fixture
 def auto(stack, place, tmp_path):
-    """Starts a relay that has to find its workspace, and a server that says which it is started for."""
+    """Return a function that starts a relay that has to find its workspace, and a server that reports its own."""
     script = tmp_path / "server.py"
     script.write_text(SERVER)
 
@@ -73,7 +75,7 @@ def auto(stack, place, tmp_path):
 
 
 def served(relay, number=1):
-    """The workspace for which the relay starts a server when a request comes."""
+    """Return the workspace for which the relay starts a server when a request comes."""
     relay.send(request(number))
     text = relay.receive()["error"]["message"]
     assert "it is for <" in text, text
@@ -81,7 +83,7 @@ def served(relay, number=1):
 
 
 def refusal(relay, number=1):
-    """Why there is no workspace."""
+    """Return why there is no workspace."""
     relay.send(request(number))
     error = relay.receive()["error"]
     assert (error["code"], error["data"]) == (-32000, {"reason": "no-workspace"})
@@ -184,7 +186,7 @@ def test_an_unreadable_directory_stops_the_search(tmp_path):
 
 
 def greeted(relay, **capabilities):
-    """A client that was greeted before its workspace is known, and is asked for its roots."""
+    """Return a client that was answered before its workspace is known, and is asked for its roots."""
     relay.send(initialize(roots={"listChanged": True}, **capabilities))
     greeting = relay.receive()
     assert (greeting["id"], greeting["result"]["protocolVersion"]) == ("first", "2025-06-18")

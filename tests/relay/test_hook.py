@@ -99,7 +99,7 @@ def test_an_empty_answer_stays_empty_and_never_allows_anything(client, told):
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """The program as `init` installs it."""
+    """Return the program as `init` installs it."""
     folder = tmp_path_factory.mktemp("installed")
     install_relay(shipped_relay(), folder / "codriver_relay.py")
     return folder / "codriver_hook.py"
@@ -170,7 +170,7 @@ def test_without_a_server_the_hook_answers_nothing_and_starts_none(program, tmp_
 
 
 def place_of(folder, port, mode=0o700):
-    """A port file as a server writes it, or a checkout brings it."""
+    """Write a port file as a server does, or as a checkout may contain it."""
     presence = folder / ".calva" / "mcp-server"
     presence.mkdir(parents=True, mode=0o700)
     (presence / "port").write_text(str(port))
@@ -182,7 +182,7 @@ def place_of(folder, port, mode=0o700):
 
 @pytest.fixture
 def stranger():
-    """Somebody who listens where a server is looked for."""
+    """Run another program that listens where a server is expected."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
 

@@ -14,7 +14,7 @@ from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, reque
 
 
 def greeted(cold, **environment):
-    """A relay whose client was answered while no server is there."""
+    """Return a relay whose client was answered while there is no server."""
     relay = cold.relay(**environment)
     relay.send(INITIALIZE)
     assert relay.receive() == answer("first", GREETING)
@@ -24,7 +24,7 @@ def greeted(cold, **environment):
 
 
 def introduced(cold, greeting=GREETING):
-    """The server to which the relay then introduces its client, as the client did itself."""
+    """Return the server to which the relay then repeats its client's introduction."""
     peer = cold.serve()
     assert peer.read() == INITIALIZE
     peer.send(answer("first", greeting))
@@ -170,7 +170,7 @@ def test_secret_variables_are_no_cache_condition_and_in_no_file(cold, monkeypatc
 
 
 def answered(relay, identity):
-    """The result of a request, whatever comes before it."""
+    """Return the result of a request, skipping earlier messages."""
     return next(line["result"] for line in iter(relay.receive, None) if line.get("id") == identity)
 
 

@@ -29,7 +29,7 @@ LISTEN = request("listen-1", "subscriptions/listen", _meta=ENVELOPE, notificatio
 
 
 def listed(cold):
-    """A relay whose client was answered while no server is there."""
+    """Return a relay whose client was answered while there is no server."""
     relay = cold.relay()
     relay.send(DISCOVER, LIST)
     assert relay.receive() == answer("first", DISCOVERED)
@@ -38,7 +38,7 @@ def listed(cold):
 
 
 def asked(cold):
-    """The server that comes, which the relay asks for its list as the client would."""
+    """Return the new server, which the relay asks for its list as the client would."""
     peer = cold.serve()
     assert peer.read() == LIST_AGAIN
     return peer
@@ -221,7 +221,9 @@ def test_the_cache_of_a_client_without_a_handshake_answers_no_handshake(cold, mo
 
 
 def connect(gated, mode):
-    """That client with a relay of its own, which starts a server that waits at the gate. `mode`: its protocol."""
+    """Connect that client through its own relay, which starts a server that waits at the gate. `mode` is its
+    protocol.
+    """
     relay = StdioServerParameters(
         command=sys.executable,
         args=["-I", "-S", str(RELAY), str(gated.port_file), "--start"],
@@ -235,7 +237,7 @@ async def number_listed(client):
 
 
 async def keep_once(gated):
-    """Have the list of a server with its REPL kept for a client that never discovers; the file, and its tools."""
+    """Cache the list of a server with its REPL for a client that never discovers; return the file and its tools."""
     async with connect(gated, "2026-07-28") as client, anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.to_thread.run_sync, gated.open)
         await client.call_tool("evaluate_code", {"code": "1+2"})  # waits for the REPL, which brings tools of its own
@@ -251,7 +253,7 @@ async def keep_once(gated):
 
 
 async def told_too_little(gated):
-    """A list that is too short, and said to last an hour, is corrected; so it is when the server is killed."""
+    """Check that an incomplete list with a lifetime of an hour is corrected, even if the server is killed."""
     file, number = await keep_once(gated)
     gated.stop()
     one, true = kept(file), kept(file)["tools"]["tools"]

@@ -361,7 +361,7 @@ def test_giving_up_answers_all_waiting_requests_and_the_next_one_retries(start_r
 
 
 def record_of(folder, process, port):
-    """The record of a server that has been there, which its process may have outlived."""
+    """Return the record of an earlier server, whose process may still exist."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "port").write_text(str(port))
     (folder / "server.json").write_text(json.dumps({"pid": process, "port": port, "sessionId": "a1"}, indent=1))

@@ -17,7 +17,7 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 @pytest.fixture
 def pipe(stack):
-    """The two ends of a pipe, by file descriptor."""
+    """Return the two ends of a pipe as file descriptors."""
     ends = os.pipe()
     for end in ends:
         stack.callback(os.close, end)
@@ -26,7 +26,7 @@ def pipe(stack):
 
 @pytest.fixture
 def start(stack):
-    """Start the relay with the streams given, and pipes for the others."""
+    """Start the relay with the given streams, and pipes for the others."""
 
     def start(*arguments, redirect="", **streams):
         command = shlex.join([sys.executable, "-I", "-S", str(RELAY), *map(str, arguments)])

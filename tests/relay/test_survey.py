@@ -23,7 +23,7 @@ EXTRA = st.dictionaries(TEXT.filter(lambda name: name not in {"id", "method", "r
 
 @st.composite
 def lines(draw, members):
-    """A message as any peer might write it: members in any order, any spacing, escapes or none."""
+    """Generate a message as any peer might write it: members in any order, any spacing, with or without escapes."""
     message = draw(st.permutations(list((draw(EXTRA) | members).items())))
     separators = draw(st.sampled_from([(",", ":"), (", ", ": "), (" ,\t", "\r :  ")]))
     return json.dumps(dict(message), separators=separators, ensure_ascii=draw(st.booleans())).encode() + b"\n"

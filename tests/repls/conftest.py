@@ -5,5 +5,5 @@ from repls.adapter_contract import NAMES
 
 @pytest.fixture(params=NAMES)
 def name(request):
-    """A kind of REPL: a promise of the contract is kept by each."""
+    """Return a kind of REPL: each fulfils the contract."""
     return request.param

@@ -45,7 +45,7 @@ CHATTY |= dict.fromkeys(("ipykernel", "xpython"), CHATTY["python"])
 
 @asynccontextmanager
 async def again(name, running):
-    """The adapter for a REPL that goes on with what it was told; one of a single thread answers nobody meanwhile."""
+    """Return the adapter for a REPL that is still running code; a single-threaded one answers nobody meanwhile."""
     deadline = anyio.current_time() + 60
     async with AsyncExitStack() as stack:
         opened = None

@@ -21,7 +21,7 @@ def test_an_added_connector_evaluates_end_to_end(client):
     assert failed["error"]["class"] == "ZeroDivisionError"
 
 
-def test_an_evaluation_in_it_can_be_interrupted(client):
+def test_an_evaluation_over_an_added_connector_can_be_interrupted(client):
     began = client.call("evaluate_code", code="(wait)", timeoutMs=1000)
     assert began["status"] == "running"
     ended = client.call("interrupt_evaluation", evaluationId=began["evaluationId"])

@@ -16,7 +16,7 @@ CODE = {"python": "1 + 1", "hy": "(+ 1 1)"}
 
 @contextlib.contextmanager
 def stray(name, folder):
-    """A server on a workspace whose port file holds the port of a REPL that runs elsewhere."""
+    """Run a server on a workspace whose port file contains the port of a REPL that runs elsewhere."""
     found = repl(name)
     workspace = folder / "workspace"
     workspace.mkdir(parents=True)

@@ -49,7 +49,7 @@ def write(path, text=""):
 
 
 @pytest.mark.parametrize("evidence", ["moon.edn", "package.json requires moonlisp", "src/orbit.moon"])
-def test_init_recognizes_its_projects(tmp_path, evidence):
+def test_init_recognizes_the_projects_of_a_repl_kind(tmp_path, evidence):
     file, _, package = evidence.partition(" requires ")
     write(tmp_path / file, f'{{"dependencies": {{"{package}": "1"}}}}')
     (project,) = find_projects(tmp_path)
@@ -57,7 +57,7 @@ def test_init_recognizes_its_projects(tmp_path, evidence):
     assert (project.programs, project.command) == (("moonrise",), "moonrise --repl 0")
 
 
-async def test_discovery_finds_its_port_file_under_its_key(tmp_path):
+async def test_discovery_finds_the_port_file_of_a_repl_kind_under_its_key(tmp_path):
     write(tmp_path / "far" / "moon.edn")
     write(tmp_path / "far" / ".moon" / "port", "7001")
     write(tmp_path / ".moon" / "port", "7002")
@@ -68,19 +68,19 @@ async def test_discovery_finds_its_port_file_under_its_key(tmp_path):
     assert running_repls(tmp_path) == (".moon/port",)
 
 
-def test_doctor_checks_its_port_file(tmp_path):
+def test_doctor_checks_the_port_file_of_a_repl_kind(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         write(tmp_path / ".moon" / "port", str(port))
         assert [check.text for check in doctor_checks.check_port_files(tmp_path)] == [f".moon/port says {port}"]
 
 
-def test_its_name_starts_it_under_its_key():
+def test_the_name_of_a_repl_kind_starts_it_under_its_key():
     found = _configured_command("moon")
     assert (found.key, found.dialect, found.keyed) == ("moon", "moonlisp", True)
 
 
-def test_its_recipe_has_its_program_arguments_and_port_file(tmp_path):
+def test_a_repl_recipe_has_program_arguments_and_port_file(tmp_path):
     program = write(tmp_path / "bin" / "moonrise")
     program.chmod(0o755)
     found = recipe("moon", tmp_path, {"PATH": str(program.parent)})
@@ -88,19 +88,19 @@ def test_its_recipe_has_its_program_arguments_and_port_file(tmp_path):
     assert found.port_file == tmp_path / ".moon" / "port"
 
 
-def test_without_its_program_the_error_says_what_to_do(tmp_path):
+def test_a_missing_repl_program_is_reported_with_advice(tmp_path):
     with pytest.raises(RecipeError, match=r"no 'moonrise' in PATH or node_modules; see moon\.example"):
         recipe("moon", tmp_path, {"PATH": "/nowhere"})
 
 
-def test_hot_reload_loads_its_files_in_it(tmp_path):
+def test_hot_reload_loads_files_in_the_repl_of_their_kind(tmp_path):
     file = write(tmp_path / "orbit.moon")
     assert list(stamps(tmp_path)) == [file]
     repl = Repl("r", "moon", Origin("process", "moon"), phase="connected", profile=Profile("moonlisp"))
     assert server_of(file, [repl], tmp_path) is repl
 
 
-def test_a_workspace_can_request_it_by_name(tmp_path):
+def test_a_workspace_can_request_a_repl_kind_by_name(tmp_path):
     write(tmp_path / "codriver.toml", 'repl = ["moon"]\n')
     assert load(tmp_path, environ={}).withheld == ()
 

@@ -21,7 +21,7 @@ for line in sys.stdin:
 
 @pytest.fixture
 def process(tmp_path):
-    """Makes another process of a run of its own."""
+    """Return a function that creates another process of a separate test run."""
     env = {**os.environ, lent_servers.SHARED: str(tmp_path), "PYTHONPATH": str(SUPPORT)}
     started = []
 

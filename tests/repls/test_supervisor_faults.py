@@ -34,12 +34,12 @@ ANSWERS = {
 
 
 class UnexpectedError(Exception):
-    """What nobody foresaw."""
+    """An unexpected error."""
 
 
 @asynccontextmanager
 async def served(workspace, handlers=HANDLERS, ops=OPS):
-    """A core and the REPLs that it has performed, connected to a scripted server."""
+    """Run a core and its REPLs, connected to a scripted server."""
     redactor = Redactor({})
     transcripts = Transcripts(stored=100, max_bytes=10**6, max_stream_bytes=10**6, redactor=redactor)
     history = History(workspace / "history.json")
@@ -88,7 +88,7 @@ async def until(condition):
 
 
 async def run(core, transcripts, name, code):
-    """Evaluate `code` and wait until it is over."""
+    """Evaluate `code` and wait until it has ended."""
     transcripts.open(name, (code,))
     core.dispatch({"who": "me", "client": None}, [Evaluate("r1", Request(name, code))])
     await until(lambda: core.state.evaluations[name].over)
@@ -108,7 +108,7 @@ async def test_an_error_while_reading_an_answer_ends_only_that_evaluation(tmp_pa
 
 
 def failing_at(name):
-    """The handlers of the core, where the action `name` meets a fault."""
+    """Return the handlers of the core, of which that of the action `name` fails."""
 
     def fail(_state, _action):
         raise UnexpectedError

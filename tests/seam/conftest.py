@@ -1,4 +1,4 @@
-"""A seam that is new in each test."""
+"""A new seam for each test."""
 
 import pytest
 from seam_lisp import started
@@ -28,7 +28,7 @@ def shop():
 
 @pytest.fixture(scope="session", params=["jvm", "nbb"])
 def lisp_process(request):
-    """A Clojure, or an nbb, for all tests: either takes seconds to load the seam."""
+    """Run a Clojure or an nbb for all tests: both take seconds to load the seam."""
     lisp = started(request.param)
     yield lisp
     lisp.close()
@@ -36,6 +36,6 @@ def lisp_process(request):
 
 @pytest.fixture
 def lisp(lisp_process):
-    """The same, with a shop that is new."""
+    """Return the same process with a new shop."""
     lisp_process.run("(shop/open!)")
     return lisp_process

@@ -38,7 +38,7 @@ def told(request, tmp_path_factory):
 
 
 def shortened(lines):
-    """The events without the lines of their callers."""
+    """Return the events without the lines of their callers."""
     return [line.rpartition(":")[0] for line in lines]
 
 
@@ -174,7 +174,7 @@ def test_no_other_function_is_changed_or_traced(told):
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory):
-    """The application, as a module of this process."""
+    """Load the application as a module of this process."""
     yield from imported(tmp_path_factory.mktemp("here"), "captured_shop")
 
 

@@ -24,13 +24,13 @@ def jvm(lisp):
 
 
 def until(condition):
-    """Ask until it is so: each question is answered by the process, which goes on meanwhile."""
+    """Poll until it is true; each query is answered by the process, which continues meanwhile."""
     while not condition():
         pass
 
 
 def pushed(lisp, stream, number):
-    """So many events of a stream, in the order in which they came."""
+    """Return so many events of a stream, in order."""
     found = []
     while len(found) < number:
         found += lisp.frame(stream)["events"]
@@ -274,7 +274,7 @@ LOST = '(seam/epoch :shop :order/ship (throw (ex-info "lost" {})))'
 
 
 def catching(lisp, code):
-    """A form that gives the error of another one."""
+    """Return a form that returns the error of another one."""
     return f"(try {code} (catch {':default' if lisp.dialect == 'nbb' else 'Throwable'} error error))"
 
 
@@ -385,7 +385,7 @@ def emit_in_lisp(lisp):
 
 
 def values_of(told):
-    """The filters that are tried, by the times that the events got."""
+    """Return the filters to try, by the times of the events."""
     middle = told[75]["time"] * 1000
     values = {
         "operation": "b", "opType": "fx", "frame": "shop", "severity": "error", "eventId": "add", "handlerId": "h",

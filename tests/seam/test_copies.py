@@ -47,14 +47,14 @@ def project(tmp_path):
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A folder with a copy in it."""
+    """Create a directory with a copy in it."""
     folder = tmp_path_factory.mktemp("copied")
     assert run(folder, "seam", "copy", ".").returncode == 0
     return folder
 
 
 def shows_itself(folder, python, *folders):
-    """Have an application run by `python` with these folders on its path, and no others; where its seam came from."""
+    """Run an application with `python` and only these directories on its path; return where its seam came from."""
     program = folder / "shop.py"
     program.write_text(PROGRAM.replace("FOLDERS", repr([str(place) for place in folders])))
     with contextlib.closing(Repl(folder, python=python, how=("-I", str(program)))) as repl:
@@ -111,7 +111,7 @@ def test_a_copy_has_every_file_unchanged_and_says_what_to_add(project):
 
 
 def as_older(package, name, text):
-    """Make a file one of an older version: as the record says it was written."""
+    """Make a file one of an older version, as written according to the record."""
     (package / name).write_text(text)
     record = package / "copied-files.txt"
     lines = [line for line in record.read_text().splitlines() if not line.endswith(f"  {name}")]

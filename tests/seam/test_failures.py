@@ -13,7 +13,7 @@ import codriver_seam as seam
 
 
 def raised(error):
-    """An exception as it is caught."""
+    """Return an exception as it is caught."""
     try:
         raise error
     except type(error) as caught:
@@ -158,7 +158,7 @@ def test_a_failed_task_is_one_error_even_if_the_loop_logs_it(shop):
 
 
 def watched_by(*, is_wsgi, fail):
-    """A request of an application, which fails."""
+    """Run a request of an application that fails."""
     if is_wsgi:
         app = seam.watch_wsgi(lambda environ, start: fail())
         with pytest.raises(LookupError):

@@ -105,13 +105,13 @@ ASKED = {
 
 
 def _program(dialect):
-    """The program that loads the framework and prints the answer to each question."""
+    """Return the program that loads the framework and prints the answer to each query."""
     forms = Forms(re_frame.FILES, ROLES, re_frame.MISSING2, re_frame.ACCESSORS, dialect)
     provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.read, is_json=True)
     words = {name: sorted(set(re.findall(r"\$(\w+)", forms[name]))) for name, _ in ASKED.values()}
 
     def function(name):
-        """A form as a function of what is put into it: it is read once, and not with each question."""
+        """Return a form as a function of its arguments, so that it is read only once."""
         return f"(defn ask-{name} [{' '.join(words[name])}] {re.sub(r'[$](?=[a-zA-Z])', '', forms[name])})"
 
     def printed(name, asked, origin=ME):
@@ -147,7 +147,7 @@ def _command(dialect, folder):
 
 @pytest.fixture(scope="module", params=["clojure", BROWSER])
 def told(request, tmp_path_factory):
-    """The contract's answers by their names."""
+    """Return the contract's answers by their names."""
     folder = tmp_path_factory.mktemp("forms")
     (folder / "program.cljs").write_text(_program(request.param))
     run = subprocess.run(_command(request.param, folder), capture_output=True, text=True, timeout=240, check=False)

@@ -138,13 +138,13 @@ class Attached:
         return self.look("state", path=self.words["count"])["value"]
 
     def bring(self):
-        """Have the application there."""
+        """Load the application."""
         for file in (self.words["seam"], str(self.file)):
             assert self.client.call("load_file", filePath=file)["ok"]
 
 
 def option_of(found):
-    """How a server is told of a REPL or a kernel."""
+    """Return the option that tells a server of a REPL or a kernel."""
     if found.name in real_kernels.NAMES:
         return ("--kernel", f"own={found.file}")
     return ("--nrepl", found.address)
@@ -163,7 +163,7 @@ def attached(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shop(attached):
-    """The same, where the application is there."""
+    """Return the same with the application loaded."""
     attached.bring()
     return attached
 
@@ -233,7 +233,7 @@ def test_sensitive_values_are_redacted_in_evaluation_results(shop):
     assert evaluate(code=shop.words["renew"] % f'"{TOKEN}"', detail=False)["ok"]
 
 
-def test_its_events_are_pushed_into_the_log_and_end_waits_with_their_caller(shop):
+def test_application_events_are_logged_and_end_waits_with_their_caller(shop):
     watch = shop.client.call("watch_app", topic="epoch")
     assert watch["ok"], watch
     with shop.live.client() as other:

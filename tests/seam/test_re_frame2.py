@@ -41,14 +41,14 @@ def _attached(name, folder):
 
 @pytest.fixture(scope="module")
 def attached(tmp_path_factory):
-    """A client of a server with a JVM, and the folder in which that runs."""
+    """Return a client of a server with a JVM, and the directory in which it runs."""
     with _attached("jvm", tmp_path_factory.mktemp("toy")) as both:
         yield both
 
 
 @pytest.fixture(scope="module")
 def toy(attached):
-    """A client of the server, where the stand-in is there."""
+    """Return a client of the server with the stand-in loaded."""
     client, folder = attached
     assert not APP_TOOLS & set(client.tools())
     load = f'(load-file "{folder.as_posix()}/toy_as_re_frame2.clj")'
@@ -110,7 +110,7 @@ def _real():
 
 @pytest.fixture(scope="module")
 def depot(tmp_path_factory):
-    """A client of a server with an application of the real framework."""
+    """Return a client of a server with an application of the real framework."""
     if not CHECKOUT:
         pytest.skip("re-frame 2 is not part of this repository: name the folder of a checkout by CODRIVER_RE_FRAME2")
     real_repls.COMMANDS["re-frame2"] = _real

@@ -64,7 +64,7 @@ def test_a_disabled_seam_does_nothing_and_says_so():
     refused("health", "not-enabled")
 
 
-def test_only_the_environment_variable_enables_it_implicitly(monkeypatch):
+def test_only_the_environment_variable_enables_the_seam_implicitly(monkeypatch):
     seam.recording.forget()
     monkeypatch.delenv("CODRIVER_SEAM", raising=False)
     assert not seam.install()

@@ -32,7 +32,7 @@ def order(shop, **asked):
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
-    """The shop as its users left it: each bought something, one with a coupon, the last one without an address."""
+    """Return the shop after its users bought something, one with a coupon and the last one without an address."""
     environment()
     with serving(tmp_path_factory.mktemp("shop"), "--repl", "none") as live:
         shutil.copy(SHOP / "shop.py", live.workspace)
@@ -59,7 +59,7 @@ def test_the_page_contains_the_seam_code_of_the_shop():
 
 
 def without_numbers(line):
-    """A line without the words that are others each time."""
+    """Return a line without the words that vary."""
     return re.sub(r"(?<=[ =])d?[\d.:]+(e-\d+)?(ms)?(?=[ ,)]|$)|(?<=_internal.py:)\d+", "#", f" {line.strip()}")
 
 

@@ -211,7 +211,7 @@ print(seam.call("handlers"))
 
 
 def told_by(code, folder):
-    """The events and routes of a program whose libraries lie in the environment of applications."""
+    """Return the events and routes of a program whose libraries are in the environment of applications."""
     (folder / "program.py").write_text(
         f"{code}\nprint(seam.call('trace', '{{\"raw\": true}}'))\nprint(seam.call('handlers'))"
     )

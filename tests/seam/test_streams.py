@@ -20,7 +20,7 @@ THREAD = "codriver seam"
 
 
 class Reader:
-    """Whoever subscribed: its frames, as they come."""
+    """A subscriber and the frames that it receives."""
 
     def __init__(self, **arguments):
         self.frames = queue.SimpleQueue()
@@ -40,7 +40,7 @@ class Reader:
         return self.frames.get(timeout=WAIT_S)
 
     def events(self, count):
-        """So many events, in however many frames they come."""
+        """Return so many events, in however many frames they come."""
         found = []
         while len(found) < count:
             found += self.frame()["events"]
@@ -52,14 +52,14 @@ class Reader:
         return row
 
     def settled(self):
-        """Its row, once the writer knows that all was taken."""
+        """Return its row once the writer knows that everything was received."""
         while (row := self.row())["queueDepth"]:
             pass
         return row
 
 
 class Clock:
-    """The module `time`, whose clock is set by hand."""
+    """The module `time` with a clock set by hand."""
 
     time = staticmethod(time.time)
 

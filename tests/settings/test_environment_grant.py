@@ -34,7 +34,7 @@ def make_environment(workspace, name=".venv"):
 
 @pytest.fixture
 def workspace(tmp_path):
-    """A project in a git repository, with an environment that git ignores."""
+    """Create a project in a git repository, with an environment that git ignores."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     (folder / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
@@ -83,7 +83,7 @@ def run(*words, cwd):
 
 
 def own_python(workspace):
-    """The interpreter that a server started by a client takes, and what it says about it."""
+    """Return the interpreter that a server started by a client uses, and what it says about it."""
     made = recipe("python", workspace, {"PATH": ""}, acceptance_of=trust.environment_acceptance)
     return made.command[0], made.caution
 
@@ -178,7 +178,7 @@ def test_the_environment_of_the_python_setting_is_the_one_accepted(workspace):
 
 @contextlib.contextmanager
 def relayed(workspace, env):
-    """A client whose relay starts the server, as a plain entry does."""
+    """Return a client whose relay starts the server, as with a plain entry."""
     port_file = str(workspace / ".calva" / "mcp-server" / "port")
     try:
         with Relayed([sys.executable, "-I", "-S", RELAY, port_file, "--start"], env, folder=workspace) as client:

@@ -13,7 +13,7 @@ SECRET = "0123456789abcdef-secret"
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """The user's own settings file."""
+    """Return the user's own settings file."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (tmp_path / "ws").mkdir()

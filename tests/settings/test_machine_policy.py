@@ -29,7 +29,7 @@ main()
 
 @pytest.fixture
 def policy(tmp_path, monkeypatch):
-    """The machine's policy, for this process."""
+    """Set the machine's policy for this process."""
     for name in ("CONFIG", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     file = tmp_path / "etc" / "policy.toml"
@@ -68,7 +68,7 @@ def test_a_policy_that_is_a_directory_turns_off_everything(policy):
     assert read(policy).off == KEYS
 
 
-def test_the_policy_file_is_in_a_system_folder():
+def test_the_policy_file_is_in_a_system_directory():
     if sys.platform == "linux":
         assert str(machine_policy.policy_file()) == "/etc/codriver/policy.toml"
     assert machine_policy.policy_file().is_absolute()

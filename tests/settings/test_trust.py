@@ -78,7 +78,7 @@ def say(workspace, name, value, file="codriver.toml"):
 
 
 def run(*words, cwd, **more):
-    """One command line, whole, which is told nothing of what these tests are told."""
+    """Run a complete command line without the environment variables of these tests."""
     if not more:
         environ = {name: value for name, value in os.environ.items() if not name.startswith("CODRIVER_TESTS")}
         return forked.run(words, env=environ, cwd=cwd)
@@ -147,7 +147,7 @@ def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
 
 
 def _answer_to(word):
-    """The command of the recipe for a word where nothing is installed, or why there is none."""
+    """Return the command of the recipe for a name if nothing is installed, or why there is none."""
     try:
         return recipe(word, Path("/nowhere"), {"PATH": "/nowhere"}).command[0]
     except RecipeError as error:

@@ -31,7 +31,7 @@ def launch(tmp_path):
 
 @pytest.fixture
 def one(machine, launch):
-    """Plans for one client."""
+    """Return plans for one client."""
 
     def one(name, planner=plan, **options):
         (change,) = planner([CLIENTS[name]], launch, machine, **options)

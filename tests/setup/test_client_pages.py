@@ -124,7 +124,7 @@ WHERE = {"workspace": "in the project", "user": "for you"}
 
 
 def shown(client, scope):
-    """The file of a scope as a person would write it."""
+    """Return the file of a scope as a person would write it."""
     if scope not in client.scopes:
         return ""
     if scope == "workspace":
@@ -133,7 +133,7 @@ def shown(client, scope):
 
 
 def elsewhere(client, scope):
-    """Where the file lies on other platforms, if that is elsewhere."""
+    """Return where the file is on other platforms, if that differs."""
     if scope == "workspace":
         return ""
     home = {"home": "~", "config": "~/.config", "appdata": "%APPDATA%", "codex": "~/.codex", "claude-package": PACKAGE}
@@ -173,7 +173,7 @@ def page():
 
 
 def hooks_table():
-    """The files of the hooks that `init` installs."""
+    """Return the files of the hooks that `init` installs."""
     rows = ["| client | file in the project | then |", "| --- | --- | --- |"]
     for name, files in known_hooks().items():
         then = "; ".join(file.next for file in files if file.next)
@@ -182,7 +182,7 @@ def hooks_table():
 
 
 def printed_section(name, client):
-    """What `init` prints for a client, to be pasted."""
+    """Return what `init` prints for a client, to be pasted."""
     row = tomllib.loads((ROOT / "wrapper-config" / "printed.toml").read_text())[name]
     yield f"## {client.title}"
     yield f"`codriver init --client {name}` prints what follows; nothing is written."

@@ -68,7 +68,7 @@ def machine(tmp_path):
 
 @pytest.fixture
 def server(launch):
-    """A server that is well: its files in the workspace, and its answers, to be changed by a test."""
+    """A healthy server: its files in the workspace, and its answers, which a test may change."""
     folder = launch.workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True)
     folder.chmod(0o700)
@@ -193,7 +193,7 @@ def test_a_port_file_of_a_dead_server_is_reported(launch, machine, server):
 
 
 def test_a_process_named_only_by_a_record_is_never_suggested_to_be_killed(launch, machine, server):
-    """The record may have come with a checkout, and names a process that runs: nobody holds the lock."""
+    """The record may come from a checkout and name any running process, because nobody holds the lock."""
     (check,) = of(diagnose(launch, nobody, machine), "port file")
     assert "left by a server that has stopped" in check.text
     assert "kill" not in check.fix
@@ -201,7 +201,7 @@ def test_a_process_named_only_by_a_record_is_never_suggested_to_be_killed(launch
 
 @pytest.fixture
 def held(launch, server):
-    """A process that holds the workspace's lock, as a server that hangs does."""
+    """Run a process that holds the workspace's lock, as a hung server does."""
     with (launch.workspace / ".calva" / "mcp-server" / "lock").open("w") as lock:
         assert try_lock(lock.fileno())
         yield

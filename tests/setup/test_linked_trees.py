@@ -26,7 +26,7 @@ def main(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def inner(main):
-    """A tree within the main checkout, as agents make them."""
+    """Create a tree inside the main checkout, as agents do."""
     linked_tree(main, main / "trees" / "inner")
     return main / "trees" / "inner"
 

@@ -120,7 +120,7 @@ def test_the_subagent_names_only_existing_tools_and_arguments():
 
 
 def test_the_registry_entry_fits_its_schema():
-    """The limits of server.schema.json of 2025-12-11, as far as they concern this entry."""
+    """The limits of server.schema.json of 2025-12-11, as far as they apply to this entry."""
     entry = read("wrapper-config/server.json")
     assert entry["$schema"].startswith("https://static.modelcontextprotocol.io/schemas/20")
     assert entry.keys() == {"$schema", "name", "title", "description", "version", "packages"}

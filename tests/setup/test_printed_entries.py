@@ -54,7 +54,7 @@ DOCUMENTED = {
 
 
 def read_yaml(text):
-    """What a YAML reader that is not ours makes of a text."""
+    """Return what a third-party YAML parser makes of a text."""
     words = [program("yaml"), "--json"]
     done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=60, check=True)
     (document,) = json.loads(done.stdout)

@@ -81,7 +81,7 @@ def test_a_real_client_connects_without_a_running_server(place, name):
 
 
 def test_auggie_connects_and_lists_the_tools(place):
-    """It asks for servers only once it has a task, and gets no further without an account: the server is asked."""
+    """It connects to servers only once it has a task, and gets no further without an account: the server is asked."""
     auggie = program("auggie")
     launch = Launch(Path(sys.executable), Path(RELAY), place.workspace)
     write_entry(place, "auggie", "user", launch)

@@ -26,7 +26,9 @@ def patch(name, *lines):
 
 
 def script_of(write, edit, path, content, old, new, **more):
-    """Three edits: a file that reads, a change after which it does not, and a whole file that does not read; a test."""
+    """Three edits: a file that parses, a change after which it does not, and a new file that does not parse; then a
+    test.
+    """
 
     def script(folder):
         def whole(name, text):
@@ -68,7 +70,7 @@ BLOCKED_TURNS = {"claude-code", "copilot", "codex", "gemini", "qwen"}
 
 
 def set_up(place, name, monkeypatch):
-    """The entry and the hooks of a client, as `init` writes them, and a server that runs the tests of a turn."""
+    """Write the entry and the hooks of a client as `init` does, and run a server that runs the tests of a turn."""
     install_relay(shipped_relay(), place.home / "codriver" / "codriver_relay.py")
     launch = Launch(Path(sys.executable), place.home / "codriver" / "codriver_relay.py", place.workspace)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(place.home / ".config"))
@@ -88,7 +90,7 @@ def set_up(place, name, monkeypatch):
 
 
 def edits(place, who):
-    """The edits that the log has of a client."""
+    """Return the edits of a client in the log."""
     query = (
         "[:find ?line ?text :in $ ?who :where [?e :output/who ?who] [?e :output/text ?text] [?e :output/line ?line]]"
     )

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def place(tmp_path):
-    """A home and a workspace on whose search path is the relay, as after an installation."""
+    """Create a home directory and a workspace with the relay on the search path, as after an installation."""
     place = Place(tmp_path)
     place.trust()
     (place.workspace / "pyproject.toml").write_text("")  # by which the relay knows it for a project
@@ -45,7 +45,7 @@ def place(tmp_path):
 
 @contextlib.contextmanager
 def stopping(place):
-    """Ends the server that a client had started there."""
+    """End the server that a client started there."""
     try:
         yield
     finally:

@@ -46,7 +46,7 @@ def place(tmp_path):
 
 
 def write_entry(place, era):
-    """The agent's entry, with the filter in front of the relay; the place of the filter's notes."""
+    """Write the agent's entry with the filter in front of the relay; return the path of the filter's notes."""
     (place.home / "filter.py").write_text(FILTER)
     notes = place.home / "methods"
     port_file = place.workspace / ".calva" / "mcp-server" / "port"

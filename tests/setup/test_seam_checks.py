@@ -16,7 +16,7 @@ UNKNOWN = {"ok": False, "reason": "unknown-symbol"}
 
 
 def asking(**answers):
-    """A server that answers these tools, and of no other."""
+    """Return a server that only answers these tools."""
 
     def ask(tool, _arguments):
         if tool not in answers:

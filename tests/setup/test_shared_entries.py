@@ -61,7 +61,7 @@ def stack():
 
 
 def install(machine, name, text):
-    """A program on the search path."""
+    """Create a program on the search path."""
     program = Path(machine.variables["PATH"]) / name
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
@@ -330,7 +330,7 @@ def test_doctor_locates_the_error_in_a_shared_file(launch, workspace, machine):
 
 
 def evaluated(client):
-    """The current folder of the REPL of a client that starts from nothing."""
+    """Return the current directory of the REPL of a client that starts without a server."""
     about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "agent", "version": "1"}}
     client.send(request("first", "initialize", **about), INITIALIZED)
     client.send(request(8, name="evaluate_code", arguments={"code": "__import__('os').getcwd()", "detail": True}))

@@ -29,7 +29,7 @@ def test_an_existing_or_creatable_directory_is_fine(state, tmp_path):
     assert str(state) in check.text
 
 
-def test_a_file_in_its_place_is_reported(state, tmp_path):
+def test_a_file_in_place_of_the_state_directory_is_reported(state, tmp_path):
     state.write_text("")
     check = only(tmp_path)
     assert (check.state, check.fix) == ("wrong", f"mv {state} …")
@@ -37,7 +37,7 @@ def test_a_file_in_its_place_is_reported(state, tmp_path):
 
 
 def test_an_unwritable_directory_is_reported_with_what_is_lost(state, tmp_path, monkeypatch):
-    """Nothing is unwritable for root, so the system's answer is scripted."""
+    """Nothing is unwritable for root, so the system's answer is simulated."""
     state.mkdir()
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != state and real(path, mode))

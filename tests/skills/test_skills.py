@@ -97,7 +97,7 @@ def test_a_uri_built_for_a_file_leads_back_to_it(library, shipped, path):
     assert subject.read(skill.address(path)) == (path, b"content")
 
 
-def test_a_skill_lists_all_its_files_and_folders(library, shipped):
+def test_a_skill_lists_all_its_files_and_directories(library, shipped):
     folder = shipped / LIVE_REPL
     write(folder / "references" / "deep" / "a.md", "abc")
     (folder / "empty").mkdir()
@@ -158,7 +158,7 @@ def test_a_link_out_of_a_skill_is_refused_and_one_within_it_is_followed(library,
         library().read("skill://live-repl/loop")
 
 
-def test_a_skill_folder_linked_to_the_outside_is_ignored(library, workspace, tmp_path):
+def test_a_skill_directory_linked_to_the_outside_is_ignored(library, workspace, tmp_path):
     write(tmp_path / "elsewhere" / "SKILL.md", guide("linked"))
     (workspace / ".codriver" / "skills").mkdir(parents=True)
     (workspace / ".codriver" / "skills" / "linked").symlink_to(tmp_path / "elsewhere")

@@ -17,7 +17,7 @@ CHARS_A_TOKEN = 3.5
 
 
 def descriptions(schema):
-    """Every name and description in a schema."""
+    """Return every name and description in a schema."""
     if isinstance(schema, list):
         return [text for item in schema for text in descriptions(item)]
     if not isinstance(schema, dict):

@@ -1,10 +1,10 @@
-"""Acceptance of workspaces, as their users give it by `codriver trust`."""
+"""Accept workspaces, as their users do with `codriver trust`."""
 
 from codriver.app.workspace_settings import load
 from codriver.settings.acceptance import accept_workspace
 
 
 def accept(workspace, environ=None):
-    """Accept a workspace with its settings and its environment as they are now."""
+    """Accept a workspace with its current settings and environment."""
     environ = environ or {}
     accept_workspace(workspace, load(workspace, environ=environ), environ)

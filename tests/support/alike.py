@@ -1,7 +1,8 @@
-"""REPLs, clients and settings that are so alike that a promise held by one of them is mostly held by the others.
+"""Families of REPLs, clients and settings that are so alike that a test usually passes for all of them or for none.
 
-A test that runs for several of a family runs for one of them, each test for another one, so that each still runs with
-most that differs about it. With `CODRIVER_TESTS=all`, or where tests are named, it runs for all.
+A test that is parametrized over a family runs for one member only. Different tests run for different members, so
+that each member is still tested with most of what is special about it. With `CODRIVER_TESTS=all`, or if tests are
+named on the command line, a test runs for all members.
 """
 
 import os
@@ -68,34 +69,36 @@ SEED = "352"
 
 
 def is_whole(config):
-    """Whether all members are wanted."""
+    """Return whether all members should run."""
     named = config.option.keyword or any("::" in argument for argument in config.args)
     return bool(named) or are_all_wanted()
 
 
 def are_all_wanted():
-    """Whether the run is for everything, as that of CI is."""
+    """Return whether everything should run, as on CI."""
     return os.environ.get("CODRIVER_TESTS") == "all"
 
 
 def rounds(all_of_them, some):
-    """How many rounds of the same a test has: all of them with `CODRIVER_TESTS=all`, else some."""
+    """Return how many rounds a repetitive test runs: all of them with `CODRIVER_TESTS=all`, otherwise fewer."""
     return all_of_them if are_all_wanted() else some
 
 
 def first_and_last(members):
-    """Of things that go the same way, such as what a list has: the first and the last; all where all tests run."""
+    """Return the first and the last of several similar things, such as the items of a list, or all of them if all
+    tests run.
+    """
     return members if are_all_wanted() or len(members) < 2 else [members[0], members[-1]]
 
 
 @cache
 def may_run(member):
-    """Whether a Python, of which nobody has to have all, may be there; anything else is taken to be."""
+    """Return whether a Python that not everybody has may be installed; anything else is assumed to be."""
     return not member.startswith("python3.") or bool(needs.candidates(member))
 
 
 def left_out(items, path_of):
-    """The tests that another one of their family stands for. `path_of` gives the path of one within the tests."""
+    """Return the tests for which another member of their family runs. `path_of` returns a test's path below `tests`."""
     groups = defaultdict(list)
     for item in items:
         path = path_of(item)

@@ -1,4 +1,4 @@
-"""The tools of a server with every feature, for tests that read what is listed."""
+"""The tools of a server with every feature, for tests of the listed tools."""
 
 from codriver.app.features import manifest
 

@@ -1,4 +1,4 @@
-"""A program with a REPL in it, which does on its main thread what its standard input says, line by line."""
+"""A program with an embedded REPL that runs commands from its standard input, line by line, on its main thread."""
 
 import contextlib
 import sys
@@ -31,7 +31,7 @@ if __name__ == "__main__":
 
 
 class Application(Repl):
-    """The program in a process of its own, and one client of its REPL."""
+    """The program in its own process, and one client of its REPL."""
 
     def __init__(self, folder, text=PROGRAM, name="shop.py", **kwargs):
         self.file = folder / name
@@ -39,20 +39,20 @@ class Application(Repl):
         super().__init__(folder, how=(str(self.file),), **kwargs)
 
     def do(self, line):
-        """Have the program do something; the lines that it printed meanwhile."""
+        """Make the program run a command, and return the lines it printed meanwhile."""
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         return list(iter(lambda: self.process.stdout.readline().rstrip("\n"), ""))
 
     def end(self):
-        """Let the program end, and wait for it; its status."""
+        """End the program, wait for it and return its exit status."""
         self.process.stdin.close()
         return self.process.wait(60)
 
 
 @contextlib.contextmanager
 def running(folder, text=PROGRAM, python=sys.executable, **kwargs):
-    """A program for the length of the context, and a client that is connected."""
+    """Run a program for the duration of the context, with a connected client."""
     with contextlib.closing(Application(folder, text, python=python, **kwargs)) as program:
         program.connect()
         yield program

@@ -1,6 +1,6 @@
-"""Sequences of messages, as a client might send them and as none should, said to two servers that should answer alike.
+"""Random sequences of valid and invalid messages, sent to two servers that must give the same answers.
 
-One server answers plain requests itself, the other leaves every message to the SDK. For as long as you like:
+One server answers plain requests itself, the other leaves every message to the SDK. To compare them for longer:
 `python tests/support/both_ways.py 10000 --seed 7`.
 """
 
@@ -84,7 +84,7 @@ class WithoutPlainWay(Live):
 
 @contextmanager
 def two_servers(folder):
-    """A server of each sort, without REPLs."""
+    """Start one server of each kind, without REPLs."""
     with ExitStack() as servers:
         found = []
         for kind, name in ((Live, "a"), (WithoutPlainWay, "b")):
@@ -94,13 +94,13 @@ def two_servers(folder):
 
 
 class Author:
-    """Writes sequences, each the next of its seed."""
+    """Generate sequences, each determined by its seed."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
 
     def sequence(self):
-        """The messages, and whether each is sent only when the one before it is answered."""
+        """Return the messages, each with whether it is sent only after the previous one was answered."""
         pick = self.chance
         is_modern, is_in_turns = pick.random() < 0.4, pick.random() < 0.5
         who = self.envelope()
@@ -152,7 +152,7 @@ class Author:
         return {f"{PREFIX}{name}": value for name, value in told.items()}
 
     def mutated(self, message):
-        """The message with one member, at any depth, left out, made odd, or added."""
+        """Return the message with one member, at any depth, removed, replaced by something unusual, or added."""
         pick = self.chance
         copy = json.loads(json.dumps(message))
         holder = copy
@@ -173,7 +173,7 @@ class Author:
 
 
 def is_answered(message):
-    """Whether the server surely answers this message before the connection ends."""
+    """Return whether the server is certain to answer this message before the connection ends."""
     if isinstance(message, list):
         return False
     is_request = type(message.get("id")) in (int, str) and type(message.get("method")) is str
@@ -181,7 +181,7 @@ def is_answered(message):
 
 
 def answers(live, said, *, is_in_turns):
-    """All that a server says to a sequence until it hangs up, counted, without what differs from one to the other."""
+    """Return everything that a server sends for a sequence until it disconnects, counted and without varying parts."""
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as sock, sock.makefile("rb") as file:
         found = []
         lines = [json.dumps(message).encode() + b"\n" for message in said]
@@ -212,7 +212,7 @@ def _alike(line, live):
 
 
 def differences(servers, count, seed):
-    """The sequences to which the two servers do not say the same, each with what either says alone."""
+    """Yield the sequences that the two servers answer differently, with the answers that only one of them gave."""
     author = Author(seed)
     for number in range(count):
         said, is_in_turns = author.sequence()
@@ -222,14 +222,14 @@ def differences(servers, count, seed):
 
 
 def report(seed, number, is_in_turns, said, one, other):
-    """A difference in words."""
+    """Describe a difference."""
     parts = (("said", map(json.dumps, said)), ("the plain way alone", one), ("the SDK alone", other))
     lines = ["\n    ".join([f"  {title}:", *lines]) for title, lines in parts]
     return "\n".join([f"sequence {number} of seed {seed}{', in turns' if is_in_turns else ''}", *lines])
 
 
 def main():
-    """Compare for as long as is asked, and tell what differs."""
+    """Compare as many sequences as requested and print the differences."""
     parser = argparse.ArgumentParser()
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=0)
@@ -241,7 +241,7 @@ def main():
 
 
 def serve_without_plain_way():
-    """The command line, in a process that leaves every message to the SDK."""
+    """Run the command line in a process that leaves every message to the SDK."""
     from codriver.commands.cli import main as command_line  # noqa: PLC0415  # the comparison needs none of it
     from codriver.protocol.plain_requests import PlainRequests  # noqa: PLC0415  # as above
 

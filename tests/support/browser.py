@@ -1,6 +1,8 @@
-"""A real browser, driven over its own protocol by pipes: pages apart from one another, seen, typed into and clicked.
+"""A real browser, controlled over pipes by its own protocol: it opens isolated pages, types, clicks and takes
+screenshots.
 
-Source: Chrome DevTools Protocol; with `--remote-debugging-pipe` over descriptors 3 and 4, a null byte after a message.
+Source: Chrome DevTools Protocol. With `--remote-debugging-pipe` it uses descriptors 3 and 4, and a null byte after
+each message.
 """
 
 import base64
@@ -41,7 +43,7 @@ ALONE = (
 
 
 def command(folder, *options):
-    """The command line of a browser without a screen, whose files all lie in a folder."""
+    """Return the command line of a headless browser that stores all its files in one directory."""
     browser = program(*NAMES, install="install the package chromium")
     given = [browser, *ALONE, f"--user-data-dir={folder}", *options]
     # A browser's sandbox does not work for root.
@@ -49,7 +51,7 @@ def command(folder, *options):
 
 
 class BrowserRefusedError(AssertionError):
-    """The browser has no answer, and says why."""
+    """The browser refused a command, with its reason."""
 
     def __init__(self, method, why):
         super().__init__(f"{method}: {why}")
@@ -57,7 +59,7 @@ class BrowserRefusedError(AssertionError):
 
 
 class Browser:
-    """One browser, for the tests of a module."""
+    """One browser for the tests of a module."""
 
     def __init__(self, folder, *options):
         read, self._to = os.pipe()
@@ -85,7 +87,7 @@ class Browser:
                     self._come.notify_all()
 
     def ask(self, method, session=None, /, **params):
-        """The answer of the browser, or of a page of it."""
+        """Return the answer of the browser or of one of its pages."""
         with self._lock:
             self._number += 1
             number = self._number
@@ -100,10 +102,10 @@ class Browser:
 
     @contextlib.contextmanager
     def page(self, address, *, width=1280, height=800, **media):
-        """A page in a tab of its own. `media`: of CSS, by their names.
+        """Open a page in a tab of its own. `media` sets CSS media features by name.
 
-        Pages share what the browser keeps beyond a tab, in which ours keeps nothing: stores of their own for each
-        would take twice the time of a processor.
+        Pages share the storage that a browser keeps for all tabs, which our page does not use: separate storage for
+        each page would take twice the processor time.
         """
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         with self.attached(target) as page:
@@ -115,7 +117,7 @@ class Browser:
 
     @contextlib.contextmanager
     def attached(self, target):
-        """A page in a tab that is there already, which is closed in the end."""
+        """Attach to a page in an existing tab, which is closed at the end."""
         session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session)
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -127,7 +129,7 @@ class Browser:
             del self._pages[session]
 
     def end(self):
-        """End as a person ends a browser, so that it writes all that it still has to write."""
+        """Close the browser as a person would, so that it writes everything to disk."""
         self.ask("Browser.close")
         self._process.wait(WAIT_S)
 
@@ -138,7 +140,7 @@ class Browser:
 
 
 class Page:
-    """One page: what it shows, asked and used as a person does; and what it asked of any server."""
+    """One page: what it shows, used as a person would use it, and the requests that it made to any server."""
 
     def __init__(self, browser, session):
         self._browser, self._session = browser, session
@@ -161,7 +163,7 @@ class Page:
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def run(self, script):
-        """The value of an expression, or of what it promises; asked again of a page that leaves meanwhile."""
+        """Return the value of an expression or of its promise; try again if the page is navigating meanwhile."""
         deadline = time.monotonic() + SEEN_S
         while True:
             try:
@@ -175,7 +177,7 @@ class Page:
             return answer["result"].get("value")
 
     def until(self, script, what=""):
-        """Wait until an expression is true; its value."""
+        """Wait until an expression is true, and return its value."""
         deadline = time.monotonic() + SEEN_S
         while not (value := self.run(script)):
             told = f"{what or script}; it says: {self.text()[-2000:]} {self.wrong}"
@@ -187,18 +189,18 @@ class Page:
         return self.run(f"document.querySelector({json.dumps(of)})?.innerText ?? ''")
 
     def shows(self, words, of="body"):
-        """Wait until the page shows these words."""
+        """Wait until the page shows this text."""
         self.until(f"(document.querySelector({json.dumps(of)})?.innerText ?? '').includes({json.dumps(words)})", words)
 
     def click(self, selector, words=""):
-        """Click what a selector finds, and among that what has these words."""
+        """Click the element that a selector finds, and of several the one with this text."""
         all_found = f"[...document.querySelectorAll({json.dumps(selector)})]"
         found = f"{all_found}.find(e => e.innerText.includes({json.dumps(words)}))"
         self.until(f"Boolean({found})", f"{selector} {words}")
         self.run(f"{found}.click()")
 
     def press_button(self, selector):
-        """Click what a selector finds with the mouse, as only a person can: a browser lets that open a tab."""
+        """Click the element that a selector finds with the mouse: a browser lets only a person's click open a tab."""
         place = f"document.querySelector({json.dumps(selector)})"
         self.until(f"{place}?.checkVisibility()", selector)
         box = self.run(
@@ -219,5 +221,5 @@ class Page:
         self.ask("Input.insertText", text=text)
 
     def picture(self, path):
-        """Save what is seen."""
+        """Save a screenshot."""
         Path(path).write_bytes(base64.b64decode(self.ask("Page.captureScreenshot")["data"]))

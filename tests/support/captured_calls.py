@@ -1,6 +1,6 @@
-"""Captures in a Python of any version, run by itself: prints, by name, all that each attempt gave, as JSON.
+"""Capture calls in any version of Python; run as a script, it prints the outcome of each attempt by name, as JSON.
 
-`python captured_calls.py`, in a folder with the application that is captured, `CAPTURED`.
+`python captured_calls.py`, in a directory that contains the application to capture, `CAPTURED`.
 """
 
 import asyncio
@@ -98,12 +98,12 @@ MADE = "def made(a, b=2, *c, d=4, **e): return a + b + sum(c) + d + len(e)\nasyn
 
 
 def line_of(text):
-    """The number of the line of `CAPTURED` that begins so."""
+    """Return the number of the line of `CAPTURED` that starts with this text."""
     return 1 + next(place for place, line in enumerate(CAPTURED.splitlines()) if line.strip().startswith(text))
 
 
 class Capture:
-    """A capture, with the lines of its events."""
+    """A capture and the lines of its events."""
 
     def __init__(self, of, **more):
         asked = json.dumps({"topic": "calls", "filter": {"of": of, **more}})
@@ -111,23 +111,23 @@ class Capture:
         self.id = self.answer.get("subId")
 
     def lines(self):
-        """The events, without their ids and times, which differ."""
+        """Return the events without their ids and times, which vary."""
         told = json.loads(seam.call("trace", json.dumps({"filter": {"source": self.id}})))["lines"]
         return [" ".join([word for word in line.split()[1:] if not word.endswith("ms")]) for line in told]
 
     def row(self):
-        """The row of its subscription, if there is one."""
+        """Return the row of its subscription, if there is one."""
         rows = json.loads(seam.call("subscriptions"))["subs"]
         return next((row["capture"] for row in rows if row["id"] == self.id), None)
 
     def end(self):
-        """End it."""
+        """End the capture."""
         return json.loads(seam.call("unsubscribe", json.dumps({"subId": self.id})))["existed"]
 
 
 @contextlib.contextmanager
 def capture(of, **more):
-    """A capture that ends with the block."""
+    """Start a capture that ends with the block."""
     made = Capture(of, **more)
     try:
         yield made

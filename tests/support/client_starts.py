@@ -1,7 +1,7 @@
-"""The starts of real clients, each up to its first evaluation, as they were recorded: their own lines, in their order.
+"""The recorded first messages of real clients, up to their first evaluation, unchanged and in order.
 
-Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169.0, Gemini CLI 0.61.0, opencode 1.18.33, Qwen Code 0.24.4 and Cline
-3.0.65; ids of sessions are shortened.
+Claude Code 2.1.330, Copilot CLI 1.0.102, Codex 0.169.0, Gemini CLI 0.61.0, opencode 1.18.33, Qwen Code 0.24.4 and
+Cline 3.0.65; session ids are shortened.
 """
 
 import json
@@ -15,7 +15,7 @@ LISTEN = "subscriptions/listen"
 
 
 def begin(client, name):
-    """Say to a server what this client says at its start, each line when the one before it is answered."""
+    """Send a server the first messages of this client, each once the previous one was answered."""
     for line in STARTS[name]:
         message = json.loads(line)
         client.write(line.encode() + b"\n")
@@ -25,14 +25,14 @@ def begin(client, name):
 
 
 class Delivery(Live):
-    """A server that writes down, as it ends, which libraries it has imported."""
+    """A server that records, when it ends, which libraries it imported."""
 
     def command(self, name, *options):
         python, _, _, *rest = super().command(name, *options)
         return [python, __file__, str(self.folder / "imported.json"), *rest]
 
     def imported(self):
-        """The names of the libraries, once the server has ended."""
+        """Return the names of the imported libraries once the server has ended."""
         self.stop()
         return set(json.loads((self.folder / "imported.json").read_text()))
 

@@ -1,8 +1,8 @@
-"""The compilation of what a run of tests loads, done by one process where nothing of it is compiled yet.
+"""Compile what a test run loads, in one process only, if it is not compiled yet.
 
-On a fresh checkout each process of a run would compile all tests at the same time, some ten seconds of processor, and
-each of the first Lisp REPLs Basilisp's core, some fifteen. Each JVM would compile nREPL, which Debian's package has as
-sources alone: more than a second of the 1.5 that it takes to start.
+On a fresh checkout each process of a run would compile all tests at the same time, which takes about ten seconds of
+processor time, and each of the first Lisp REPLs would compile Basilisp's core, about fifteen seconds. Each JVM would
+compile nREPL, which Debian packages only as source: more than one second of the 1.5 that it needs to start.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ for name in ("core", "contrib.nrepl_server", "io", "repl", "string", "test", "wa
 
 @contextlib.contextmanager
 def one_collects_first():
-    """Let one process of the run collect the tests alone, where they are not compiled; the others follow at once."""
+    """Let one process of the run collect the tests first if they are not compiled; the others follow at once."""
     folder = lent_servers.run_folder()
     collected = folder / "collected"
     with (folder / "collects").open("wb") as turn:
@@ -46,12 +46,12 @@ def one_collects_first():
 
 
 def _are_tests_compiled():
-    """Whether pytest has kept what it compiled of the tests that come last; true where it may keep nothing."""
+    """Return whether pytest has cached the compiled tests that come last; true if it may not cache any."""
     return sys.dont_write_bytecode or any(TESTS.glob("wire/__pycache__/test_zmtp.*-pytest-*.pyc"))
 
 
 def basilisp():
-    """A process that compiles Basilisp; None where it is compiled, or not installed."""
+    """Start a process that compiles Basilisp; return None if it is compiled already or not installed."""
     found = importlib.util.find_spec("basilisp")
     core = found and Path(importlib.util.cache_from_source(Path(found.origin).with_name("core.lpy")))
     if core is None or core.with_suffix(".lpyc").exists():
@@ -62,9 +62,11 @@ def basilisp():
 
 
 def kept(name, of, make):
-    """A folder that the tests' environment keeps for as long as `of` prints the same; None where it can keep nothing.
+    """Return a directory cached in the tests' environment for as long as `of` prints the same; None if nothing can be
+    cached.
 
-    One process makes it, by `make` and its path, at which it is there when it is whole; the others wait.
+    One process creates it by calling `make` with its path; it appears when it is complete, and the others wait for
+    it.
     """
     folder = Path(sys.prefix, "share", f"{name}-of-tests-{crc32(repr(of).encode()):08x}")
     if folder.exists():
@@ -87,9 +89,9 @@ QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def nrepl(java, jars):
-    """The words that start a JVM, and the jars of Clojure, of which the last is nREPL: compiled, and in its archive.
+    """Return the command that starts a JVM, and the jars of Clojure, of which the last is nREPL, compiled and archived.
 
-    They are kept in the environment of the tests, for as long as Java and the jars are the same.
+    They are cached in the tests' environment for as long as Java and the jars stay the same.
     """
     program = os.path.realpath(shutil.which(java[0]))
     stamps = [(path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns) for path in (program, *jars)]
@@ -102,7 +104,9 @@ def nrepl(java, jars):
 
 
 def _compile_nrepl(java, jars, folder):
-    """Make that folder, which is there when it is whole. A JVM that can make no archive goes without one."""
+    """Create that directory, which appears when it is complete. A JVM that cannot create an archive does without
+    one.
+    """
 
     def run(code, *options, paths):
         command = [*java, *options, "-cp", os.pathsep.join(paths), "clojure.main", "-e", code]

@@ -1,6 +1,6 @@
-"""A bridge from streamable HTTP, which the published conformance suite of MCP speaks, to the relay of a server.
+"""A bridge from streamable HTTP, which the published MCP conformance suite uses, to the relay of a server.
 
-The resource that the suite watches is the log here.
+The resource that the suite watches is the log.
 """
 
 import http.server
@@ -26,7 +26,7 @@ NEWEST = "0.2.0-alpha.12"
 
 
 def suite():
-    """The command of the suite, with the Node that is installed beside it; else the test is skipped, or fails on CI."""
+    """Return the command of the suite and the Node installed beside it; if missing, skip the test, or fail on CI."""
     packages = HERE / "node_modules"
     package = packages / "@modelcontextprotocol" / "conformance"
     node = packages / ".bin" / "node"
@@ -37,7 +37,7 @@ def suite():
 
 
 class Bridge(http.server.BaseHTTPRequestHandler):
-    """As much of streamable HTTP as the suite needs: a POST for each message, a relay for each session."""
+    """As much of streamable HTTP as the suite needs: one POST for each message, one relay for each session."""
 
     protocol_version = "HTTP/1.1"
     relays: ClassVar[dict[str, subprocess.Popen]] = {}
@@ -45,7 +45,7 @@ class Bridge(http.server.BaseHTTPRequestHandler):
 
     @staticmethod
     def relay():
-        """A new relay to the server that is tried."""
+        """Start a new relay to the server under test."""
         raise NotImplementedError
 
     def do_POST(self):
@@ -80,19 +80,19 @@ class Bridge(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Say nothing: the table is all that is shown."""
+        """Print nothing: only the table of results is printed."""
 
 
 class Listener(http.server.ThreadingHTTPServer):
     """The bridge's own listener."""
 
     def handle_error(self, *_):
-        """Nothing: the suite hangs up as it likes."""
+        """Ignore it: the suite disconnects at any time."""
 
 
 @contextmanager
 def bridged(live):
-    """The address of a bridge to a server."""
+    """Return the address of a bridge to a server."""
 
     def relay():
         command = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]

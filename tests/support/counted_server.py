@@ -1,4 +1,4 @@
-"""A server whose work can be counted: function calls, and processor time. POSIX only."""
+"""A server whose work can be measured in function calls and processor time. POSIX only."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ SERVER = Path(__file__).with_name("profiled_server.py")
 
 
 class Counted(Live):
-    """A server that counts its own work."""
+    """A server that measures its own work."""
 
     def __init__(self, folder, *options):
         self.counts = folder / "counts"
@@ -24,22 +24,22 @@ class Counted(Live):
         return [sys.executable, str(SERVER), name, "--workspace", str(self.workspace), *options]
 
     def ask(self, number):
-        """What the server tells upon a signal."""
+        """Return what the server reports on a signal."""
         return ask(self.process, self.counts, number)
 
     def calls_of(self, work):
-        """The number of function calls of the work."""
+        """Return the number of function calls of the work."""
         self.ask(COUNT)
         work()
         return self.ask(COUNT)
 
     def seconds_of(self, work):
-        """The processor time of the work."""
+        """Return the processor time of the work."""
         return seconds_of(self.process, self.counts, work)
 
 
 def ask(process, counts, number):
-    """The number that a process writes into the file `counts` upon a signal."""
+    """Send a signal to a process, and return the number that it then writes into the file `counts`."""
     before = counts.read_text()
     process.send_signal(number)
 
@@ -51,14 +51,16 @@ def ask(process, counts, number):
 
 
 def seconds_of(process, counts, work):
-    """The processor time that the work takes a process, which tells its own upon a SIGUSR2."""
+    """Return the processor time that the work costs a process that reports its own on SIGUSR2."""
     before = ask(process, counts, TELL_TIME)
     work()
     return ask(process, counts, TELL_TIME) - before
 
 
 def evaluation_calls(live, evaluate, *, rounds):
-    """The function calls of one evaluation: of many rounds one of the least, which have no timer in between."""
+    """Return the function calls of one evaluation: one of the lowest counts of many rounds, without a timer in
+    between.
+    """
     for _ in range(50):
         evaluate()
     idle = _one_of_the_least(live.calls_of(lambda: None) for _ in range(12))
@@ -66,9 +68,9 @@ def evaluation_calls(live, evaluate, *, rounds):
 
 
 def _one_of_the_least(counts):
-    """The count that a twentieth is below: the very least may be of a round that was cut short.
+    """Return the count at the fifth percentile: the lowest may belong to an incomplete round.
 
-    The more others do on the machine, the more rounds have answers in pieces, and timers in between.
+    The busier the machine, the more rounds have split answers and timers in between.
     """
     found = sorted(counts)
     return found[max(1, len(found) // 20)]

@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that cuts and stalls connections, and that holds one half of them open."""
+"""A TCP proxy on loopback that can cut or stall connections, or keep only one half of them open."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 
 class CuttingProxy:
-    """The proxy before a server. `seen` counts the connections that came."""
+    """The proxy in front of a server. `seen` counts the connections."""
 
     def __init__(self, listener, target):
         self._listener = listener
@@ -24,28 +24,28 @@ class CuttingProxy:
         return self._listener.getsockname()[1]
 
     def cut(self):
-        """End all connections on both sides."""
+        """Close all connections on both sides."""
         for pair in self._take_pairs():
             for side in pair:
                 with suppress(OSError):
                     side.shutdown(socket.SHUT_RDWR)
 
     def cut_near_side(self):
-        """End the client's half of all connections; the server goes on holding the other."""
+        """Close the client's half of all connections; the server's half stays open."""
         for near, _far in self._take_pairs():
             with suppress(OSError):
                 near.shutdown(socket.SHUT_RDWR)
 
     def stall(self):
-        """Take connections, and pass on nothing, until `flow`."""
+        """Accept connections, but forward nothing until `flow`."""
         self._flows.clear()
 
     def flow(self):
-        """Pass everything on again."""
+        """Forward everything again."""
         self._flows.set()
 
     def refuse(self, *, is_refusing=True):
-        """End what comes at once, until told otherwise."""
+        """Close new connections at once, until told otherwise."""
         self._is_refusing = is_refusing
 
     def _take_pairs(self):
@@ -54,7 +54,7 @@ class CuttingProxy:
         return pairs
 
     def serve(self):
-        """Take connections until the listener is closed."""
+        """Accept connections until the listener is closed."""
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
@@ -77,7 +77,7 @@ class CuttingProxy:
                 sink.shutdown(socket.SHUT_WR)
 
     def close(self):
-        """End everything."""
+        """Close everything."""
         self.flow()
         self.cut()
         for near, far in self._held:
@@ -87,7 +87,7 @@ class CuttingProxy:
 
 @contextmanager
 def cutting_proxy(base):
-    """A proxy before the server at the URL `base`, and the URL of that."""
+    """Start a proxy in front of the server at the URL `base`, and return its URL."""
     port = int(base.rpartition(":")[2])
     with socket.create_server(("127.0.0.1", 0)) as listener:
         proxy = CuttingProxy(listener, ("127.0.0.1", port))

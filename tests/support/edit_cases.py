@@ -1,4 +1,4 @@
-"""Edits of modules as cases, and how a load is judged: right, reported, or silent."""
+"""Edits of modules as test cases, and how a load of each is judged: right, reported or silent."""
 
 import json
 import os
@@ -17,10 +17,10 @@ REPORTING = frozenset({
 
 @dataclass(frozen=True)
 class Edit:
-    """An edit of the module `m` or, with `others`, of a module next to it, and the expressions that are compared.
+    """An edit of the module `m` or, with `others`, of a module next to it, and the expressions to compare.
 
-    `hold` runs after the import in both processes, `use` only before the edit. `expects`: `right`, `reported`, `false`
-    (reported although it is right), or `invisible` for what no import can show.
+    `hold` runs after the import in both processes, `use` only before the edit. `expects` is `right`, `reported`,
+    `false` (reported although it is right), or `invisible` if no import can show the difference.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Edit:
 
 
 def run(edits, python=sys.executable):
-    """The outcome of each edit."""
+    """Return the outcome of each edit."""
     given = json.dumps([edit.as_case() for edit in edits])
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONSTARTUP"}
     done = subprocess.run(
@@ -60,7 +60,7 @@ def run(edits, python=sys.executable):
 
 
 def judge(outcome):
-    """How a load is judged, and the differences: `right`, `reported`, `silent`, `false`, `unchanged` or `broken`."""
+    """Judge a load, and return the differences: `right`, `reported`, `silent`, `false`, `unchanged` or `broken`."""
     live, fresh = outcome["live"], outcome["fresh"]
     if "failed" in live or "failed" in fresh:
         return "broken", live.get("failed") or fresh.get("failed")

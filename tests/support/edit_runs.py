@@ -1,7 +1,7 @@
-"""Edits of modules, loaded while the modules live, next to what a fresh import of the edited text has.
+"""Load edits of modules into a live process, and compare the result with a fresh import of the edited source.
 
-`python edit_runs.py` reads cases as JSON and prints an outcome for each. Any Python from 3.8 that has the libraries of
-the cases runs it. Each case runs in a fork of its own, so that a library is imported once for all of them.
+`python edit_runs.py` reads cases as JSON and prints an outcome for each. Any Python from 3.8 that has the libraries
+of the cases can run it. Each case runs in its own fork, so that a library is imported only once.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ STAYS = (
 
 
 class Texts(LoadedSources):
-    """The loads of the case's own folder."""
+    """The loads of a case's own directory."""
 
     def __init__(self, folder):
         super().__init__()
@@ -122,7 +122,7 @@ def live(case, folder):
 
 
 def in_fork(act, case):
-    """The outcome of an act in a fork."""
+    """Return the outcome of a function that runs in a fork."""
     with tempfile.TemporaryDirectory() as place:
         folder = os.path.realpath(place)
         reading, writing = os.pipe()

@@ -1,4 +1,6 @@
-"""Edits of modules that use pydantic, SQLAlchemy, attrs, click, Flask, FastAPI, Django and Celery as programs do."""
+"""Edits of modules that use pydantic, SQLAlchemy, attrs, click, Flask, FastAPI, Django and Celery as real programs
+do.
+"""
 
 from edit_cases import Edit
 

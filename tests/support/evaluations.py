@@ -1,4 +1,4 @@
-"""Evaluations through an adapter, for tests: waited for, where the server is told of the end."""
+"""Evaluate through an adapter, and wait for the end that the server is notified of."""
 
 import anyio
 
@@ -6,7 +6,7 @@ from codriver.core.values import NO_LIMITS
 
 
 async def evaluate(adapter, request, limits=NO_LIMITS):
-    """Run code and give its ending. Cancelling stops the waiting, not the work."""
+    """Evaluate code and return its end. Cancelling stops the wait and not the evaluation."""
     over, endings = anyio.Event(), []
 
     def ended(how):

@@ -1,4 +1,4 @@
-"""Commands of `codriver` that a user may type in a checkout, each with what it needs to do something."""
+"""Commands of `codriver` that a user may run in a checkout, each with the arguments that make it do something."""
 
 IN_WORKSPACE = ("claude-code", "vscode", "cursor", "gemini", "codex", "zed", "eca", "opencode")
 """The clients that keep an entry in the workspace."""

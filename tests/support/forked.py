@@ -1,4 +1,4 @@
-"""Processes of `codriver` that are forked from a prepared one: as `subprocess.Popen` has them, as far as tests ask."""
+"""Processes of `codriver` that are forked from a prepared one, with as much of `subprocess.Popen` as tests need."""
 
 import atexit
 import contextlib
@@ -26,12 +26,12 @@ START_S = 180
 
 
 def can_fork(env):
-    """Whether a process with this environment can be forked."""
+    """Return whether a process with this environment can be forked."""
     return CAN_FORK and all(env.get(name) == HERE[name] for name in FOR_THE_START)
 
 
 class Prepared:
-    """The prepared process of this one, and what it has told of those that it forked."""
+    """The prepared process, and what it reported about its forks."""
 
     def __init__(self):
         self.link, theirs = posix_only.message_sockets()
@@ -60,7 +60,7 @@ class Prepared:
                     self.news.notify_all()
 
     def fork(self, asked, descriptors):
-        """The number of a new process."""
+        """Fork a new process and return its pid."""
         with self.asking:
             posix_only.send_files(self.link, json.dumps(asked).encode(), descriptors)
             with self.news:
@@ -80,9 +80,9 @@ def prepared():
 
 
 class Forked:
-    """A process `codriver WORDS`, forked. What it writes is text, in `stdout` and, unless it goes there, `stderr`.
+    """A forked process `codriver WORDS`. Its output is text, in `stdout` and, unless that goes there too, `stderr`.
 
-    One on a `terminal`, whose descriptor that is, reads and writes there, and nowhere else.
+    With `terminal`, a descriptor, it reads and writes only there.
     """
 
     def __init__(self, words, *, env, cwd=None, stderr=subprocess.STDOUT, start_new_session=False, terminal=None):
@@ -136,7 +136,7 @@ class Forked:
         self.send_signal(15)
 
     def communicate(self, timeout=60):
-        """All that it writes, once it has ended."""
+        """Return all its output once it has ended."""
         ends = time.monotonic() + timeout
         said = {}
         files = [file for file in (self.stdout, self.stderr) if file]
@@ -155,14 +155,14 @@ class Forked:
 
 
 def pipe(theirs):
-    """A new pipe: our end as a file of text, and the number of theirs, closed with `theirs`."""
+    """Return a new pipe: our end as a text file, and the number of the other end, which is closed with `theirs`."""
     ours, end = os.pipe()
     theirs.callback(os.close, end)
     return os.fdopen(ours, encoding="utf-8", errors="replace"), end
 
 
 def run(words, *, env, cwd=None, timeout=60):
-    """What `subprocess.run` gives of a command that is run to its end: forked where that can be."""
+    """Run a command to its end, as `subprocess.run` does: forked if possible."""
     if not can_fork(env):
         command = [sys.executable, "-m", "codriver", *words]
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""A port that leads to the page's, as ssh forwards one; and programs that answer, or count who connects."""
+"""A port that forwards to the page's, as with ssh, and programs that answer or only count connections."""
 
 import contextlib
 import socket
@@ -6,7 +6,7 @@ import threading
 
 
 class Forwarding:
-    """A forwarded port. `cut` ends it with all that goes through, `listen` begins it again at the same number."""
+    """A forwarded port. `cut` closes it with all its connections, `listen` opens it again at the same number."""
 
     def __init__(self, target):
         self.target, self.port = target, 0
@@ -47,7 +47,7 @@ class Forwarding:
 
 
 class Liar:
-    """A program at a port that answers each request as if it were the page's server, and keeps what it is sent."""
+    """A program that answers each request as if it were the page's server, and records what it receives."""
 
     ANSWER = b'{"proof": "%s", "token": "x", "ok": true}' % (b"ab" * 32)
 
@@ -76,7 +76,7 @@ class Liar:
 
 
 class Trap:
-    """A port that counts the connections to it, and answers none."""
+    """A port that counts the connections to it and answers none."""
 
     def __init__(self):
         self.count = 0

@@ -1,7 +1,7 @@
-"""Another user's program that takes ports of this machine, with pages and workers there that report all they find.
+"""A program of another user that occupies ports of this machine, with pages and workers that report what they find.
 
-Commands come as lines of JSON, and each gets a line of JSON as its answer. It runs by itself, as text, since that user
-may read no file of ours.
+Commands are lines of JSON, and each is answered by a line of JSON. It runs from its source text, because that user
+cannot read our files.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ addEventListener("fetch", (event) => {
 
 
 class Hostile:
-    """The ports, what came in at them, and what the pages are to do next."""
+    """The ports, what they received, and what the pages do next."""
 
     def __init__(self):
         self.loot, self.servers, self.ports, self.targets = [], [], [], []
@@ -82,7 +82,7 @@ class Hostile:
         return {"port": server.sockets[0].getsockname()[1]}
 
     async def release(self):
-        """Close all ports but the one that collects."""
+        """Close all ports except the one that collects reports."""
         for server in self.servers[1:]:
             server.close()
         del self.servers[1:]
@@ -112,7 +112,7 @@ class Hostile:
         return b"text/html", PAGE
 
     def workers(self):
-        """The addresses at which a worker was registered."""
+        """Return the addresses at which a worker was registered."""
         bodies = [json.loads(body) for _, _, body in self.loot if body.startswith('{"kind":"worker"')]
         return [one["at"] for one in bodies if one["found"] == 1]
 

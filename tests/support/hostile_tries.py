@@ -1,4 +1,4 @@
-"""Candidates that do harm, and a view of the process that must be the same after them; evaluated in a worker."""
+"""Harmful candidates, and a view of the process that must stay the same after them; evaluated in a worker."""
 
 HARM = '''
 import atexit, ctypes, fcntl, mmap, multiprocessing, os, random, signal

@@ -1,4 +1,4 @@
-"""The end of a test that waits without end: a failure that shows all threads, after which the run goes on."""
+"""End a test that hangs: it fails and shows all threads, and the run continues."""
 
 import contextlib
 import faulthandler
@@ -18,7 +18,7 @@ HAS_TIMERS = sys.platform != "win32"
 
 @contextlib.contextmanager
 def ended_after(seconds, more=MORE_S):
-    """What runs in this context, in the main thread, fails after so many seconds, and again after `more` of them."""
+    """Make the code of this context fail after so many seconds, and again every `more` seconds. Main thread only."""
     if sys.platform == "win32":
         yield
         return

@@ -1,4 +1,4 @@
-"""Real Jupyter Servers and Kernel Gateways on loopback, of the virtual environment `tests/jupyter/.venv`."""
+"""Real Jupyter Servers and Kernel Gateways on loopback, from the virtual environment `tests/jupyter/.venv`."""
 
 import json
 import os
@@ -26,7 +26,7 @@ runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 
 
 class JupyterServer:
-    """One server, at `base`."""
+    """One server at the URL `base`."""
 
     def __init__(self, base, process, folder):
         self.base = base
@@ -35,7 +35,7 @@ class JupyterServer:
         self.runtime = folder / "runtime"
 
     def call(self, method, path, body=None):
-        """The status and the answer of a REST call, as a client of its own makes it."""
+        """Make a REST call as a separate client, and return its status and answer."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"token {TOKEN}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.base + path, data, headers, method=method)
@@ -48,19 +48,19 @@ class JupyterServer:
                 return error.code, None
 
     def start_kernel(self, spec="python3"):
-        """The id of a new kernel."""
+        """Start a kernel and return its id."""
         status, model = self.call("POST", "/api/kernels", {"name": spec})
         assert status == 201
         return model["id"]
 
     def kernels(self):
-        """The ids of the kernels that run."""
+        """Return the ids of the running kernels."""
         return {model["id"] for model in self.call("GET", "/api/kernels")[1]}
 
 
 @contextmanager
 def jupyter_server(folder, *options):
-    """A Jupyter Server whose notebooks are in `folder`."""
+    """Start a Jupyter Server whose notebooks are in `folder`."""
     start = ["-c", WITHOUT_A_GRAMMAR, "jupyter_server"]
     with _running(folder, start, "ServerApp", "IdentityProvider.token", *options) as server:
         yield server
@@ -68,7 +68,7 @@ def jupyter_server(folder, *options):
 
 @contextmanager
 def kernel_gateway(folder, *options):
-    """A Kernel Gateway."""
+    """Start a Kernel Gateway."""
     start = ["-m", "kernel_gateway"]
     with _running(folder, start, "KernelGatewayApp", "KernelGatewayApp.auth_token", *options) as server:
         yield server

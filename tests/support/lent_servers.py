@@ -39,7 +39,7 @@ _opened = {}
 
 
 class Watched:
-    """One server and its watchdog, in a folder of their own."""
+    """One server and its watchdog, in a directory of their own."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -47,7 +47,7 @@ class Watched:
 
     @classmethod
     def start(cls, folder, command, env, *, stdin="empty"):
-        """A new one, which need not listen yet."""
+        """Start a new server, which need not be listening yet."""
         posix_only.make_pipe(folder / "life")
         started = cls(folder)
         report = os.open(folder / "report", os.O_RDWR | os.O_CREAT | os.O_APPEND)
@@ -65,7 +65,7 @@ class Watched:
 
     @property
     def pid(self):
-        """The server's own number, without its watchdog's."""
+        """Return the pid of the server itself, not of its watchdog."""
         while not (words := (self.folder / "report").read_text().split()) and self.is_running():
             time.sleep(POLL_S)
         return int(words[1])
@@ -84,20 +84,20 @@ class Watched:
         self._wait()
 
     def leave(self):
-        """Have it no longer open. It ends when nobody has."""
+        """Close it in this process. It ends when no process has it open."""
         if self._life is not None:
             os.close(self._life)
             self._life = None
 
     def end(self):
-        """End it, which no other process has open; its folder can have another one."""
+        """End it while no other process has it open; its directory can be used for another one."""
         self.leave()
         self._wait()
         for name in ("life", "report"):
             (self.folder / name).unlink()
 
     def stop(self):
-        """End it, which no other process has open, and remove its folder."""
+        """End it while no other process has it open, and remove its directory."""
         self.leave()
         self._wait()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -107,7 +107,7 @@ class Watched:
 
 
 def _await(condition):
-    """Whether it came true in time."""
+    """Return whether it became true in time."""
     deadline = time.monotonic() + END_S
     while not (is_so := condition()) and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -115,18 +115,18 @@ def _await(condition):
 
 
 def _is_locked(path):
-    """Whether a process holds the lock of this file."""
+    """Return whether a process holds the lock of this file."""
     with path.open("rb") as file:
         return not locked(file.fileno())
 
 
 def locked(descriptor):
-    """Whether the lock of a file could be had, and is now held until its descriptor is closed."""
+    """Try to lock a file, and return whether it worked; the lock is held until its descriptor is closed."""
     return try_lock(descriptor)
 
 
 def run_folder():
-    """The folder that all processes of this run share; whoever makes it removes it at its own end."""
+    """Return the directory shared by all processes of this run; whichever creates it removes it at its own end."""
     if SHARED not in os.environ:
         folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="tests-of-codriver-")
         atexit.register(_remove, Path(folder))
@@ -134,14 +134,14 @@ def run_folder():
 
 
 def new_folder(kind):
-    """A folder for a new server."""
+    """Create a directory for a new server."""
     return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=run_folder()))
 
 
 def borrowed(kind, start, find):
-    """A running server of this kind that no other module uses, until `give_back`.
+    """Return a running server of this kind that no other module uses, until `give_back`.
 
-    `start` starts one, `find` gives the one that runs in a folder; each gives something with `watched`.
+    `start` starts one, and `find` returns the one running in a directory; both return an object with `watched`.
     """
     if kind not in _lent:
         _lent[kind] = _free_place(kind), None
@@ -164,7 +164,7 @@ def give_back():
 
 
 def _free_place(kind):
-    """The descriptor of the first file of this kind that could be locked."""
+    """Return the descriptor of the first file of this kind that can be locked."""
     for number in count():
         place = os.open(run_folder() / f"{kind}-{number}.lent", os.O_RDWR | os.O_CREAT, 0o600)
         if locked(place):
@@ -174,7 +174,7 @@ def _free_place(kind):
 
 
 def _running(place, find):
-    """The server that a locked file names, if it runs."""
+    """Return the server that a locked file names, if it is running."""
     os.lseek(place, 0, os.SEEK_SET)
     folder = Path(os.read(place, 4096).decode())
     if not folder.name:
@@ -185,7 +185,7 @@ def _running(place, find):
 
 @atexit.register
 def _leave():
-    """Have nobody borrow what may end with this process, as nobody else may have it open."""
+    """Prevent others from borrowing a server that may end with this process, if no other has it open."""
     give_back()
     for path in run_folder().glob("*.lent") if _opened else ():
         with path.open("r+b", buffering=0) as place:
@@ -196,7 +196,7 @@ def _leave():
 
 
 def _remove(folder):
-    """Remove the run's folder, once all in it has ended, this process's own servers first."""
+    """Remove the directory of the run once everything in it has ended, this process's own servers first."""
     _leave()  # what was registered first is run last
     for report in folder.glob("*/report"):
         _await(lambda report=report: not _is_locked(report))

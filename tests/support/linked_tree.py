@@ -1,4 +1,4 @@
-"""A checkout of git with an environment in which its own packages are installed, and a linked working tree of it."""
+"""A git checkout with an environment in which its own packages are installed, and a linked working tree of it."""
 
 import os
 import subprocess
@@ -32,9 +32,9 @@ def git(*arguments: str) -> None:
 
 
 def linked_tree(main: Path, linked: Path, *, python: str = sys.executable) -> str:
-    """Make both, where `shop` and `stock` are found in `main`, `wares` where it was installed, and `own` in each.
+    """Create both: `shop` and `stock` are found in `main`, `wares` where it was installed, and `own` in each tree.
 
-    Gives the interpreter of the environment.
+    Return the interpreter of the environment.
     """
     sources = {f"packages/{name}/src/{name}/__init__.py": "" for name in ("shop", "stock", "wares")}
     write(main, {**sources, "src/own/__init__.py": "", "pyproject.toml": "", ".gitignore": ".venv\n"})

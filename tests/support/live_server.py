@@ -1,4 +1,4 @@
-"""A real server on a workspace of its own, and small clients of it, for tests."""
+"""A real server on its own workspace, and small clients of it."""
 
 import contextlib
 import functools
@@ -34,12 +34,12 @@ EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.argumen
 
 @functools.cache
 def _own_python():
-    """A folder with a `python3` for projects, as that of PATH may be a script, or without pytest; and its place.
+    """Return a directory with a `python3` for projects, and the directory of PATH before which it belongs.
 
-    A script, as pyenv has them, searches for the Python to run, and what else is installed there may have each start
-    import more: both take more of the processor than to start it, a thousand times a run. So it is an environment with
-    nothing but the packages beside pytest. The place is the folder of PATH before which it comes, so that what a test
-    puts in front stays there.
+    The one on PATH may be a script, or lack pytest. A script, such as pyenv's, searches for the Python to run, and
+    other packages installed there may make each start import more: both take more processor time than the start
+    itself, a thousand times in a run. So this is an environment with nothing but the packages that pytest needs. It
+    comes before one certain directory of PATH, so that what a test puts in front stays there.
     """
     of_path = shutil.which("python3", path=PATH)
     place = str(Path(of_path).parent) if of_path else PATH.partition(os.pathsep)[0]
@@ -67,7 +67,7 @@ def _path_with_own_python(path):
 
 
 def environ(folder):
-    """The environment of a server whose files all lie under `folder`."""
+    """Return the environment of a server that stores all its files in `folder`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CODRIVER_", "VIRTUAL_ENV"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     kept["PATH"] = _path_with_own_python(kept.get("PATH", ""))
@@ -86,7 +86,7 @@ def environ(folder):
 
 
 def own_settings(folder):
-    """The user's own settings file of a server whose files all lie under `folder`."""
+    """Return the user's own settings file of a server that stores all its files in `folder`."""
     file = Path(folder) / "config" / "codriver" / "codriver.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
     return file
@@ -97,7 +97,7 @@ FULL = 'toolset = "full"\n'
 
 
 def list_all_tools(folder):
-    """Have the servers under `folder` list every tool, unless the user's own settings are there already."""
+    """Make the servers in `folder` list every tool, unless the user's own settings exist already."""
     with contextlib.suppress(OSError):  # some tests leave a server no room for it
         file = own_settings(folder)
         if not file.exists():
@@ -147,13 +147,15 @@ class Live:
         return int(self.port_file.read_text())
 
     def repl_address(self):
-        """The address of the only REPL, which a client of ours alone is told."""
+        """Return the address of the only REPL, which only our own clients are told."""
         with self.client(name="codriver-tests") as client:
             (session,) = client.call("list_sessions")["sessions"]
             return session["address"]
 
     def token_line(self):
-        """The line that shows the token, where the system tells nobody's user and a server always wants one."""
+        """Return the line with the token, on systems that do not identify the user of a connection and so always
+        require one.
+        """
         if KNOWS_USERS:
             return b""
         token = self.port_file.with_name("token").read_text()
@@ -177,7 +179,7 @@ class Live:
 
 @contextlib.contextmanager
 def serving(folder, *options, durations=""):
-    """A server for the length of the context; `durations` are those that it waits less long than others."""
+    """Run a server for the duration of the context; `durations` shortens some of its waits."""
     live = Live(Path(folder), *options, durations=durations)
     try:
         yield live
@@ -186,7 +188,7 @@ def serving(folder, *options, durations=""):
 
 
 class Bare:
-    """A client that knows nothing but lines of JSON over a socket."""
+    """A client that only knows lines of JSON over a socket."""
 
     def __init__(self, sock, *, name="bare", handshake=True):
         self.socket = sock
@@ -240,7 +242,7 @@ class Bare:
         return self.answer(self.begin(method, params))
 
     def line(self, method, params=None):
-        """The answer to a request as it came: one line."""
+        """Return the answer to a request as it was received: one line."""
         identity = self.begin(method, params)
         while line := self.file.readline():
             message = json.loads(line)
@@ -249,7 +251,7 @@ class Bare:
         raise ConnectionError("the server hung up")
 
     def begin_call(self, tool, /, **arguments):
-        """Call a tool; one that evaluates for every field of its answer, unless `detail` is among the arguments."""
+        """Start a tool call; an evaluation returns every field, unless `detail` is among the arguments."""
         if tool in EVALUATING:
             arguments = {"detail": True} | arguments
         return self.begin("tools/call", {"name": tool, "arguments": arguments})
@@ -267,7 +269,7 @@ class Bare:
         return [tool["name"] for tool in self.request("tools/list")["result"]["tools"]]
 
     def await_notification(self, method):
-        """Read until a notification of `method` is there, and take it."""
+        """Read until a notification of `method` arrives, and remove it from those received."""
         while True:
             for message in self.notifications:
                 if message.get("method") == method:
@@ -302,7 +304,7 @@ class Relayed(Bare):
 
 
 def until(condition, what):
-    """Look until something is so; its value."""
+    """Poll until something is true, and return its value."""
     deadline = time.monotonic() + WAIT_S
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited in vain for: {what}"

@@ -1,7 +1,7 @@
-"""A kernel whose messages a test makes up, on ZeroMQ's own sockets: for what no real one says.
+"""A kernel on real ZeroMQ sockets whose messages a test makes up, for what no real kernel sends.
 
-It answers who it is. Code is the name of a lie in `LIES`: what it says of that comes before the reply and its being
-idle again, which are true.
+It answers what it is. Code is the name of an entry in `LIES`: the messages of that entry come before a correct reply
+and idle status.
 """
 
 import json
@@ -22,7 +22,7 @@ LONG_DOC_BYTES = 50 * MIB
 
 
 class LyingKernel:
-    """One kernel, in threads of the test's own process, from `lying_kernel` to its end."""
+    """One kernel, in threads of the test process, that lives as long as `lying_kernel`."""
 
     def __init__(self, folder):
         self.file = folder / "kernel-liar.json"
@@ -93,7 +93,7 @@ class LyingKernel:
         self.write(encode([b"topic", *self._parts(kind, content, parent)]))
 
     def begin(self, kind, parent):
-        """Publish the parts of a message that has more."""
+        """Publish the first parts of an incomplete message."""
         self.write(b"".join(b"\x03" + len(one).to_bytes(8, "big") + one for one in self._parts(kind, {}, parent)))
 
     def say_raw(self, kind, content, parent):
@@ -166,7 +166,7 @@ LIES = {
 
 @contextmanager
 def lying_kernel(folder):
-    """A kernel whose connection file is in `folder`."""
+    """Start a kernel whose connection file is in `folder`."""
     kernel = LyingKernel(folder)
     try:
         yield kernel

@@ -1,4 +1,4 @@
-"""Recorded runs as a REPL tells them, made by hand."""
+"""Recorded runs in the format that a REPL sends, written by hand."""
 
 import json
 
@@ -6,9 +6,11 @@ SHOP = (("shop", "total", ["cart"]), ("shop", "price", ["item", "amount"]), ("sh
 
 
 def told(*calls, functions=SHOP, **more):
-    """The text of a run. A call: the number of the caller's, from 1, or 0; its function's name, arguments and end.
+    """Return the text of a run. A call is the number of its caller (from 1, or 0 for none), function, arguments and
+    end.
 
-    An end that begins with `!` is an error. A function: its module, name and parameters, its mark and when it changed.
+    An end that starts with `!` is an error. A function is its module, name and parameters, its mark and when it
+    changed.
     """
     names = [name for _, name, *_ in functions]
     counts = {name: sum(call[1] == name for call in calls) for name in names}

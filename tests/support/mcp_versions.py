@@ -1,8 +1,8 @@
-"""Clients of every protocol version, which check each message in both directions by the types of the specification.
+"""Clients of every protocol version that check each message in both directions against the types of the specification.
 
-The types are those that the `mcp-types` package generates from the official schemas of 2025-11-25 and 2026-07-28. What
-is said to clients of earlier versions is checked by the former, which takes all that these define. The tasks extension
-of 2026-07-28 has no types there: its shapes stand below, after the extension's text.
+The types are those that the `mcp-types` package generates from the official schemas of 2025-11-25 and 2026-07-28.
+Messages to clients of earlier versions are checked by the former, which accepts everything that these define. The
+tasks extension of 2026-07-28 has no types there: its shapes are defined below, from the text of the extension.
 """
 
 import json
@@ -72,7 +72,7 @@ TASK = {
 
 
 def whenever(status, field):
-    """That a task of a status has a field, an object."""
+    """Return a schema: tasks with this status must have this field, an object."""
     has = {"properties": {field: {"type": "object"}}, "required": [field]}
     return {"if": {"properties": {"status": {"const": status}}}, "then": has}
 
@@ -116,12 +116,12 @@ EXTENSION = {
 
 @cache
 def adapter(version, kind):
-    """What validates one type of a version."""
+    """Return the validator of one type of a version."""
     return TypeAdapter(getattr(modern if version == MODERN else handshake, kind))
 
 
 def check(version, kind, value):
-    """Fail unless `value` is of the type `kind` of a version, or of the tasks extension."""
+    """Fail unless `value` has the type `kind` of a version or of the tasks extension."""
     if version == TASKS:
         problem = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(EXTENSION[kind]).iter_errors(value))
     else:
@@ -134,7 +134,7 @@ def check(version, kind, value):
 
 
 class Versioned:
-    """A client that speaks one version, directly or by the relay, and checks all that is said."""
+    """A client of one version, connected directly or through the relay, that checks all messages."""
 
     def __init__(self, bare, version, *, capabilities=None, name="versioned", log_level=None):
         self.bare, self.version = bare, version
@@ -159,7 +159,7 @@ class Versioned:
         return self.is_modern and TASKS in self.capabilities.get("extensions", {})
 
     def owner(self, method):
-        """The version, or the extension, that describes a method."""
+        """Return the version, or the extension, that describes a method."""
         return TASKS if self.is_modern and "tasks" in method else self.version
 
     def meta(self):
@@ -211,7 +211,7 @@ class Versioned:
             check(self.owner(method), RESULTS[method], result)
 
     def answer(self, identity):
-        """The result that answers a request, or the error; what comes before it is kept in `messages`."""
+        """Return the result or error that answers a request; earlier messages are stored in `messages`."""
         while True:
             message = self.receive()
             if "method" in message or message["id"] != identity:
@@ -223,7 +223,7 @@ class Versioned:
         return self.answer(self.begin(method, is_valid=is_valid, **params))
 
     def taken(self, condition):
-        """The first message for which this is so, which is waited for."""
+        """Wait for the first message that satisfies a condition, and remove it from those received."""
         while True:
             for message in self.messages:
                 if condition(message):
@@ -235,13 +235,13 @@ class Versioned:
         return self.taken(lambda message: message.get("method") == method)
 
     def call(self, tool, **arguments):
-        """The fields of a tool's answer."""
+        """Return the fields of a tool's answer."""
         return json.loads(self.ask("tools/call", name=tool, arguments=arguments)["content"][0]["text"])
 
 
 @contextmanager
 def speaking(live, version, *, relayed=False, **about):
-    """A client of a version for the length of the context."""
+    """Connect a client of a version for the duration of the context."""
     relay = [sys.executable, "-I", "-S", RELAY, str(live.port_file)]
     bare = Relayed(relay, live.environ, handshake=False) if relayed else live.client(handshake=False)
     with bare:

@@ -1,6 +1,6 @@
-"""A REPL in this process, for tests: the smallest thing that keeps the contract of an adapter. It speaks a tiny Lisp.
+"""A REPL in this process: the smallest thing that fulfils the contract of an adapter. It speaks a tiny Lisp.
 
-`connect` is the connector of the protocol `memory`, whose places are the names of the REPLs that `start` made.
+`connect` is the connector of the protocol `memory`, whose addresses are the names of the REPLs that `start` created.
 """
 
 import json
@@ -51,17 +51,17 @@ _running = {}
 
 
 class UnreadableError(Exception):
-    """The text is no form."""
+    """The text is not a form."""
 
 
 class Name(str):
-    """A name in code, to tell it from a string."""
+    """A name in code, as distinct from a string."""
 
     __slots__ = ()
 
 
 def read(text):
-    """The first form of a text, and the rest."""
+    """Return the first form of a text, and the rest."""
     if (match := TOKEN.match(text)) is None:
         raise UnreadableError("a form is not closed")
     token, rest = match[1], text[match.end() :]
@@ -79,7 +79,7 @@ def read(text):
 
 
 def shown(value, limits=NO_LIMITS):
-    """A value as it is printed."""
+    """Return a value as it is printed."""
     if isinstance(value, list):
         items = [shown(item) for item in value[: limits.max_length]]
         return f"({' '.join([*items, *(['...'] if len(items) < len(value) else [])])})"
@@ -89,7 +89,7 @@ def shown(value, limits=NO_LIMITS):
 
 
 def expanded(form):
-    """A form with the macro at its head expanded once; there is one macro."""
+    """Return a form with the macro at its head expanded once; there is one macro."""
     if isinstance(form, list) and form[:1] == [Name("when")]:
         _, test, *body = form
         return [Name("if"), test, body[0] if len(body) == 1 else [Name("do"), *body]]
@@ -98,7 +98,7 @@ def expanded(form):
 
 @dataclass
 class Run:
-    """The things that running code can reach: its session's names, and the client's ear."""
+    """What running code can use: the names of its session, and the client to print to."""
 
     adapter: "MemoryAdapter"
     session: "Session"
@@ -206,7 +206,7 @@ async def _exit(run):
 
 
 async def _human(run, code, delay_s, value):
-    """What somebody evaluates in this REPL past the server."""
+    """Evaluate as a person would do in this REPL, without the server."""
     adapter = run.adapter
     identity = f"human-{next(adapter.numbers)}"
 
@@ -295,18 +295,18 @@ class MemoryRepl:
 
 
 def start(name, folder=None):
-    """A new one, whose project is in this folder, or in one of its own."""
+    """Start a new one, whose project is in this directory or in a new one."""
     return MemoryRepl(name, folder)
 
 
 def repl():
-    """The shared one, started when first asked for."""
+    """Return the shared one, which is started on first use."""
     return _running.get("shared") or start("shared")
 
 
 @contextmanager
 def fresh():
-    """A REPL of one's own."""
+    """Start a REPL for one test."""
     running = start("fresh")
     try:
         yield running
@@ -331,7 +331,7 @@ class Session:
 
 @asynccontextmanager
 async def connect(place, *, listener, workspace, is_remote, found_by=None):
-    """The connector of the protocol `memory`."""
+    """Connect over the protocol `memory`."""
     if (found := _running.get(place)) is None:
         raise ReplUnreachableError(place, "nothing listens there")
     async with anyio.create_task_group() as tasks:
@@ -372,7 +372,7 @@ class MemoryAdapter(Adapter):
         )
 
     def lose(self, cause):
-        """The connection is over."""
+        """Lose the connection."""
         self._cause = self._cause or cause
         self._closed.set()
         for session in self._sessions.values():

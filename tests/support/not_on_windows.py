@@ -1,4 +1,4 @@
-"""Tests of rooms that run on Windows which cannot run there as they are written, by file, each with the reason."""
+"""Tests that cannot run on Windows as they are written, although the code they test does: by file, with the reason."""
 
 import pytest
 
@@ -15,26 +15,26 @@ OPEN = "renames or removes what is open, as Windows does not"
 OTHERS = "is about another system, which it stands in for"
 REASONS: dict[str, dict[str, str]] = {
     "systems/test_file_names.py": {OTHERS: "test_a_name_of_other_case_becomes_the_listed_spelling"},
-    "systems/test_programs.py": {OTHERS: "test_a_macos_app_gets_the_path_folders_of_a_shell"},
+    "systems/test_programs.py": {OTHERS: "test_a_macos_app_gets_the_path_directories_of_a_shell"},
     "files/test_paths.py": {LINKS: "test_a_workspace_reached_by_a_symlink_has_the_same_state"},
     "files/test_place.py": {
-        LINKS: "test_swapping_a_folder_for_a_link_never_writes_outside "
-        "test_a_symlinked_folder_counts_as_a_link test_no_write_goes_through_a_link_where_links_are_not_followed "
+        LINKS: "test_swapping_a_directory_for_a_link_never_writes_outside "
+        "test_a_symlinked_directory_counts_as_a_link test_no_write_goes_through_a_link_where_links_are_not_followed "
         "test_replacing_through_the_users_own_link_keeps_the_link test_a_link_out_of_the_root_is_refused "
         "test_a_link_within_the_root_is_followed_only_if_allowed test_a_symlink_loop_is_reported_clearly "
-        "test_a_located_folder_stays_the_same_when_its_path_becomes_a_link "
+        "test_a_located_directory_stays_the_same_when_its_path_becomes_a_link "
         "test_the_root_itself_may_be_a_symlink",
         MODES: "test_a_file_opened_for_appending_is_private_and_keeps_its_content "
         "test_a_replaced_file_is_complete_and_private "
-        "test_a_secret_file_must_be_private test_missing_folders_are_created_on_request "
+        "test_a_secret_file_must_be_private test_missing_directories_are_created_on_request "
         "test_a_file_that_grants_permission_must_not_be_writable_by_others",
         PLACES: "test_a_link_to_a_device_is_refused_without_opening_it",
     },
     "files/test_private_folders.py": {
-        MODES: "test_a_file_in_place_of_a_folder_is_refused test_missing_parent_folders_are_created_private_too "
-        "test_all_folders_of_a_servers_user_state_are_private "
-        "test_open_folders_in_the_users_state_are_made_private_but_not_the_ones_above",
-        LINKS: "test_a_symlinked_state_folder_keeps_its_permissions",
+        MODES: "test_a_file_in_place_of_a_directory_is_refused test_missing_parent_directories_are_created_private_too "
+        "test_all_directories_of_a_servers_user_state_are_private "
+        "test_open_directories_in_the_users_state_are_made_private_but_not_the_ones_above",
+        LINKS: "test_a_symlinked_state_directory_keeps_its_permissions",
     },
     "files/test_read_cache.py": {
         LINKS: "test_a_symlink_is_never_cached",
@@ -48,7 +48,7 @@ REASONS: dict[str, dict[str, str]] = {
         "test_a_symlink_to_a_tree_is_the_same_tree test_a_tree_unknown_to_its_repository_does_not_count "
         "test_a_tree_inside_the_main_checkout_is_a_different_tree "
         "test_another_repository_is_not_another_tree "
-        "test_linked_trees_differ_from_each_other_but_subfolders_do_not "
+        "test_linked_trees_differ_from_each_other_but_subdirectories_do_not "
         "test_the_main_checkout_and_a_linked_tree_are_different_trees",
     },
     "editing/test_batch_records.py": {LINUX: "test_a_record_is_closed_before_it_is_removed"},
@@ -71,13 +71,13 @@ REASONS: dict[str, dict[str, str]] = {
         PLACES: "test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused "
         "test_no_command_runs_what_an_unaccepted_checkout_asks_for",
     },
-    "files/test_workspace_walk.py": {LINKS: "test_a_link_to_a_folder_is_not_followed"},
+    "files/test_workspace_walk.py": {LINKS: "test_a_link_to_a_directory_is_not_followed"},
 }
 """By the path of a file below the tests: by reason, the names of its tests."""
 
 
 def leave_out(items, path_of):
-    """Mark what cannot run here. `path_of` gives the path of a test's file below the tests."""
+    """Mark what cannot run here. `path_of` returns the path of a test's file below `tests`."""
     for item in items:
         for reason, names in REASONS.get(path_of(item), {}).items():
             if item.originalname in names.split():

@@ -1,7 +1,7 @@
-"""A program: start a server, use each kind of tool of the base once, stop it, and print what came of it as JSON.
+"""A program that starts a server, uses each kind of tool of the base once, stops it, and prints the outcomes as JSON.
 
-`python one_of_each.py FOLDER` runs the server in this process, with the REPL in memory; the code is whatever `codriver`
-the path finds first.
+`python one_of_each.py FOLDER` runs the server in this process, with the REPL in memory; it uses whichever `codriver`
+comes first on the import path.
 """
 
 import json

@@ -56,7 +56,7 @@ sys.stdout.buffer.write(b"".join(heard))
 
 
 def free_ports(count):
-    """Ports that nobody listens at now."""
+    """Return ports on which nothing is listening."""
     with contextlib.ExitStack() as stack:
         taken = [stack.enter_context(server_at_own_port()) for _ in range(count)]
         return [one.getsockname()[1] for one in taken]
@@ -64,7 +64,7 @@ def free_ports(count):
 
 @contextlib.contextmanager
 def repl(port=0):
-    """A real REPL of another user's, the worker that Codriver embeds; its port."""
+    """Start a real REPL of another user, the embedded worker, and return its port."""
     command = [sys.executable, "-I", "-c", WORKER, "--port", str(port)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/") as process:
         yield int(process.stdout.readline().rsplit(":", 1)[1])
@@ -73,7 +73,7 @@ def repl(port=0):
 
 @contextlib.contextmanager
 def listening(*ports, says=b""):
-    """A listener of another user's that says something and keeps what it hears; a function that ends it, with that."""
+    """Run a listener of another user that sends `says`; yield a function that ends it and returns what it received."""
     command = [sys.executable, "-I", "-S", "-c", LISTENER, says.hex(), *map(str, ports)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"up\n"
@@ -87,7 +87,7 @@ def listening(*ports, says=b""):
 
 
 def run(code, *arguments):
-    """Run Python code as another user, who finds our package; what it printed."""
+    """Run Python code as another user who can import our package, and return what it printed."""
     place = str(Path(codriver.__file__).parents[1])
     begin = f"import encodings.idna, os, socket, sys\nsys.path.insert(0, {place!r})\n"
     command = [sys.executable, "-I", "-c", begin + code.replace("BECOME", BECOME), *map(str, arguments)]
@@ -98,7 +98,7 @@ def run(code, *arguments):
 
 @contextlib.contextmanager
 def holding(address, *ports):
-    """Another user's process that listens on an address and says nothing; it ends when its input does."""
+    """Start a process of another user that listens on an address and sends nothing; it ends when its input ends."""
     code = f"""
 import encodings.idna, os, socket, sys
 {BECOME}

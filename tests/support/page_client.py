@@ -1,4 +1,4 @@
-"""The page's port, spoken to as the page does, and byte for byte."""
+"""A client of the page's port that sends what the page sends, or any bytes."""
 
 import contextlib
 import http.client
@@ -13,14 +13,14 @@ ADDRESS = re.compile(r"http://([0-9a-f]{32}\.localhost|127\.0\.0\.1):(\d+)/#([A-
 
 
 def address_of(live, *options):
-    """Open the page of a server by the command, and return the address that it prints."""
+    """Open the page of a server by its command, and return the address that it prints."""
     done = live.run("watch", "--web", *options)
     assert ADDRESS.fullmatch(done.stdout), (done.stdout, done.stderr)
     return done.stdout.strip()
 
 
 def opened(live, *options):
-    """Open the page of a server by the command, and exchange the code for its token."""
+    """Open the page of a server by its command, and exchange the code for its token."""
     return PageClient(live, address_of(live, *options), *options).enter()
 
 
@@ -39,7 +39,7 @@ class PageClient:
 
     @property
     def address(self):
-        """An address for a browser, with a code of its own."""
+        """Return an address for a browser, with a new code."""
         return address_of(self.live, *self.options)
 
     def headers(self, **others):
@@ -53,7 +53,7 @@ class PageClient:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_S)
 
     def call(self, name, /, **arguments):
-        """The answer to a call."""
+        """Return the answer to a call."""
         return self.post(f"/do/{name}", **arguments)
 
     def post(self, target, /, *, headers=None, **arguments):
@@ -73,7 +73,7 @@ class PageClient:
         return {"Host": f"{self.host}:{self.port}", "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Dest": "iframe"}
 
     def frame(self, address):
-        """What is at the address of a table: its status, its headers and its text."""
+        """Return what is at the address of a table: its status, headers and text."""
         connection = self.connection()
         try:
             connection.request("GET", address, headers=self.frame_headers())
@@ -83,7 +83,7 @@ class PageClient:
             connection.close()
 
     def raw(self, data, port=None):
-        """All that comes back for these bytes until the server hangs up, or our side is closed."""
+        """Send these bytes, and return everything received until the server disconnects or our side is closed."""
         with socket.create_connection(("127.0.0.1", port or self.port), timeout=WAIT_S) as sock:
             came = b""
             with contextlib.suppress(OSError):
@@ -96,7 +96,7 @@ class PageClient:
 
 
 class Events:
-    """The events that the page is told. A context manager."""
+    """The events that the page receives. A context manager."""
 
     def __init__(self, page, **given):
         self._connection = page.connection()
@@ -113,7 +113,7 @@ class Events:
         self._connection.close()
 
     def next(self, deadline=float("inf")):
-        """The next event, by its name, and its data; what is said of rows is kept in `rows`."""
+        """Return the name and data of the next event; rows are stored in `rows`."""
         name = None
         while line := self._answer.readline().decode():  # an empty one comes every few seconds, if nothing else does
             assert time.monotonic() < deadline, f"waited in vain; the rows are {self.rows}"
@@ -131,12 +131,12 @@ class Events:
         raise ConnectionError("the events are over")
 
     def until(self, is_so):
-        """Read until something is so of the rows; what it gave."""
+        """Read until the rows satisfy a condition, and return its value."""
         deadline = time.monotonic() + WAIT_S
         while not (found := is_so([*self.rows.values()])):
             self.next(deadline)
         return found
 
     def row(self, **wanted):
-        """Read until a row has all of this."""
+        """Read until a row has all of these values."""
         return self.until(lambda rows: next((r for r in rows if wanted.items() <= r.items()), None))

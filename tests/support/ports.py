@@ -1,4 +1,6 @@
-"""Ports that the system gives to nobody: one that it gave out may be the next test's, or be dialled by another."""
+"""Ports that the system does not assign to others: an assigned one may be reused by the next test, or dialled by
+another.
+"""
 
 import contextlib
 import random
@@ -9,7 +11,7 @@ NOT_GIVEN_OUT = range(12_000, 32_000)
 
 
 def server_at_own_port():
-    """A listening socket on loopback, at a port of its own."""
+    """Return a socket that listens on loopback on a port of its own."""
     for port in random.sample(NOT_GIVEN_OUT, 1000):
         with contextlib.suppress(OSError):
             return socket.create_server(("127.0.0.1", port))
@@ -17,6 +19,6 @@ def server_at_own_port():
 
 
 def closed_port():
-    """A port of its own at which nothing listens."""
+    """Return a port of its own on which nothing listens."""
     with server_at_own_port() as listener:
         return listener.getsockname()[1]

@@ -1,9 +1,9 @@
-"""The process from which servers and commands of the tests are forked, all that they import being imported already.
+"""The process from which servers and commands of the tests are forked, with everything they need imported already.
 
-Run as a program, with the number of a socket: each message on it is the command line, environment and folder of one
-process, its descriptors 0, 1 and 2 beside it; the process's number and, at its end, its status and memory go back.
-A process forked here is a real one; it is spared only the second of processor time that its imports take. Those tests
-whose subject is the start itself, and all tests on systems other than Linux, start theirs from nothing.
+It runs as a program, with the number of a socket: each message on the socket is the command line, environment and
+directory of one process, with its descriptors 0, 1 and 2; the answers are its pid and, at its end, its status and
+memory. A process forked here is a real one; it only saves the second of processor time that its imports would take.
+Tests of the start itself, and all tests on systems other than Linux, start new processes instead.
 """
 
 import atexit
@@ -67,7 +67,7 @@ def main():
 
 
 def load():
-    """Import what the commands import when they run, as the server is imported already."""
+    """Import what the commands import when they run; the server is imported already."""
     for module in pkgutil.iter_modules(codriver.commands.__path__):
         importlib.import_module(f"codriver.commands.{module.name}")
     for name in LATE:
@@ -78,9 +78,9 @@ def load():
 
 
 def run():
-    """Do what was asked for and end, as a process does that leaves its modules to the system.
+    """Run the command and exit without tearing down the modules.
 
-    To take all modules apart, one after the other, takes each process 70 ms of processor time.
+    Tearing down all modules would take each process 70 ms of processor time.
     """
     code = 0
     try:
@@ -120,7 +120,7 @@ def report_ended(link):
 
 
 def become(asked, descriptors):
-    """Be the process that was asked for, as far as one is told from another."""
+    """Become the requested process, as far as anything can tell."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)

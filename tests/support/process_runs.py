@@ -30,7 +30,7 @@ class Ran:
         return {one.nodeid: one.outcome for one in self.report.results}
 
     def result(self, name):
-        """The result of the test whose id ends with a name."""
+        """Return the result of the test whose id ends with a name."""
         (found,) = [one for one in self.report.results if one.nodeid.endswith(name)]
         return found
 
@@ -54,7 +54,7 @@ def spec_of(folder, *arguments, env=None, **fields):
 
 
 async def follow(process, act=None):
-    """Read all events of a process; `act` may do something at each."""
+    """Read all events of a process; `act` may react to each."""
     builder, output, events = runs.ReportBuilder(), [], []
     async for event in process.events():
         builder.add(event)
@@ -73,12 +73,12 @@ async def run_async(spec, act=None, start=start_plain):
 
 
 def run(folder, *arguments, act=None, start=start_plain, **fields):
-    """Run the tests of a folder to their end."""
+    """Run the tests of a directory to their end."""
     return anyio.run(run_async, spec_of(folder, *arguments, **fields), act, start)
 
 
 async def appears(path):
-    """Wait for a file with contents, or an empty one that was touched."""
+    """Wait for a file that has content, or that was created empty."""
     while not path.exists():
         await anyio.sleep(0.02)
 
@@ -90,7 +90,7 @@ async def is_empty(folder):
 
 
 def assert_ended(pid):
-    """Wait until a process is gone, or is only waited for by nobody."""
+    """Wait until a process is gone, or is a zombie that nobody waits for."""
     for _ in range(500):
         try:
             if state_of(pid) == "Z":

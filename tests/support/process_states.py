@@ -1,4 +1,4 @@
-"""What processes do, as the operating system tells it: they run, they are stopped, they are gone."""
+"""The states of processes, as reported by the operating system: running, stopped or gone."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ STOPPED, ZOMBIE = "T", "Z"
 
 
 def state_of(pid):
-    """The letter of a process's state, as `S`; an empty text where there is none."""
+    """Return the letter of a process's state, such as `S`; an empty string if there is no such process."""
     if Path("/proc/self/stat").exists():
         with suppress(OSError):
             return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -23,19 +23,21 @@ def state_of(pid):
 
 
 def states_of_threads(pid):
-    """The states of all threads of a process; that of the process where the system tells of no threads."""
+    """Return the states of all threads of a process, or that of the process if the system does not report threads."""
     tasks = list(Path(f"/proc/{pid}/task").glob("*"))
     return {state_of(f"{pid}/task/{task.name}") for task in tasks} or {state_of(pid)}
 
 
 def is_running(pid):
-    """Whether there is such a process, and it is not one that has ended and that nobody has asked for."""
+    """Return whether such a process exists and is not a zombie."""
     return state_of(pid) not in ("", ZOMBIE)
 
 
 @contextmanager
 def stopped(pid):
-    """Hold a process up for the block, all its threads: a signal alone is only seen when one of them is next run."""
+    """Stop a process with all its threads for the duration of the block; a signal alone takes effect only when one
+    of them runs.
+    """
     os.kill(pid, signal.Signals["SIGSTOP"])
     try:
         until(lambda: states_of_threads(pid) == {STOPPED}, "the process to stop")

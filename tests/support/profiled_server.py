@@ -1,7 +1,7 @@
-"""`codriver`, whose work on its event loop's thread can be counted from outside. POSIX only.
+"""`codriver` with measurements of its event loop's thread, controlled from outside. POSIX only.
 
-A SIGUSR1 starts to count function calls, the next one ends it. A SIGUSR2 asks for the processor time of the process
-until now, in seconds. Each answer is one line in the file named by `BENCH_COUNTS`.
+A SIGUSR1 starts counting function calls, and the next one ends it. A SIGUSR2 requests the processor time of the
+process so far, in seconds. Each answer is one line in the file named by `BENCH_COUNTS`.
 """
 
 import cProfile
@@ -19,7 +19,7 @@ COUNTS = Path(os.environ["BENCH_COUNTS"])
 
 
 class Counter:
-    """Function calls between two signals, those of built-in functions among them."""
+    """The function calls between two signals, including those of built-in functions."""
 
     def __init__(self):
         self.profile = None

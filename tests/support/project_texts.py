@@ -1,4 +1,4 @@
-"""The loads of one project in a process of tests, which has hundreds of modules of its own."""
+"""The loads of one project in a test process, which itself has hundreds of modules."""
 
 import os
 
@@ -6,7 +6,9 @@ from codriver.repls.worker.python.loaded_texts import LoadedSources
 
 
 class ProjectTexts(LoadedSources):
-    """Loads as the REPL of a project in `folder` remembers them: those of other modules, as these tests, take long."""
+    """Loads as the REPL of a project in `folder` would record them; recording all modules of the tests would take
+    long.
+    """
 
     def __init__(self, folder):
         super().__init__()

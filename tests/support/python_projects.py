@@ -1,11 +1,11 @@
-"""Workspaces with a Python environment of their own, for tests to which it matters what is installed in it."""
+"""Workspaces with their own Python environment, for tests that depend on what is installed in it."""
 
 import sysconfig
 import venv
 
 
 def project(folder, *, has_pytest):
-    """The workspace of a server on `folder`: its environment has all that this one has, or nothing but Python."""
+    """Create the workspace of a server in `folder`, whose environment has all packages of this one, or only Python."""
     workspace = folder / "workspace"
     workspace.mkdir(parents=True)
     venv.create(workspace / ".venv", symlinks=True)

@@ -1,7 +1,7 @@
-"""The bytes that a model reads of a server, and those on the wire, counted alike on every machine.
+"""The bytes of a server's answers that a model reads, and those on the wire, counted the same way on every machine.
 
-Ids, elapsed times, numbers of lines, the client's name and the workspace's path are brought to one length first: what
-is counted depends on the server's words alone, and is the same in every run. Tokens are bytes / 4.
+Ids, elapsed times, line numbers, the client's name and the workspace's path are normalized to one length first: the
+count depends only on the server's texts and is the same in every run. Tokens are bytes / 4.
 """
 
 import json
@@ -81,7 +81,7 @@ CLOJURE_SOURCE = """\
 
 @dataclass(frozen=True)
 class Cost:
-    """One answer: the bytes of its line, and those of the text that the model reads."""
+    """One answer: the bytes of its line, and of the text that the model reads."""
 
     wire: int
     read: int
@@ -89,7 +89,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Language:
-    """A workspace's files, what has to be evaluated before, and the code of each row; `options` start the server."""
+    """The files of a workspace, the code to evaluate first, and the code of each row; `options` start the server."""
 
     name: str
     files: dict[str, str]
@@ -153,7 +153,7 @@ VARYING = tuple(
 
 
 def settled(data, *folders):
-    """The bytes with everything that varies from run to run brought to one length, the folders' paths among it."""
+    """Return the bytes with everything that varies between runs, including paths, normalized to one length."""
     for folder in folders:
         for path in (Path(folder).resolve(), Path(folder)):
             data = data.replace(str(path).encode(), b"/w")
@@ -163,28 +163,28 @@ def settled(data, *folders):
 
 
 def text_of(result):
-    """The text that a model reads of a result."""
+    """Return the text of a result that a model reads."""
     return "".join(block["text"] for block in result.get("content", ()) if block["type"] == "text")
 
 
 def compact(value):
-    """The value as the shortest JSON."""
+    """Return the value as the shortest JSON."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 class Reader:
-    """A client that counts. `read` is the sum of all that a model has read by it; `folders` may be in what it reads."""
+    """A client that counts. `read` is the total that a model has read through it; `folders` may occur in it."""
 
     def __init__(self, client, *folders):
         self.client, self.folders, self.read = client, folders, 0
 
     def ask(self, method, params=None):
-        """The answer and its line."""
+        """Return the answer and its line."""
         line = self.client.line(method, params)
         return json.loads(line), settled(line, *self.folders)
 
     def call(self, tool, **arguments):
-        """The cost of one tool call, and whether it went well."""
+        """Return the cost of one tool call, and whether it succeeded."""
         message, line = self.ask("tools/call", {"name": tool, "arguments": arguments})
         result = message["result"]
         cost = Cost(len(line), len(settled(text_of(result).encode(), *self.folders)))
@@ -192,7 +192,7 @@ class Reader:
         return cost, not result.get("isError", False)
 
     def listing(self):
-        """The costs of the list of tools with the instructions, and of the output schemas alone."""
+        """Return the cost of the tool list with the instructions, and of the output schemas alone."""
         message, line = self.ask("tools/list")
         tools = message["result"]["tools"]
         seen = compact([{key: tool[key] for key in SEEN_BY_MODELS if key in tool} for tool in tools])
@@ -203,7 +203,7 @@ class Reader:
         return cost, Cost(schemas, 0)
 
     def resources(self, *uris):
-        """The cost of reading these resources whole."""
+        """Return the cost of reading these resources completely."""
         answers = [self.ask("resources/read", {"uri": uri}) for uri in uris]
         texts = [found["text"] for message, _ in answers for found in message["result"]["contents"]]
         return Cost(sum(len(line) for _, line in answers), sum(len(text.encode()) for text in texts))
@@ -211,7 +211,7 @@ class Reader:
 
 @contextmanager
 def workspace_of(language, folder):
-    """A server whose REPL of this language is there, its module loaded."""
+    """Return a server whose REPL of this language is ready, with its module loaded."""
     for name, text in language.files.items():
         file = Path(folder) / "workspace" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -238,7 +238,7 @@ FIRST = "0, a client's first call"
 
 
 def skills_of(live):
-    """The cost of the skills, which no language changes."""
+    """Return the cost of the skills, which does not depend on the language."""
     with live.client(name=PROFILES["unknown"]) as client:
         reader = Reader(client, live.workspace)
         costs = {"the two skills": reader.resources(*SKILLS)}
@@ -247,7 +247,9 @@ def skills_of(live):
 
 
 def answers_of(language, live):
-    """The cost of every row of this language, by `language, row`; of other clients by `language, row, profile`."""
+    """Return the cost of every row of this language, by `language, row`; of other clients by `language, row,
+    profile`.
+    """
     costs = {}
     with live.client(name=PROFILES["unknown"]) as client:
         reader = Reader(client, live.workspace)

@@ -1,7 +1,7 @@
 """Five tasks of agents as scripts of calls, so that what a model has to read for each can be counted.
 
-A script uses nothing of an answer but whether the call went well: it runs against any version of the server that has
-the tools, whatever its answers look like. Edits of Python files are made beside the server, as agents do.
+A script uses nothing of an answer except whether the call succeeded: it works with any version of the server that
+has the tools, whatever its answers look like. Python files are edited without the server, as agents do.
 """
 
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Call:
-    """One call. `ok`: how it has to end, None where versions may differ; `writes`: files that are edited before it."""
+    """One call. `ok` is the expected outcome, None if versions differ; `writes` are files to edit before it."""
 
     tool: str
     arguments: dict = field(default_factory=dict)
@@ -34,7 +34,7 @@ def evaluate(code, *, ok=True, **more):
 
 
 def load(path, text=None, *, ok=True):
-    """A call that loads a file, whose text was edited before it where one is given."""
+    """A call that loads a file, after its text was edited if one is given."""
     return Call("load_file", {"filePath": path}, ok, {} if text is None else {path: text})
 
 
@@ -269,7 +269,7 @@ TASKS = (FIX_A_TEST, FIND_A_SLOW_FUNCTION, BUILD_A_PARSER, RECOVER_FROM_A_LOOP, 
 
 
 def run_calls(reader, calls, workspace):
-    """Make the calls; an `AssertionError` says which did not end as it has to."""
+    """Make the calls; an `AssertionError` names the one with an unexpected outcome."""
     for call in calls:
         for name, text in call.writes.items():
             (workspace / name).write_text(text)

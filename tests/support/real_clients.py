@@ -1,6 +1,6 @@
-"""Real MCP clients for tests: the programs of `tests/clients/package.json`, run in a home folder of their own.
+"""Real MCP clients: the programs of `tests/clients/package.json`, run in their own home directory.
 
-None has an account, and none may reach for the network: what would report, update or fetch is switched off.
+None of them has an account, and none may use the network: reports, updates and downloads are switched off.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ QUIET = {
 
 
 def program(name):
-    """The client's program; without it the test is skipped, and fails on CI."""
+    """Return the client's program; if missing, skip the test, or fail on CI."""
     found = shutil.which(name, path=str(HERE / "node_modules" / ".bin"))
     if found is None:
         expect_clients(f"{name} is not installed: npm install --prefix tests/clients")
@@ -47,12 +47,12 @@ def program(name):
 
 
 def shown(done):
-    """What was printed, as one line without colours."""
+    """Return printed text as one line without colors."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
 
 
 class Place:
-    """A home folder and a workspace, and the clients run there."""
+    """A home directory and a workspace, and the clients that run there."""
 
     def __init__(self, folder):
         self.home, self.workspace = folder / "home", folder / "app"
@@ -61,7 +61,7 @@ class Place:
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.home), **QUIET}
 
     def run(self, *words, **more):
-        """What a program prints there, without colours, and with every run of white space as one space."""
+        """Return what a program prints there, without colors and with all white space collapsed."""
         done = subprocess.run(
             words, cwd=self.workspace, env={**self.environment, **more}, capture_output=True, text=True,
             timeout=RUN_S, check=False, stdin=subprocess.DEVNULL,
@@ -69,7 +69,9 @@ class Place:
         return shown(done)
 
     def end_left(self):
-        """End what a client left running, as Cline does: all processes with this home, where the system tells them."""
+        """End what a client left running, as Cline does: all processes with this home directory, if the system
+        reports them.
+        """
         home = os.fsencode(f"HOME={self.home}")
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # another user's, or gone meanwhile
@@ -77,11 +79,11 @@ class Place:
                     os.kill(int(process.name), signal.SIGTERM)
 
     def codriver(self, *words, **more):
-        """What a command of `codriver` prints there, in the same way."""
+        """Return what a command of `codriver` prints there, in the same form."""
         return shown(forked.run(words, env={**self.environment, **more}, cwd=self.workspace, timeout=RUN_S))
 
     def trust(self):
-        """Tell the clients that read workspace files only in trusted folders that this one is."""
+        """Tell clients that read workspace files only in trusted directories that this one is trusted."""
         approved = {"hasTrustDialogAccepted": True, "enabledMcpjsonServers": ["codriver"]}
         (self.home / ".claude.json").write_text(json.dumps({"projects": {str(self.workspace): approved}}))
         (self.home / ".codex").mkdir()

@@ -1,11 +1,12 @@
-"""Real Jupyter kernels for tests, each started when it is first asked for, and ended with the run.
+"""Real Jupyter kernels, each started on first use and ended with the run.
 
-`kernel(name)` gives one that modules share, one after the other; `fresh(name)` one of your own, for a test that
-breaks it; `human(kernel)` another client of one. They come from the environment in `tests/jupyter/.venv`, which needs
+`kernel(name)` returns one that modules share, one after the other, `fresh(name)` a separate one, for a test that
+breaks it, and `human(kernel)` another client of one. They come from the environment in `tests/jupyter/.venv`, which
+needs
 
     pip install ipykernel xeus-python bash_kernel deno
 
-and R's from Debian. A kernel that is not installed skips the test, and fails it on CI.
+and R's from Debian. A missing kernel skips the test, and fails it on CI.
 """
 
 import json
@@ -62,7 +63,7 @@ class RealKernel:
         self.watched.kill()
 
     def start_again(self):
-        """Start it in the same place, as whoever restarts a kernel does."""
+        """Start it again at the same address, as anyone who restarts a kernel does."""
         self.watched.end()
         self.watched = begin(self.name, self.file)
         _wait_until_it_answers(self)
@@ -76,7 +77,7 @@ def _python(*arguments):
 
 
 def command(name, file):
-    """How to start a kernel that listens as the connection file says."""
+    """Return the command that starts a kernel that listens as its connection file says."""
     return {
         "ipykernel": _python("-m", "ipykernel_launcher", "-f", file),
         "xpython": _python("-m", "xpython_launcher", "-f", file),
@@ -88,7 +89,7 @@ def command(name, file):
 
 @cache
 def missing(name):
-    """What to install before the kernel can run; empty when it can."""
+    """Return what to install before the kernel can run; empty if nothing is missing."""
     if name == "ir":
         is_there = shutil.which("R") is not None and Path("/usr/share/jupyter/kernels/ir").exists()
     elif name == "deno":
@@ -99,16 +100,17 @@ def missing(name):
 
 
 def need(*names):
-    """Go on where one of these kernels is installed."""
+    """Continue if one of these kernels is installed."""
     absent = [missing(name) for name in names]
     if all(absent):
         do_without(f"no kernel of {', '.join(names)} is installed: {', '.join(absent)}")
 
 
 def environment(folder):
-    """The environment of a kernel that shares nothing with the user's own, and does not know that it is tested.
+    """Return the environment of a kernel that shares nothing with the user's own and does not know that it is in a
+    test.
 
-    In a test, ipykernel does not take up the output of child processes.
+    In a test, ipykernel would not capture the output of child processes.
     """
     ours = {"PYTEST_CURRENT_TEST", "PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "VIRTUAL_ENV"}
     env = {key: value for key, value in os.environ.items() if key not in ours and not key.startswith("JPY_")}
@@ -122,12 +124,12 @@ def environment(folder):
 
 
 def begin(name, file):
-    """A kernel whose connection file lies in its own folder."""
+    """Start a kernel with its connection file in a directory of its own."""
     return Watched.start(file.parent, command(name, str(file)), environment(file.parent))
 
 
 def start(name):
-    """A new kernel, which listens; the caller stops it."""
+    """Start a new kernel that listens; the caller stops it."""
     need(name)
     from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # where kernels are tested only
 
@@ -163,7 +165,7 @@ def _wait_until_it_answers(kernel):
 
 @contextmanager
 def client(file):
-    """A blocking client of the kernel of a connection file, as a program of its own would have one."""
+    """Return a blocking client of the kernel of a connection file, as a separate program would have one."""
     from jupyter_client.blocking.client import BlockingKernelClient  # noqa: PLC0415
 
     opened = BlockingKernelClient()
@@ -177,7 +179,7 @@ def client(file):
 
 @asynccontextmanager
 async def human(kernel):
-    """Another client of a kernel, as a human's notebook is one."""
+    """Return another client of a kernel, such as a person's notebook."""
     from jupyter_client.asynchronous.client import AsyncKernelClient  # noqa: PLC0415
 
     opened = AsyncKernelClient()
@@ -191,19 +193,19 @@ async def human(kernel):
 
 
 def rows(client):
-    """The sessions that a server lists, by their keys."""
+    """Return the sessions that a server lists, by their keys."""
     return {row["key"]: row for row in client.call("list_sessions")["sessions"]}
 
 
 def all_connected(client, keys):
-    """Whether a server is connected to each of these."""
+    """Return whether a server is connected to each of these."""
     found = rows(client)
     return all(key in found and found[key]["phase"] == "connected" for key in keys)
 
 
 @contextmanager
 def variables(**values):
-    """Variables of the environment, for the length of the context."""
+    """Set environment variables for the duration of the context."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in values.items():
             patch.setenv(name, str(value))
@@ -211,13 +213,13 @@ def variables(**values):
 
 
 def kernel(name):
-    """The shared kernel `name`, which no other module uses now."""
+    """Return the shared kernel `name` while no other module uses it."""
     return borrowed(name, lambda: start(name), lambda folder: RealKernel(name, folder / FILE, Watched(folder)))
 
 
 @contextmanager
 def fresh(name):
-    """A kernel of one's own."""
+    """Start a kernel for one test."""
     running = start(name)
     try:
         yield running

@@ -1,7 +1,7 @@
-"""Real REPL servers for tests, each started when it is first asked for, and ended with the run.
+"""Real REPL servers, each started on first use and ended with the run.
 
-`repl(name)` gives one that modules share, one after the other; `fresh(name)` one of your own, for a test that breaks
-it. A server that is not installed skips the test, and fails it on CI.
+`repl(name)` returns one that modules share, one after the other, `fresh(name)` a separate one, for a test that
+breaks it. A server that is not installed skips the test, and fails it on CI.
 """
 
 import os
@@ -51,7 +51,7 @@ class RealRepl:
 
     @property
     def lines(self):
-        """All that it wrote to stdout and stderr."""
+        """Return everything that it wrote to stdout and stderr."""
         return self.watched.output.splitlines()
 
     def is_running(self):
@@ -66,7 +66,9 @@ class RealRepl:
 
 
 def clojure(*arguments, paths=()):
-    """A command of Clojure on the JVM with these on its class path too; a text that says what to install for it."""
+    """Return a command of Clojure on the JVM with these on its class path too, or a text that says what to install
+    for it.
+    """
     jars = recipes._debian_jars()
     if shutil.which("java") is None or jars is None:
         return "apt-get install default-jre-headless clojure libnrepl-clojure"
@@ -74,7 +76,7 @@ def clojure(*arguments, paths=()):
 
 
 def compiled(command):
-    """A command of Clojure of the tests, by an nREPL that is compiled already; others as they are."""
+    """Return a Clojure command of the tests with compiled nREPL; other commands unchanged."""
     if SHORT_LIVED not in command or recipes._debian_jars() is None:
         return command
     jars = recipes._debian_jars()
@@ -106,10 +108,10 @@ exec {program} "$@"
 
 @contextmanager
 def short_lived_recipes():
-    """Have recipes start programs as the REPLs of tests are started, which takes less, for the length of the context.
+    """Let recipes start programs as the tests' own REPLs are started, which is faster, for the duration of the context.
 
-    A folder in front of `PATH` has a `java` that takes a compiled nREPL where it is told of Debian's, in front of what
-    else is there, and a `node` that compiles less.
+    A directory at the front of `PATH` has a `java` that uses the compiled nREPL instead of Debian's, and a `node`
+    that compiles less.
     """
     folder, jars = new_folder("recipes"), recipes._debian_jars()
     programs = {"node": (node, ())}
@@ -201,19 +203,19 @@ NAMES = tuple(name for name in COMMANDS if name != UNKNOWN)
 
 
 def missing(name):
-    """What to install before `name` can run; None when it can."""
+    """Return what to install before `name` can run; None if nothing is missing."""
     command = COMMANDS[name]()
     return command if isinstance(command, str) else None
 
 
 def need(name):
-    """Go on where the REPL `name` is installed."""
+    """Continue if the REPL `name` is installed."""
     if words := missing(name):
         do_without(f"the REPL {name!r} is not installed: {words}")
 
 
 def start(name):
-    """A new server; the caller stops it."""
+    """Start a new server; the caller stops it."""
     need(name)
     command = compiled(COMMANDS[name]())
     env = {key: value for key, value in os.environ.items() if key not in NOT_THEIRS}
@@ -231,12 +233,12 @@ def start(name):
 
 
 def _told(watched):
-    """Where a server says that it listens, as soon as it does."""
+    """Return the address that a server prints when it listens."""
     return next(filter(None, map(_read_address, watched.output.splitlines())), None)
 
 
 def repl(name):
-    """The shared server `name`, which no other module uses now."""
+    """Return the shared server `name` while no other module uses it."""
 
     def find(folder):
         watched = Watched(folder)
@@ -247,7 +249,7 @@ def repl(name):
 
 @contextmanager
 def fresh(name):
-    """A server of one's own."""
+    """Start a server for one test."""
     running = start(name)
     try:
         yield running

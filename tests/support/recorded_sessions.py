@@ -1,6 +1,6 @@
-"""Fifty sessions, small and of every sort: each a name, what was evaluated, and a change that makes its test red.
+"""Fifty small sessions of all kinds: each a name, the evaluated code, and a change that makes its test fail.
 
-The change is of the exported test's text: the first of the pair is replaced by the second, where it stands first.
+The change is made in the exported test: the first occurrence of the first text is replaced by the second.
 """
 
 # ruff: noqa: E501, Q003  # a session is a row of the table

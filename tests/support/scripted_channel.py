@@ -1,4 +1,4 @@
-"""A channel whose messages a test writes: for what no real kernel does on demand."""
+"""A channel whose messages a test writes, for what no real kernel does on demand."""
 
 import asyncio
 from contextlib import asynccontextmanager
@@ -12,7 +12,7 @@ INFO = {"implementation": "scripted", "language_info": {"name": "script"}}
 
 
 class ScriptedChannel(Channel):
-    """Keeps what is posted in `sent`, as (socket, type, content, id); `say` has the kernel send something."""
+    """Records what is sent in `sent`, as (socket, type, content, id); `say` makes the kernel send something."""
 
     session = "us"
     address = "scripted"
@@ -47,7 +47,7 @@ class ScriptedChannel(Channel):
         asyncio.get_running_loop().call_soon(act)
 
     def answer(self, parent, request_type, content, *, socket="shell"):
-        """The whole course of a question that is answered at once."""
+        """Send all messages that answer a request: busy, the reply, idle."""
         self.state("busy", parent, request_type)
         self.say(socket, request_type.replace("_request", "_reply"), content, parent, request_type)
         self.state("idle", parent, request_type)

@@ -1,10 +1,10 @@
-"""A language model that calls the tools of a script, one after the other, and then says that it is done.
+"""A fake language model that calls the tools of a script, one after the other, and then says that it is done.
 
 Without a script it calls `evaluate_code` once.
 
-It speaks as much of four public interfaces as the clients need, each a function from a request to what the tool
-answered so far and the events of the model's answer: Anthropic's messages, OpenAI's responses and chat completions,
-and Gemini's contents.
+It implements as much of four public interfaces as the clients need: Anthropic's messages, OpenAI's responses and
+chat completions, and Gemini's contents. Each is a function from a request to what the tools answered so far and the
+events of the model's answer.
 """
 
 import json
@@ -18,12 +18,12 @@ SAID = "the model is done"
 
 
 def is_tool(name, tool=TOOL):
-    """Whether a client's name for a tool, which says the server's too, is that of the tool to call."""
+    """Return whether a client's name for a tool, which contains the server's name, means the tool to call."""
     return name.endswith(tool)
 
 
 def next_step(script, results, names):
-    """The tool to call now, as the client calls it, and its arguments; None where the script is over."""
+    """Return the next tool to call, as the client calls it, and its arguments; None at the end of the script."""
     if len(results) >= len(script):
         return None
     tool, arguments = script[len(results)]
@@ -124,7 +124,9 @@ INTERFACES = {
 
 
 class Model:
-    """`url`: where it answers. `results`: what the tools answered, as the client told the model. `heard`: all of it."""
+    """`url` is its address, `results` are the tools' answers as the client sent them to the model, `heard` is
+    everything received.
+    """
 
     def __init__(self, script):
         self.results, self.heard = [], []
@@ -132,7 +134,7 @@ class Model:
 
         class Answers(BaseHTTPRequestHandler):
             def log_message(self, *_):
-                """Say nothing: what clients ask beside is no matter."""
+                """Print nothing: other requests of clients do not matter."""
 
             def do_POST(self):
                 asked = self.rfile.read(int(self.headers["content-length"]))
@@ -157,7 +159,9 @@ class Model:
 
 @contextmanager
 def serving_model(arguments=None, *, script=()):
-    """A model that calls `evaluate_code` with `arguments`, or the tools of `script`, for the length of the context."""
+    """Run a model that calls `evaluate_code` with `arguments`, or the tools of `script`, for the duration of the
+    context.
+    """
     model = Model(script or [(TOOL, arguments)])
     thread = threading.Thread(target=model.server.serve_forever)
     thread.start()

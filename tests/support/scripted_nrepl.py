@@ -1,7 +1,7 @@
-"""An nREPL server that does what a test tells it to, faults included. It evaluates nothing.
+"""An nREPL server that does what a test tells it to, including faults. It evaluates nothing.
 
-`ScriptedNrepl.answers` maps an op, or ``("eval", code)``, to what is sent back: a list of dictionaries (completed with
-the request's id and session), of tuples of them (sent as one packet), of bytes sent as they are, and of `CLOSE`,
+`ScriptedNrepl.answers` maps an op, or ``("eval", code)``, to what is sent back: a list of dictionaries (completed
+with the request's id and session), of tuples of them (sent as one packet), of bytes sent unchanged, and of `CLOSE`,
 `SILENCE` and numbers (seconds to wait).
 """
 
@@ -66,14 +66,14 @@ class ScriptedNrepl:
 
 
 def complete(step, request):
-    """A message with the request's id and session, unless the script names its own; None leaves a key out."""
+    """Return a message with the request's id and session, unless the script names its own; None omits a key."""
     message = {"id": request["id"], **({"session": request["session"]} if "session" in request else {}), **step}
     return {key: value for key, value in message.items() if value is not None}
 
 
 @asynccontextmanager
 async def scripted(answers=None, *, ops=OPS):
-    """A scripted server that listens while the context is open."""
+    """Run a scripted server for the duration of the context."""
     server, failure = ScriptedNrepl(answers or {}, ops), None
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         server.endpoint = Endpoint("127.0.0.1", listener.extra(SocketAttribute.local_port))

@@ -1,4 +1,4 @@
-"""A Clojure and an nbb of their own, with the application `shop` and its seam, and questions to that."""
+"""Separate Clojure and nbb processes with the application `shop` and its seam, and queries to it."""
 
 import json
 import os
@@ -25,9 +25,10 @@ COMPILE = '(binding [*compile-path* "."] (compile (quote codriver.seam))) (Syste
 
 @cache
 def compiled_seam():
-    """A folder with the seam for Clojure as classes, which a JVM loads in a tenth of the time; None where none can be.
+    """Return a directory with the Clojure seam as classes, which a JVM loads ten times faster; None if there can be
+    none.
 
-    It is kept in the environment of the tests, for as long as the seam and Clojure are the same.
+    It is cached in the tests' environment for as long as the seam and Clojure stay the same.
     """
     command = clojure("-e", COMPILE, paths=(".", SEAM))
     if isinstance(command, str):
@@ -44,7 +45,7 @@ def compiled_seam():
 
 
 def edn(value):
-    """A value of JSON as EDN, with keywords for keys."""
+    """Return a JSON value as EDN, with keywords as keys."""
     if isinstance(value, dict):
         return "{" + " ".join(f":{key} {edn(part)}" for key, part in value.items()) + "}"
     if isinstance(value, (list, tuple)):
@@ -53,7 +54,7 @@ def edn(value):
 
 
 class Lisp:
-    """One process that evaluates what it is told, a line each."""
+    """One process that evaluates code, one line at a time."""
 
     def __init__(self, dialect, command):
         self.dialect = dialect
@@ -82,7 +83,7 @@ class Lisp:
         self._answers.put(f"!it ended: {''.join(self.printed)}")
 
     def run(self, code):
-        """The value of code, as it prints itself."""
+        """Return the printed value of code."""
         self._process.stdin.write(" ".join(code.split("\n")) + "\n")
         self._process.stdin.flush()
         answer = self._answers.get(timeout=240)
@@ -90,28 +91,28 @@ class Lisp:
         return answer[1:].rstrip("\n")
 
     def call(self, name, arguments, origin=None):
-        """The answer of the seam, as its text."""
+        """Return the answer of the seam as text."""
         code = f"(seam/call {json.dumps(name)} {json.dumps(edn(arguments))} {json.dumps(edn(origin))})"
         # A text prints itself in EDN as JSON has it, but for control characters.
         return json.loads(self.run(code), strict=False)
 
     def ask(self, name, origin=None, **arguments):
-        """The answer of the seam."""
+        """Return the answer of the seam."""
         return json.loads(self.call(name, arguments, origin))
 
     def refused(self, name, reason, **arguments):
-        """The answer of the seam, which refuses for that reason."""
+        """Return the refusal of the seam, which must have this reason."""
         answer = self.ask(name, **arguments)
         assert (answer["ok"], answer["reason"]) == (False, reason), answer
         assert answer["hint"]
         return answer
 
     def state(self):
-        """The state of the shop."""
+        """Return the state of the shop."""
         return self.run("@shop/db")
 
     def frame(self, stream):
-        """The next frame of a stream; what is still under way from others before is passed over."""
+        """Return the next frame of a stream; frames of earlier streams are skipped."""
         while True:
             frame = self.frames.get(timeout=120)
             if frame["sub"] == stream:
@@ -129,7 +130,7 @@ class Lisp:
 
 
 def started(dialect):
-    """A process of that dialect in which the shop is open."""
+    """Start a process of that dialect with the shop loaded."""
     if dialect == "jvm":
         command = clojure("-m", "driver", paths=(compiled_seam() or SEAM, APP))
         if isinstance(command, str):

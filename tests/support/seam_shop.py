@@ -1,4 +1,4 @@
-"""An application of a few lines, and questions to its seam."""
+"""A small application, and queries to its seam."""
 
 import json
 
@@ -9,7 +9,7 @@ START = {"count": 0, "user": {"name": "Ada", "token": TOKEN}, "orders": []}
 
 
 class Shop:
-    """An application whose state is replaced, never changed."""
+    """An application whose state is replaced and never changed in place."""
 
     def __init__(self):
         self.state = START

@@ -1,6 +1,6 @@
-"""An agent that is told what a user of the shop complains of, and finds the place by the application's seam alone.
+"""An agent that gets a complaint of a user of the shop, and finds the bug only through the application's seam.
 
-What it asks comes from the complaint and from the answers before; it reads no file of the shop.
+Its queries are derived from the complaint and from earlier answers; it reads no file of the shop.
 """
 
 import ast
@@ -11,17 +11,17 @@ LOOK, CHANGE = "inspect_app", "change_app"
 
 
 def part(line, name):
-    """What a line of the trace says of something by name."""
+    """Return the named part of a trace line."""
     return re.search(rf" {name}=(\S+|'[^']*')", line)[1]
 
 
 def dispatch_of(line):
-    """The dispatch id of a line."""
+    """Return the dispatch id of a trace line."""
     return int(re.search(r" d(\d+) ", line)[1])
 
 
 def nothing_is_shipped_any_more(call):
-    """The thread that ships has died, of an order that it could not send."""
+    """The shipping thread died because of an order that it could not send."""
     lines = call(LOOK, what="issues")["lines"]
     [died] = [line for line in lines if " thread=" in line]
     place = part(died, "at")
@@ -48,7 +48,7 @@ def tea_gets_cheaper_by_and_by(call):
 
 
 def the_sales_are_slow(call):
-    """The page asks the database once for each customer."""
+    """The page queries the database once for each customer."""
     route = "GET /sales"
     slow = call(LOOK, what="trace", filter={"handlerId": route}, limit=1)["lines"][0]
     lines = call(LOOK, what="trace", filter={"dispatchId": dispatch_of(slow), "opType": "sql"})["lines"]

@@ -1,10 +1,10 @@
-"""Takes the examples out of the skills, so that tests can run them.
+"""Extract the examples from the skills, so that tests can run them.
 
-A fenced block tagged `json` is a tool call: `tool`, `arguments`, and where it says so the part of the `answer` that has
-to come back. `<evaluationId>` in an argument stands for that key of the last answer that had one. A block tagged `sh`
-is shell commands, run in the workspace; `# => text` behind one is what it prints. A block with `path=...` behind its
-language is a file that the examples after it work on, one with `shows=...` is what a file holds at that point. Other
-blocks are not run, and so there are none.
+A fenced block tagged `json` is a tool call: `tool`, `arguments`, and optionally the part of the `answer` that has to
+be returned. `<evaluationId>` in an argument stands for that key of the latest answer that has it. A block tagged
+`sh` contains shell commands, run in the workspace; `# => text` after one is what it prints. A block with `path=...`
+after its language is a file that later examples use, and one with `shows=...` is what a file contains at that point.
+Other kinds of blocks would not run, so there are none.
 """
 
 import json
@@ -46,7 +46,7 @@ class ToolCall:
     answer: dict = field(default_factory=dict)
 
     def filled(self, answers):
-        """The arguments with each placeholder replaced from the last of `answers` that has its key."""
+        """Return the arguments with each placeholder replaced from the latest of `answers` that has its key."""
 
         def fill(value):
             if isinstance(value, dict):
@@ -66,7 +66,7 @@ def skill_names():
 
 
 def examples(skill):
-    """The files, tool calls and commands of a skill, in the order in which they stand, its other pages last."""
+    """Return the files, tool calls and commands of a skill in order, those of its other pages last."""
     pages = [SKILLS / skill / "SKILL.md", *sorted((SKILLS / skill).glob("REFERENCE.md"))]
     return [example for page in pages for example in _read(page.read_text(encoding="utf-8"))]
 

@@ -1,7 +1,7 @@
 """`codriver` on a disk that blocks. Linux only.
 
-While `slow` lies in the folder `DISK`, each `fsync` of a history's files takes 5 seconds. While `blocked` does, no
-`write` to one returns.
+While a file `slow` exists in the directory `DISK`, each `fsync` of a history file takes 5 seconds. While `blocked`
+exists, no `write` to one returns.
 """
 
 import os
@@ -18,19 +18,19 @@ _fsync, _write = os.fsync, os.write
 
 
 def is_of_history(descriptor):
-    """Whether a descriptor is of a history's file, or of the file of its line numbers."""
+    """Return whether a descriptor belongs to a history file or to the file of its line numbers."""
     return "eval-history" in str(Path(f"/proc/self/fd/{descriptor}").readlink())
 
 
 def fsync(descriptor):
-    """Put a file on the disk, slowly."""
+    """Flush a file to the disk, slowly."""
     if SLOW.exists() and is_of_history(descriptor):
         time.sleep(FSYNC_S)
     _fsync(descriptor)
 
 
 def write(descriptor, content):
-    """Write to a file; to a history only once the disk takes it."""
+    """Write to a file; to a history only once the disk accepts it."""
     while BLOCKED.exists() and is_of_history(descriptor):
         time.sleep(0.01)
     return _write(descriptor, content)

@@ -1,7 +1,7 @@
-"""A terminal for tests: a process behind a pseudo-terminal, and the screen that its output makes.
+"""A process behind a pseudo-terminal, and the screen that its output produces.
 
-The screen knows the control sequences that curses sends to an xterm, by its terminfo entry, and no others: anything
-else, a character beyond the right edge, or a line beyond the bottom is a fault that the test sees.
+The screen knows the control sequences that curses sends to an xterm, from its terminfo entry, and no others:
+anything else, a character beyond the right edge, or a line beyond the bottom fails the test.
 """
 
 import codecs
@@ -42,7 +42,7 @@ EDITS = {
 
 
 class Grid:
-    """What stands on a screen."""
+    """The contents of a screen."""
 
     def __init__(self, columns, lines):
         self.faults = []
@@ -50,7 +50,7 @@ class Grid:
         self.reshape(columns, lines)
 
     def reshape(self, columns, lines):
-        """As a terminal that cuts off what does not fit any more."""
+        """Resize the screen, as a terminal that cuts off what no longer fits."""
         self.columns, self.lines = columns, lines
         self.clear()
         self.row = self.column = self.top = 0
@@ -63,7 +63,7 @@ class Grid:
         return ["".join(line).rstrip() for line in self.cells]
 
     def feed(self, text):
-        """Take output; what is half a sequence at its end is given back."""
+        """Process output, and return the incomplete sequence at its end."""
         place = 0
         while place < len(text):
             char = text[place]
@@ -111,7 +111,7 @@ class Grid:
             self.faults.append(f"unknown sequence ESC [ {private}{numbers} {final}")
 
     def feed_line(self, step):
-        """Go a line down or up, as far as there is one; at the edge of what scrolls, it scrolls."""
+        """Move one line down or up, if possible; at the edge of the scrolling region, scroll."""
         if self.row == (self.bottom if step > 0 else self.top):
             self.scroll(step)
         else:
@@ -148,7 +148,7 @@ class Grid:
 
 
 class Terminal:
-    """A process on a pseudo-terminal of its own; a command of ours may be forked, where no key is pressed."""
+    """A process on a pseudo-terminal of its own; a command of ours may be forked if no key is pressed."""
 
     def __init__(self, command, env, *, columns=120, lines=24, name="xterm-256color", is_forked=False):
         self.master, self.slave = posix_only.open_terminal()
@@ -191,7 +191,7 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def read(self, timeout_s):
-        """Take what the process writes, for as long as it writes."""
+        """Read what the process writes, until it is silent."""
         while select.select([self.master], [], [], timeout_s)[0]:
             data = os.read(self.master, 65536)
             self.output += data
@@ -199,7 +199,7 @@ class Terminal:
             timeout_s = 0
 
     def until(self, condition, what):
-        """Read until the lines of the screen are as wanted; they are given."""
+        """Read until the lines of the screen satisfy a condition, and return them."""
         deadline = time.monotonic() + WAIT_S
         while not condition(lines := self.grid.text()):
             assert time.monotonic() < deadline, f"waited in vain for {what}; the screen:\n" + "\n".join(lines)
@@ -208,11 +208,11 @@ class Terminal:
         return lines
 
     def shows(self, *texts):
-        """Read until all these texts stand on the screen; its lines."""
+        """Read until the screen contains all these texts, and return its lines."""
         return self.until(lambda lines: all(any(text in line for line in lines) for text in texts), texts)
 
     def end(self):
-        """The exit status, all output read."""
+        """Read all remaining output and return the exit status."""
         deadline = time.monotonic() + WAIT_S
         while self.process.poll() is None:
             assert time.monotonic() < deadline, "it does not end"
@@ -222,6 +222,6 @@ class Terminal:
 
     @property
     def is_restored(self):
-        """Whether the terminal is as it was found: its settings, and what the output left of the screen."""
+        """Return whether the terminal is as before: its settings, and what the output left on the screen."""
         modes = {mode: self.grid.modes.get(mode) for mode in (1049, 25, 7)}
         return posix_only.terminal_settings(self.slave) == self.found and modes == {1049: False, 25: True, 7: True}

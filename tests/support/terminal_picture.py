@@ -1,4 +1,6 @@
-"""A picture of what a command printed to a terminal: SVG whose lines appear one after the other, and its text again."""
+"""An SVG image of what a command printed to a terminal, with lines that appear one after the other, and its text
+again.
+"""
 
 import re
 from html import escape
@@ -25,7 +27,7 @@ text {{ font: 12px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
 
 
 def drawn(printed, title):
-    """The picture of a text with the escape sequences of colours; where nothing moves, all lines are there at once."""
+    """Return the image of a text with color escape sequences; without animation, all lines are there at once."""
     lines = printed.splitlines()
     height = len(lines) * LINE + 2 * MARGIN
     columns = max(len(STYLES.sub("", line)) for line in lines)
@@ -45,6 +47,6 @@ def drawn(printed, title):
 
 
 def text_of(picture):
-    """The text that a picture shows, line by line, without its colours."""
+    """Return the text that an image shows, line by line, without colors."""
     lines = ET.fromstring(picture).iter(f"{SVG}text")
     return "".join("".join(line.itertext()) + "\n" for line in lines)

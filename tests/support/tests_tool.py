@@ -1,4 +1,4 @@
-"""How the tests of `run_tests` ask it."""
+"""Calls of the `run_tests` tool for its tests."""
 
 from all_tools import BY_NAME
 from jsonschema import validate
@@ -8,13 +8,13 @@ PLAIN = "[pytest]\naddopts = -p no:hypothesispytest -p no:xdist -p no:pytest_cov
 
 
 def ask(client, **arguments):
-    """The answer, which fits its output schema."""
+    """Return the answer, which must match its output schema."""
     answer = client.call("run_tests", **arguments)
     validate(answer, BY_NAME["run_tests"].output)
     return answer
 
 
 def counts(answer):
-    """How many tests there were, and how they ended."""
+    """Return the number of tests and of each outcome."""
     assert "tests" in answer, answer
     return tuple(answer[key] for key in ("tests", "passed", "failed", "errors"))

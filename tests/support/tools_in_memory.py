@@ -1,9 +1,9 @@
-"""A server in the process of the tests, whose REPL is in memory: for what the tools promise by themselves.
+"""A server in the test process with a REPL in memory, for tests that only need the tools.
 
-All of the server is real, its socket too. It runs in a thread here, and not in a process of its own, so that neither it
-nor its REPL has to be started. A test asks it by the same clients as any other server.
+The server is real, including its socket. It runs in a thread instead of a process of its own, so that neither it nor
+its REPL has to be started. Tests use the same clients as with any other server.
 
-The REPL is one of a further kind, with a connector of its own: `.memory-port`, with a number, stands for its port file.
+The REPL is of an additional kind with its own connector: `.memory-port`, with a number, stands for its port file.
 """
 
 import functools
@@ -37,15 +37,15 @@ _numbers = count(4711)
 
 @functools.cache
 def _variables():
-    """Those of all servers of this process, as one environment is all that it has."""
+    """Return the environment shared by all servers in this process, which has only one."""
     given = environ(lent_servers.new_folder("in-memory"))
     return {name: given[name] for name in OWN}
 
 
 class InMemory(Live):
-    """One such server. `settings` are those of a command line, `variables` more of its environment.
+    """One such server. `settings` are those of a command line, `variables` are added to its environment.
 
-    Without the setting `lanes` its clients share a session, as those of a REPL in Python do.
+    Without the setting `lanes` its clients share a session, unlike those of a Python REPL.
     """
 
     def __init__(self, folder, *, durations="", settings=None, variables=None, has_repl=True):
@@ -96,7 +96,7 @@ class InMemory(Live):
 
 @contextmanager
 def serving(folder, **more):
-    """Such a server for the length of the context, whose REPL, if it has one, is there."""
+    """Run such a server for the duration of the context, with its REPL ready if it has one."""
     live = InMemory(Path(folder), **more)
     try:
         assert live.port_file.exists(), "the server does not start"

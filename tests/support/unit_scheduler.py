@@ -1,17 +1,17 @@
-"""The scheduler of `--dist loadfile`, by units of our own, which survives processes that crash.
+"""A scheduler for `--dist loadfile` that uses our own units and survives crashed processes.
 
-xdist gives a crashed process's tests to others, the test that crashed it among them, which then crashes these too; and
-it leaves a process that was started in its place waiting for a second test, if only one is left.
+xdist gives a crashed process's tests to others, including the test that crashed it, which then crashes these too;
+and if only one test is left, it leaves the replacement process waiting for a second one.
 """
 
 from xdist.scheduler import LoadFileScheduling
 
 
 class UnitScheduling(LoadFileScheduling):
-    """Hands out units of tests to processes: all tests of which `unit_of` gives the same unit to one of them."""
+    """Assigns units of tests to processes: all tests with the same `unit_of` go to one of them."""
 
     def __init__(self, config, log, *, unit_of, before=lambda: None):
-        """`before`: what is waited for before the first unit is handed out."""
+        """`before` is waited for before the first unit is assigned."""
         super().__init__(config, log)
         self._unit_of = unit_of
         self._before = before

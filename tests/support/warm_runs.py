@@ -19,7 +19,7 @@ ADDRESSES = re.compile(r"0x[0-9a-f]{6,}|\b\d+\.\d+s\b|pytest-\d+|\bpid[= ]\d+")
 
 
 def environment(**changes):
-    """The environment of a run: this process's, without what is set for Python."""
+    """Return the environment of a run: that of this process without Python's variables."""
     kept = {
         key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYTEST", "COV_", "CODRIVER"))
     }
@@ -38,7 +38,7 @@ class Run:
         return self.report.finished.hash_seed is not None
 
     def outcomes(self):
-        """The outcome of each test with its failure, without what differs in any two processes."""
+        """Return the outcome of each test with its failure, without what differs between any two processes."""
         return {
             one.nodeid: (one.outcome, ADDRESSES.sub("…", one.failure.message) if one.failure else "")
             for one in self.report.results
@@ -60,7 +60,7 @@ async def run_tests(start, python, directory, *arguments, **variables):
 
 
 async def run_pytest(python, directory, *arguments, **variables):
-    """Run `python -m pytest` as a shell does, without any part of Codriver; the exit status and what it printed."""
+    """Run `python -m pytest` as a shell does, without Codriver; return the exit status and the output."""
     command = [str(python), "-m", "pytest", *arguments]
     found = await anyio.run_process(
         command,
@@ -74,21 +74,21 @@ async def run_pytest(python, directory, *arguments, **variables):
 
 
 def comparable(text):
-    """Return a text of pytest without what differs in any two processes; the progress of workers has no order."""
+    """Return pytest output without what differs between any two processes; the progress lines of workers are sorted."""
     text = ADDRESSES.sub("…", text).replace("\r\n", "\n")
     lines = [re.sub(r"={2,}|-{2,}|_{2,}|\[ *\d+%\]|\s+$", "", line).rstrip() for line in text.splitlines()]
     return sorted(lines) if any(line.startswith("[gw") for line in lines) else lines
 
 
 def remove_bytecode(directory):
-    """Remove compiled code, which Python believes by second and size alone."""
+    """Remove compiled code, which Python validates only by second and size."""
     for folder in list(Path(directory).rglob("__pycache__")):
         if ".venv" not in folder.parts:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 class Project:
-    """A project whose tests run warm. `run` waits until they do, or stay plain for a reason."""
+    """A project whose tests run warm. `run` waits until they do, or until they stay plain for a reason."""
 
     def __init__(self, owner, python, directory):
         self.owner, self.python, self.directory = owner, str(python), Path(directory)
@@ -99,17 +99,17 @@ class Project:
 
     @property
     def is_off(self):
-        """Whether runs stay plain until packages change."""
+        """Return whether runs stay plain until packages change."""
         return self.owner.is_off(self.python, self.directory)
 
     @property
     def preloaded(self):
-        """The names of the preloaded modules."""
+        """Return the names of the preloaded modules."""
         (entry,) = self.owner._entries.values()
         return entry.process.hidden if entry.process is not None else frozenset()
 
     async def settle(self):
-        """Wait until the warm process is ready, or there is to be none."""
+        """Wait until the warm process is ready, or until it is clear that there will be none."""
         with anyio.fail_after(READY_S):
             while self.owner.is_preloading(self.python, self.directory):
                 await anyio.sleep(0.02)
@@ -120,7 +120,7 @@ class Project:
         return await run_tests(self.owner, self.python, self.directory, *arguments, **variables)
 
     async def plain(self, *arguments, **variables):
-        """Run tests in a plain process that believes no compiled code."""
+        """Run tests in a plain process that does not use compiled code."""
         remove_bytecode(self.directory)
         return await run_tests(start_plain, self.python, self.directory, *arguments, **variables)
 
@@ -145,7 +145,7 @@ class Project:
 
 @asynccontextmanager
 async def project(python, directory, files=None, *, least_saving_s=0.0, saved=None, **options):
-    """A project with warm runs. `saved` has what earlier ones learned."""
+    """Create a project with warm runs. `saved` contains what earlier ones learned."""
     async with warm_tests(Options(is_on=True, least_saving_s=least_saving_s, **options), saved) as owner:
         made = Project(owner, python, directory)
         made.write(files or {})
@@ -153,7 +153,7 @@ async def project(python, directory, files=None, *, least_saving_s=0.0, saved=No
 
 
 def differences(plain, warm):
-    """What differs between two runs."""
+    """Return what differs between two runs."""
     one, other = plain.outcomes(), warm.outcomes()
     found = [
         f"{test}: {one.get(test)} {other.get(test)}" for test in {**one, **other} if one.get(test) != other.get(test)

@@ -1,4 +1,4 @@
-"""Web applications with a REPL in them, each in a process of its own, as a project has it."""
+"""Web applications with an embedded REPL, each in a process of its own, as in a real project."""
 
 import contextlib
 import os
@@ -17,14 +17,14 @@ PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 
 
 def environment():
-    """The interpreter of applications; a test that wants one does without where there is none."""
+    """Return the interpreter of applications; skip the test if there is none."""
     if not PYTHON.exists():
         do_without("make tests/seam/.venv with tests/seam/applications.txt")
     return PYTHON
 
 
 class Application:
-    """One that serves in the workspace, and what answers there."""
+    """An application that serves in the workspace, and its answers."""
 
     def __init__(self, live, client, process, port):
         self.live, self.client, self.process, self.port = live, client, process, port
@@ -32,7 +32,7 @@ class Application:
         """All of it, once the application has ended."""
 
     def get(self, path, body=None):
-        """What it answers, as soon as it does; to a POST where a `body` is given, JSON."""
+        """Return what it answers, as soon as it does; with `body`, to a POST of JSON."""
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=body and body.encode())
         request.add_header("Content-Type", "application/json")
 
@@ -43,13 +43,13 @@ class Application:
         return until(answer, "the application to answer")
 
     def result_of(self, code):
-        """The result of an evaluation in the process that serves now; None where there is none."""
+        """Return the result of an evaluation in the process that currently serves; None if there is none."""
         (session,) = until(self.sessions, "the application to be found")
         answer = self.client.call("evaluate_code", code=code, replSessionKey=session["key"])
         return answer.get("result")
 
     def sessions(self):
-        """The sessions of applications that are connected."""
+        """Return the sessions of connected applications."""
         rows = self.client.call("list_sessions")["sessions"]
         return [
             row for row in rows if row["phase"] == "connected" and "runs in the application" in str(row.get("notes"))
@@ -58,9 +58,9 @@ class Application:
 
 @contextlib.contextmanager
 def application(live, client, *words, **environ):
-    """The application that a module of Python runs in the workspace, until it is interrupted.
+    """Run the application of a Python module in the workspace until it is interrupted.
 
-    It gets a port of its own, which stands for PORT in its words.
+    It gets its own port, which replaces PORT in its command.
     """
     port = closed_port()
     process = subprocess.Popen(

@@ -1,11 +1,12 @@
-"""The tests that the README's command leaves out because they take much of a processor: `.ci/run` runs them by days.
+"""The tests that the README's command leaves out because they take much processor time; `.ci/run` distributes them over
+days.
 
-`tests/weight.txt` lists them, a line each: the seconds of processor that are saved, the path, and the name of the test.
-`[*]` after a name leaves out all of its cases but one, so that the promise is still tested in each run. `daily` at the
-end has `.ci/run` run the test each time; every other test has one day in thirteen.
+`tests/weight.txt` lists them, one per line: the seconds of processor time that are saved, the path, and the name of
+the test. `[*]` after a name leaves out all of its cases but one, so that the behaviour is still tested in each run.
+`daily` at the end makes `.ci/run` run the test each time; every other test has one day in thirteen.
 
-`CODRIVER_TESTS=weight` runs all of the list and nothing else, `CODRIVER_TESTS=weight:3` the daily tests and the third
-share, `CODRIVER_TESTS=weight:0` the daily tests alone. Naming a file, a test or a keyword runs everything it names.
+`CODRIVER_TESTS=weight` runs the whole list and nothing else, `CODRIVER_TESTS=weight:3` the daily tests and the third
+share, `CODRIVER_TESTS=weight:0` only the daily tests. Naming a file, a test or a keyword runs everything it names.
 """
 
 import os
@@ -24,7 +25,7 @@ SHARES = 12
 
 @dataclass(frozen=True)
 class Entry:
-    """One test function of the list, and the seconds that leaving it out saves."""
+    """One test function of the list, and the seconds saved by leaving it out."""
 
     path: str
     function: str
@@ -56,7 +57,9 @@ def entries() -> Listed:
 
 
 def shares(listed: Iterable[Entry], number: int = SHARES) -> tuple[frozenset[str], ...]:
-    """Divide the files of a list into shares that take about the same time: the largest file first, to the least."""
+    """Divide the files of a list into shares of about the same duration: the longest file first, to the shortest
+    share.
+    """
     seconds: dict[str, float] = defaultdict(float)
     for entry in listed:
         if not entry.is_daily:
@@ -71,18 +74,18 @@ def shares(listed: Iterable[Entry], number: int = SHARES) -> tuple[frozenset[str
 
 
 def requested() -> str | None:
-    """Return which share of the list `CODRIVER_TESTS` requests: "" for all of it, None where it is left out."""
+    """Return which share of the list `CODRIVER_TESTS` requests: "" for all of it, None if it is left out."""
     kind, _, share = os.environ.get("CODRIVER_TESTS", "").partition(":")
     return share if kind == "weight" else None
 
 
 def names_files(config) -> bool:
-    """Return whether the command line names a file or a test, of which everything runs."""
+    """Return whether the command line names a file or a test, which then runs completely."""
     return any(".py" in argument for argument in config.args)
 
 
 def heavy(items, path_of, listed: Listed) -> Iterator:
-    """Yield each test of the list with its entry. Which case stays depends on the name of the test alone."""
+    """Yield each test of the list with its entry. Which case remains depends only on the name of the test."""
     groups = defaultdict(list)
     for item in items:
         entry = listed.get((path_of(item), getattr(item, "originalname", None) or item.name))
@@ -94,7 +97,7 @@ def heavy(items, path_of, listed: Listed) -> Iterator:
 
 
 def left_out(items, path_of, listed: Listed | None = None) -> set:
-    """Return the tests that do not run: those of the list, or, where they are requested, all others."""
+    """Return the tests that do not run: those of the list or, if they are requested, all others."""
     listed = entries() if listed is None else listed
     found, share = dict(heavy(items, path_of, listed)), requested()
     if share is None:
@@ -105,6 +108,6 @@ def left_out(items, path_of, listed: Listed | None = None) -> set:
 
 
 def is_daily(item, path_of) -> bool:
-    """Return whether a test of the list runs each time, and so before those that time may be too short for."""
+    """Return whether a test of the list runs each time, and so before those for which there may be too little time."""
     entry = entries().get((path_of(item), getattr(item, "originalname", None) or item.name))
     return requested() is not None and entry is not None and entry.is_daily

@@ -1,4 +1,4 @@
-"""A client of a server over a socket, by the standard library alone, as a Python for Windows runs it too."""
+"""A socket client of a server that uses only the standard library, so that a Python for Windows can run it too."""
 
 import json
 import socket
@@ -7,7 +7,7 @@ WAIT_S = 300
 
 
 class Client:
-    """A client of the server whose state is in a folder. A context manager."""
+    """A client of the server whose state is in a directory. A context manager."""
 
     def __init__(self, state):
         self.socket = socket.create_connection(("127.0.0.1", int((state / "port").read_text())), WAIT_S)
@@ -31,7 +31,7 @@ class Client:
         self.socket.sendall(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
     def begin(self, method, params):
-        """Ask, and give the number of the answer, which is not waited for."""
+        """Send a request and return its id without waiting for the answer."""
         self.number += 1
         self.send({"id": self.number, "method": method, "params": params})
         return self.number

@@ -1,8 +1,8 @@
-"""The entries and hooks that `init` writes for all clients: where each lies, and whether its command is taken there.
+"""The entries and hooks that `init` writes for all clients: their files, and whether their commands work there.
 
-Run as a script by the Python whose system is asked: `windows_clients.py FOLDER HOME`. It prints as JSON the file of
-each client's entry, and of each command line that stands in them or in hooks the answer that it gives: entries as
-clients start them, hooks through the shell.
+Run as a script by the Python of the system to check: `windows_clients.py FOLDER HOME`. It prints as JSON the file of
+each client's entry, and what each command line of entries and hooks answers: entries run as clients start them,
+hooks through the shell.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ WAIT_S = 120
 
 
 def entries(folder, environment):
-    """The file of each client's entry in each scope, and the words of its command."""
+    """Return the file of each client's entry in each scope, and its command."""
     for client in known_clients().values():
         for scope in client.scopes:
             file = client.file(scope, folder, environment)
@@ -42,7 +42,7 @@ def entries(folder, environment):
 
 
 def hooks(folder):
-    """The command lines of hooks for the begin of a session."""
+    """Return the command lines of hooks for the start of a session."""
     for files in known_hooks().values():
         for one in files:
             file = folder / one.path

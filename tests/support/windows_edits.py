@@ -1,8 +1,8 @@
-"""Edits of two files, in servers that are stopped and killed after each and in the midst of some: is any of them lost?
+"""Edits of two files in servers that are stopped and killed after some and during others, to see whether any is lost.
 
-Run as a script by the Python whose system is asked: `windows_edits.py FOLDER ROUNDS`. Each round is an edit after which
-the server is killed, in every other one at some moment of a second edit. Then the next server starts, is stopped, and
-the one after it is started. It prints what was done and found, as JSON.
+Run as a script by the Python of the system to check: `windows_edits.py FOLDER ROUNDS`. Each round is an edit after
+which the server is killed, in every other round at some moment of a second edit. Then the next server starts, is
+stopped, and the one after it is started. It prints what was done and found, as JSON.
 """
 
 import json
@@ -67,7 +67,7 @@ class Edited:
         self.done["kills" if is_killed else "stops"] += 1
 
     def compare(self, *numbers):
-        """Note where the files are not both as one of these edits made them."""
+        """Record where the two files are not both as one of these edits left them."""
         now = [file.read_text() for file in self.files]
         wanted = [[self.text(name, number) for name in NAMES] for number in numbers]
         if now in wanted:

@@ -1,7 +1,7 @@
-"""A program: copy the repository without features, so that the tests of the base can run there.
+"""A program that copies the repository without features, so that the tests of the base can run there.
 
-`python without_features.py FOLDER [FEATURE ...]` leaves out the named features, or all. `.ci/without-features` runs the
-tests of such a copy.
+`python without_features.py FOLDER [FEATURE ...]` leaves out the named features, or all. `.ci/without-features` runs
+the tests of such a copy.
 """
 
 import re
@@ -19,7 +19,7 @@ INSTALLED = ("tests/clients/.venv", "tests/clients/node_modules", "tests/jupyter
 
 
 def take_out(folder, names):
-    """Take features out of a copy of the directory `server`: their packages, and their names in the list."""
+    """Remove features from a copy of the directory `server`: their packages, and their names in the list."""
     packages = folder / "codriver"
     for name in names:
         shutil.rmtree(packages / "features" / name)
@@ -36,7 +36,7 @@ def names_in(text):
 
 
 def copy(folder, names=()):
-    """Copy the files of the repository without these features, or without all, and without the features' tests."""
+    """Copy the files of the repository without these features, or without any, and without their tests."""
     found = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, found.split("\0")):
         source, target = ROOT / name, folder / name

@@ -1,7 +1,8 @@
-"""Takes away from our own code what only POSIX systems have, as `sitecustomize` of the processes of a test.
+"""Hide what only POSIX systems have from our own code; the `sitecustomize` of a test's processes.
 
-The standard library keeps it: its event loop for these systems is built on it. What Python itself has not on Windows is
-gone for everybody where nothing here needs it. Locks stay, as each system has some: tests/windows has Windows' own.
+The standard library still sees it: its event loop is built on it. What Python does not have on Windows is removed
+for everybody if nothing here needs it. Locks stay, since each system has some kind: tests/windows tests those of
+Windows.
 """
 
 import builtins

@@ -1,4 +1,4 @@
-"""The worker by itself, and a client of it: a plain nREPL server that any client can use."""
+"""A worker on its own, and a client of it: it is a plain nREPL server that any client can use."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ NAMES = [f"python3.{minor}" for minor in range(8, 16)]
 
 
 class Repl:
-    """The worker in a process of its own, and one client of it."""
+    """The worker in its own process, and one client of it."""
 
     def __init__(self, folder, *options, stderr=subprocess.DEVNULL, python=sys.executable, how=(WORKER,)):
         self.folder = folder
@@ -43,7 +43,7 @@ class Repl:
 
     @contextlib.contextmanager
     def fresh_session(self):
-        """A connection and a session of one test's own: what it leaves behind reaches no other test."""
+        """Return a connection and a session of one test: what it leaves behind affects no other test."""
         self.connect()
         (self.session,) = texts(self.ask("clone", **{"codriver/apart": "yes"}), "new-session")
         try:
@@ -62,7 +62,7 @@ class Repl:
         return str(self.number)
 
     def answer(self, identity):
-        """All messages of a request, until it is done."""
+        """Return all messages of a request until it is done."""
         while True:
             got = [message for message in self.received if message.get("id") == identity]
             if any("done" in message.get("status", []) for message in got):
@@ -102,7 +102,7 @@ def begun(repl, identity):
 
 
 def asked_for_input(repl, identity):
-    """Wait until the request wants input."""
+    """Wait until the request asks for input."""
     while not any(m.get("id") == identity and "need-input" in m.get("status", ()) for m in repl.received):
         repl.received += repl.decoder.feed(repl.socket.recv(65536))
     return True

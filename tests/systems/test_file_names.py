@@ -19,7 +19,7 @@ def test_an_exact_or_missing_name_stays_as_it_is(folder, given):
 
 
 def test_a_name_of_other_case_becomes_the_listed_spelling(folder, monkeypatch):
-    """As where the file system takes both for the same: here a second name, which the folder's list leaves out."""
+    """As on a case-insensitive file system: here a second name that the directory listing leaves out."""
     (folder / "src" / "SHAPES.PY").hardlink_to(folder / "src" / "shapes.py")
     listed = os.listdir
     monkeypatch.setattr(os, "listdir", lambda place: [name for name in listed(place) if name != "SHAPES.PY"])

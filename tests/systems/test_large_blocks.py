@@ -32,7 +32,7 @@ print(memory_mib() - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc, which only Linux has")
 def test_freed_large_strings_leave_no_holes_in_the_heap():
-    """Without it, the 30 MiB have glibc put the texts among what stays: 80 MiB are held for good."""
+    """Without this, glibc would place the strings among small objects that stay: 80 MiB would never be released."""
     place = str(Path(codriver.__file__).parents[1])
     done = subprocess.run([sys.executable, "-I", "-c", TEXTS, place], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 20

@@ -20,7 +20,7 @@ RULES = Rules(Links.NEVER, 100)
 
 @contextlib.contextmanager
 def held(path):
-    """Have a stranger hold a file, who shares it with nobody, and lets it go while somebody else waits for it."""
+    """Let another program hold a file without sharing it, and release it while somebody waits for it."""
     release = posix_only.hold_alone(path)
     waits, wait = threading.Event(), time.sleep
 

@@ -16,14 +16,14 @@ def homebrew(tmp_path, monkeypatch):
     return str(folder)
 
 
-def test_a_macos_app_gets_the_path_folders_of_a_shell(homebrew):
+def test_a_macos_app_gets_the_path_directories_of_a_shell(homebrew):
     assert directories_to_add(SHORT, system="darwin") == [homebrew]
 
 
 @pytest.mark.parametrize(
     ("path", "system"), [(f"/own{os.pathsep}{SHORT}", "darwin"), (SHORT, "linux"), (SHORT, "win32")]
 )
-def test_a_customised_path_stays_unchanged(homebrew, path, system):
+def test_a_customized_path_stays_unchanged(homebrew, path, system):
     assert directories_to_add(path, system=system) == []
 
 

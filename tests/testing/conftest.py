@@ -1,4 +1,4 @@
-"""Environments of other Pythons and other versions of pytest."""
+"""Environments with other versions of Python and pytest."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ import pytest
 
 
 def pythons(version):
-    """The paths at which a version of Python may be: in PATH, and where pyenv and uv put theirs."""
+    """Return the paths where a version of Python may be: on PATH, and where pyenv and uv install theirs."""
     yield shutil.which(f"python{version}")
     for folder, pattern in ((".pyenv/versions", version), (".local/share/uv/python", f"cpython-{version}")):
         yield from sorted((Path.home() / folder).glob(f"{pattern}.*/bin/python{version}"))
@@ -23,7 +23,7 @@ def runs(python):
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
-    """Make an environment: `environment("3.12", "pytest==8.*")` is the path of its Python."""
+    """Create an environment: `environment("3.12", "pytest==8.*")` returns the path of its Python."""
 
     @cache
     def make(version, *packages):
@@ -42,5 +42,5 @@ def environment(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def monitored_python(environment):
-    """A Python with `sys.monitoring`, pytest and xdist."""
+    """Return a Python with `sys.monitoring`, pytest and xdist."""
     return sys.executable if sys.version_info >= (3, 12) else environment("3.12", "pytest", "pytest-xdist")

@@ -164,7 +164,7 @@ def test_it():
 
 
 @pytest.mark.parametrize("runner", ["pytest", "unittest"])
-def test_to_tests_it_looks_like_the_runner_started_by_a_shell(project, tmp_path_factory, runner):
+def test_tests_see_the_same_process_as_when_started_from_a_shell(project, tmp_path_factory, runner):
     text = ABOUT
     if runner == "unittest":
         text = "import unittest\n" + ABOUT + "\nclass T(unittest.TestCase):\n    def test_it(self): test_it()\n"

@@ -37,7 +37,7 @@ def test_later(): assert 0
 
 
 async def kept_of(folder, ask, **fields):
-    """Run a folder's tests, and let `ask` use the process that is kept."""
+    """Run a directory's tests, and let `ask` use the retained process."""
     with anyio.fail_after(process_runs.LIMIT_S):
         async with start_plain(spec_of(folder, "--pdb", **fields)) as process:
             ran = await follow(process)

@@ -46,7 +46,7 @@ def test_unseen():
 
 
 def workspace(folder, path):
-    """A workspace whose environment has that interpreter, and pytest."""
+    """Create a workspace whose environment has that interpreter, and pytest."""
     made = folder / "workspace"
     made.mkdir(parents=True)
     subprocess.run([path, "-m", "venv", "--without-pip", "--symlinks", str(made / ".venv")], check=True)
@@ -222,7 +222,7 @@ def test_tests_that_executed_the_changed_code_run_first_including_new_parameters
 
 
 def test_a_run_by_changed_files_runs_only_the_tests_that_import_them(client, live):
-    """The file was changed past the server, and a test of another file has failed before."""
+    """The file was changed without the server, and a test of another file failed before."""
     assert not client.call("run_tests", paths=["test_flow.py"], args=["-k", "no_such_name"])["ok"]
     answer = client.call("run_tests", affectedBy=["lone.py"], detail=True)
     assert (answer["passed"], answer["failed"]) == (1, 0)
@@ -240,7 +240,7 @@ def git(folder, *words):
 
 
 def test_an_affected_run_covers_files_changed_since_their_last_test(client, live):
-    """The client's first run, of all tests, found every file as it is now."""
+    """The client's first run, of all tests, saw every file in its current state."""
     nothing = client.call("run_tests", paths=["affected"])
     assert (nothing["reason"], "no file differs" in nothing["message"]) == ("no-tests", True), nothing
     (live.workspace / "lone.py").write_text("def kept(n):\n    return n + 1\n")

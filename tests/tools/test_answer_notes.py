@@ -9,7 +9,7 @@ pytestmark = pytest.mark.served("memory", client="ann", other="bob")
 
 
 def repeated(client, code, **arguments):
-    """The id of the first evaluation, and the notes of the second."""
+    """Return the id of the first evaluation, and the notes of the second."""
     first = client.call("evaluate_code", code=code, **arguments)
     second = client.call("evaluate_code", code=code, **arguments)
     return first["evaluationId"], second["notes"]
@@ -130,7 +130,9 @@ def test_an_evaluation_noted_as_running_is_noted_again_when_it_ends(live, client
 
 
 def printed_late(live, client, text, last):
-    """The id of an evaluation that is over, and a task of which then printed the text that code gives, `last` last."""
+    """Return the id of a finished evaluation, a task of which then printed what code returns, with `last` at the
+    end.
+    """
     gate = live.workspace / "gate"
     gate.unlink(missing_ok=True)
     code = f'(print-after "{gate.as_posix()}" {text})'

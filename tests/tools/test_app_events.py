@@ -29,7 +29,7 @@ CAUSED = """[:find ?l ?t :in $ $app ?me :where [?e :output/who ?me] [?e :output/
 
 
 class Logs:
-    """Both logs, and what a call that reads them needs of a server around them."""
+    """Both logs, and what a call that reads them needs of a server."""
 
     def __init__(self, next_line=1, max_events=2000):
         self.log = OutputLog(next_line=next_line)

@@ -14,7 +14,7 @@ TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())}
 
 
 def models_of(model):
-    """The model, and those of objects within it."""
+    """Return the model, and those of objects within it."""
     yield model
     for field in fields_of(model).values():
         inner = field.expected.model or (field.expected.item and field.expected.item.model)
@@ -33,7 +33,7 @@ def read(model, **given):
 
 
 def values_of(expected):
-    """Values of each kind that is expected, none of them text."""
+    """Generate values of each expected kind, none of them text."""
     if expected.accepts_anything:
         return
     for kind in expected.scalars:
@@ -162,7 +162,7 @@ def test_text_that_cannot_be_parsed_is_not_a_list(text):
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_accepted_arguments_are_unchanged_by_reading(tool):
-    """Reading twice is the same as reading once."""
+    """Reading twice gives the same result as reading once."""
     model = TOOLS[tool].arguments
     for field in fields_of(model).values():
         for value in values_of(field.expected):

@@ -21,7 +21,7 @@ asyncio.run(main())
 
 @pytest.fixture
 def busy(client):
-    """The client's own evaluation that holds the REPL."""
+    """Return a running evaluation of the client itself that occupies the REPL."""
     answer = client.call("evaluate_code", code=ENDLESS, timeoutMs=1000)
     assert answer["status"] == "running"
     yield answer["evaluationId"]
@@ -177,7 +177,7 @@ def test_background_code_on_the_jvm_runs_in_a_session_that_is_closed_afterwards(
 
 @pytest.fixture
 def kernel_client(tmp_path):
-    """A client of a server with one ipykernel of its own, as a thread that nothing ends is left in it."""
+    """Return a client of a server with its own ipykernel, because a thread that cannot be ended stays in it."""
     with fresh("ipykernel") as kernel:
         options = ("--repl", "none", "--kernel", f"jup={kernel.file}")
         with serving(tmp_path, *options) as live, live.client() as client:

@@ -59,7 +59,7 @@ OF_APPS = {"inspect_app": 892, "change_app": 634, "watch_app": 510}
 
 
 def whose(row):
-    """The row of every client that this one is measured by, where its client has no bound of its own."""
+    """Return the table row for clients that have no limit of their own."""
     rest, _, profile = row.rpartition(", ")
     return rest if profile in PROFILES and row not in BUDGETS else row
 

@@ -32,13 +32,13 @@ pytestmark = pytest.mark.served("memory")
 
 @pytest.fixture(scope="module")
 def printed(live):
-    """The id of an evaluation that printed 200,000 lines."""
+    """Return the id of an evaluation that printed 200,000 lines."""
     with live.client() as client:
         return client.call("evaluate_code", code=PRINTED, timeoutMs=60_000)["evaluationId"]
 
 
 def asked(client, tool, **arguments):
-    """The answer, and the length of the text that the model reads."""
+    """Return the answer, and the length of the text that the model reads."""
     result = client.request("tools/call", {"name": tool, "arguments": arguments})["result"]
     text = text_of(result)
     return json.loads(text), len(text)

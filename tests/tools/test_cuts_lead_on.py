@@ -28,7 +28,7 @@ def note_of(answer, words):
 
 
 def call_in(note):
-    """The arguments that a note names for `get_evaluation`."""
+    """Return the arguments that a note suggests for `get_evaluation`."""
     found = re.search(r"get_evaluation with part (\w+), from (\d+), length (\d+)", note)
     return {"part": found[1], "from": int(found[2]), "length": int(found[3])}
 

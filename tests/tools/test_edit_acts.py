@@ -35,7 +35,7 @@ PICTURE = """(let [n (find-ns 'shop.core) vs (ns-interns n)]
 
 @pytest.fixture(scope="module", params=["lisp", "jvm"])
 def live(request, tmp_path_factory):
-    """A server with a REPL of that kind, in which the files of the tests are loaded."""
+    """Run a server with a REPL of that kind, in which the files of the tests are loaded."""
     folder = tmp_path_factory.mktemp(request.param)
     options = ("--nrepl", f"x={repl(request.param).endpoint}", "--repl", "none")
     with serving(folder, *options) as running:
@@ -68,7 +68,7 @@ def core(live, client):
 
 @pytest.fixture
 def as_before(client, core):
-    """Whether all is as it was when the test began: each value the same one."""
+    """Return whether everything is as it was when the test began, including the identity of each value."""
     evaluate(client, "(ns user)")
     evaluate(client, f"(def before {PICTURE})")
     loads = evaluate(client, "@shop.seen/loads")

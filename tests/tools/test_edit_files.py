@@ -185,7 +185,7 @@ def test_brackets_are_balanced_by_indentation(client):
 class TestSettings:
     @pytest.fixture
     def served(self, tmp_path):
-        """A server with settings of its own."""
+        """Run a server with additional settings."""
 
         def serve(**settings):
             workspace = tmp_path / "workspace"

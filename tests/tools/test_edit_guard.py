@@ -83,7 +83,7 @@ def test_files_of_a_python_environment_cannot_be_edited(tmp_path):
 
 
 def as_found(folder, name, text):
-    """A file that is there, as an edit finds it."""
+    """Return an existing file as an edit finds it."""
     (folder / name).write_text(text)
     return Snapshot(text.encode())
 

@@ -29,7 +29,7 @@ ENDING = {"jvm": "clj", "lisp": "lpy", "nbb": "cljs", "basilisp": "lpy"}
 
 @pytest.fixture(scope="module", params=["jvm", "lisp", "nbb", "basilisp"])
 def live(request, tmp_path_factory):
-    """A server with a REPL of that kind, in which the files of the tests are loaded."""
+    """Run a server with a REPL of that kind, in which the files of the tests are loaded."""
     folder = tmp_path_factory.mktemp(request.param)
     options = ("--nrepl", f"x={repl(request.param).endpoint}", "--repl", "none")
     with serving(folder, *options) as running:

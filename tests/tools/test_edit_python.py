@@ -122,7 +122,7 @@ def test_a_refused_edit_lists_valid_names_and_changes_nothing(client, shop):
 
 
 class TestAsOneAct:
-    """With `test` and `onFailure` a change that breaks a test is taken back, and no other one."""
+    """With `test` and `onFailure` a change that breaks a test is rolled back, and no other change is."""
 
     @pytest.fixture
     def tests(self, shop):
@@ -136,7 +136,7 @@ class TestAsOneAct:
 
     @pytest.fixture
     def picture(self, client, shop):
-        """What is to be as before; it is asked again by calling it."""
+        """Return what must be restored; call it again to compare."""
         code = (
             "import sys\nif 'then' not in vars(): then = {}\n"
             "now = shop.rate, shop.Order, type(order), shop.rate.__code__, sorted(vars(shop))\n"
@@ -147,7 +147,9 @@ class TestAsOneAct:
 
     @pytest.fixture
     def definitions(self, client, shop):
-        """Whether the REPL's definitions are as before, whatever the file says; it is asked again by calling it."""
+        """Return whether the definitions in the REPL are as before, whatever the file contains; call it again to
+        compare.
+        """
         code = "shop.rate, shop.Order, type(order), shop.rate.__code__, sorted(vars(shop))"
         evaluate(client, f"before = {code}\n1")
         return lambda: evaluate(client, f"({code}) == before") == "True"

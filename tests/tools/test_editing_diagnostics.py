@@ -36,7 +36,7 @@ def anyio_backend():
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Put a fake linter with this behaviour on the PATH; the file that its calls are written to."""
+    """Put a fake linter with this behaviour on the PATH; return the file that records its calls."""
 
     def put(rest):
         folder = tmp_path / "bin"

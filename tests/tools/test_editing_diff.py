@@ -8,7 +8,7 @@ from codriver.editing.batch import cut, unified
 
 
 def patched(before, diff):
-    """`before` with the diff applied strictly, line by line."""
+    """Return `before` with the diff applied strictly, line by line."""
     lines = re.findall(r"[^\n]*\n|[^\n]+", before)
     body = re.findall(r"[^\n]*\n", diff)[2:]
     result, at = [], 0

@@ -52,7 +52,7 @@ def editor(workspace):
 
 
 def written(path):
-    """What writing a file changes, to the nanosecond; the time at which it was last read it does not tell."""
+    """Return what writing a file changes, to the nanosecond; the time of the last read is excluded."""
     found = path.stat()
     return found.st_ino, found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -68,7 +68,7 @@ async def edit(editor, *wanted, caller="me", **options):
 
 
 async def refusal(editor, *wanted, **options):
-    """The messages of a refused batch, by index; nothing in the folder has changed."""
+    """Return the messages of a refused batch, by index; nothing in the directory may have changed."""
     before = everything(editor._workspace.parent)
     with refused_as("edits-refused") as caught:
         await edit(editor, *wanted, **options)
@@ -78,7 +78,7 @@ async def refusal(editor, *wanted, **options):
 
 
 def everything(folder):
-    """Every path below, with its bytes where it is a file."""
+    """Return every path below, with its bytes if it is a file."""
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
@@ -395,7 +395,7 @@ class TestMeanwhile:
             read(workspace / "a.clj", workspace)
 
     async def test_two_spellings_of_one_file_do_not_conflict(self, workspace, monkeypatch):
-        """As where `A.clj` is `a.clj`: a folder of two names stands in for a file system without cases."""
+        """As where `A.clj` is `a.clj`: a directory with two names simulates a case-insensitive file system."""
         (workspace / "one").mkdir()
         (workspace / "one" / "a.clj").write_text(TEXT)
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]

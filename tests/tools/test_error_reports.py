@@ -57,7 +57,7 @@ def test_foreign_frames_are_kept_if_there_are_no_others():
 
 
 def raised(chain):
-    """The report of a failure whose causes these are, outermost first, by `from` or by the way."""
+    """Return the report of a failure with these causes, outermost first, raised with `from` or while handling."""
     try:
         chain()
     except Exception as error:  # noqa: BLE001 - any failure

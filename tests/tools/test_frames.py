@@ -48,7 +48,7 @@ def live(live):
 
 @pytest.fixture
 def py(client):
-    """Calls in a session of the test's own."""
+    """Return a function that calls tools in a session of the test."""
 
     def call(tool, **arguments):
         return client.call(tool, **arguments, replSessionKey="py")

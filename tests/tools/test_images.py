@@ -27,7 +27,7 @@ def client(live):
 
 
 def given(client, code="", tool="evaluate_code", **arguments):
-    """The fields of an answer, and the bytes of its images."""
+    """Return the fields of an answer, and the bytes of its images."""
     arguments = {"code": code, **arguments} if code else arguments
     answer = client.answer(
         client.begin_call(tool, timeoutMs=120_000, **arguments) if code else client.begin_call(tool, **arguments)

@@ -151,7 +151,7 @@ def test_an_uninterruptible_repl_started_by_codriver_is_ended_by_a_restart(tmp_p
 
 
 def begun(live, client, code, **arguments):
-    """The id of an evaluation of a client that leaves, once its code runs, and the client."""
+    """Return the id of a running evaluation and its client, which then disconnects."""
     mark = live.workspace / "mark"
     mark.unlink(missing_ok=True)
     gone = live.client(name="gone")
@@ -169,7 +169,7 @@ ENDLESS = {
 
 
 def reset(sock):
-    """Leave as a process does that is killed while something is on its way to it."""
+    """Disconnect as a process does that is killed while data is on its way to it."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 

@@ -15,7 +15,7 @@ TESTS += "def test_bad():\n    assert halves.half(5) == 3\n\n\ndef test_loop():\
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """A server with one kernel, whose own folder is another than the workspace."""
+    """Run a server with one kernel whose own directory is not the workspace."""
     kernel = real_kernels.kernel("ipykernel")
     with serving(tmp_path_factory.mktemp("kernel-session"), "--kernel", f"jup={kernel.file}", "--repl", "none") as live:
         (live.workspace / "halves.py").write_text(MODULE)

@@ -73,7 +73,7 @@ def test_an_endless_loop_of_one_client_does_not_block_another(live, pair, kind):
 
 
 def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
-    """hy-nrepl by itself gives it to the other one, or to nobody."""
+    """hy-nrepl by itself sends it to the other one, or to nobody."""
     callers = dict(zip("ab", pair, strict=True))
     calls = {name: one.begin_call("evaluate_code", code=PRINTS[kind] % name) for name, one in callers.items()}
     for name, one in callers.items():
@@ -82,7 +82,7 @@ def test_concurrent_evaluations_print_to_their_own_caller(pair, kind):
 
 
 def test_printing_alternately_does_not_end_the_repl(pair, kind):
-    """Where hy-nrepl frees the stream that `print` is at, this ends it within some hundred evaluations."""
+    """If hy-nrepl frees the stream that `print` is using, the process crashes within some hundred evaluations."""
     for _ in range(150 if kind == "hy" else 10):
         calls = [(one, one.begin_call("evaluate_code", code='(print "hello" "there")')) for one in pair]
         for one, call in calls:

@@ -14,7 +14,7 @@ TEXT = "(ns shop)\n(def rate 2)\n(defn cost [x] (* x rate))\n(defonce limit 10)\
 
 
 class World:
-    """A REPL that has one namespace, its file, and who evaluates in it."""
+    """A REPL with one namespace, its file, and the caller who evaluates in it."""
 
     def __init__(self, text=TEXT):
         self.drift = LispDrift()
@@ -24,7 +24,7 @@ class World:
         self.write(text)
 
     def write(self, text):
-        """Write the file, a second after whatever came before."""
+        """Write the file, one second after the previous change."""
         self.now_ms += 1000
         stamp = (self.now_ms * 1_000_000, 0, len(text))
         self.source = Source(FILE, stamp, read_definitions(text), lambda: text)
@@ -269,7 +269,7 @@ def test_a_removal_is_reported_despite_a_macro_if_the_name_was_seen_in_the_file(
 
 
 def rebind(world, name, text=None, **how):
-    """Give a var another root and leave it its metadata, as `alter-var-root` does."""
+    """Set another root of a var and keep its metadata, as `alter-var-root` does."""
     if text is not None:
         world.log(text, **how)
     world.roots += 1

@@ -30,7 +30,7 @@ def live(tmp_path_factory):
 
 @pytest.fixture
 def listed(live, client):
-    """What is told of a notebook with this text."""
+    """Return the listing of a notebook with this text."""
 
     def listed(text, **arguments):
         file = live.workspace / "work" / "x.ipynb"

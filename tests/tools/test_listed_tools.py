@@ -94,7 +94,7 @@ def test_the_default_toolset_has_at_most_twelve_tools_without_an_application(lis
 
 
 def test_the_description_of_evaluate_code_explains_the_agent_loop():
-    """Some clients show their model no instructions."""
+    """Some clients do not show their model the instructions."""
     description = BY_NAME["evaluate_code"].description
     assert all(word in description for word in ("small form", "build on it", "get_evaluation", "twice"))
 
@@ -242,7 +242,9 @@ NO_SCHEMA_OF_THEIRS = {"inspect_app.filter", "watch_app.filter"}
 
 
 def free_objects(schema, path):
-    """The paths of objects of which a schema names no member: a client that makes schemas strict can send none."""
+    """Return the paths of objects without named members in a schema: a client that makes schemas strict cannot send
+    any.
+    """
     if schema.get("type") == "object" and not schema.get("properties") and "additionalProperties" not in schema:
         yield path
     for name, member in schema.get("properties", {}).items():

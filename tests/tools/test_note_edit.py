@@ -40,14 +40,14 @@ def write(live, name, text):
 
 
 def note(client, **arguments):
-    """What is told beside `ok`."""
+    """Return the fields besides `ok`."""
     answer = client.call("note_edit", **{"waitMs": 20_000, **arguments})
     assert answer.pop("ok"), answer
     return answer
 
 
 def rendered(client, **arguments):
-    """The answer in a client's own shape, which has nothing of ours around it."""
+    """Return the answer in a client's own format, without our fields."""
     return json.loads(client.answer(client.begin_call("note_edit", **arguments))["result"]["content"][0]["text"])
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.served("memory")
 
 @pytest.fixture
 def running(client):
-    """An evaluation of the client's that was answered `running`; it is ended after the test."""
+    """Return an evaluation of the client that was answered `running`; it is ended after the test."""
     answer = client.call("evaluate_code", code="(wait)", timeoutMs=100)
     assert answer["status"] == "running"
     yield answer["evaluationId"]
@@ -19,7 +19,7 @@ def running(client):
 
 @pytest.fixture(autouse=True)
 def _all_over(live):
-    """Nothing of a test is left to the next one."""
+    """End everything that a test left."""
     yield
     with live.client() as last:
         until(lambda: not unfinished(last), "the end of what was begun")

@@ -62,7 +62,7 @@ def live(tmp_path_factory):
 
 
 def run(client, *paths, **arguments):
-    """The answer, which fits its output schema."""
+    """Return the answer, which must match its output schema."""
     answer = client.call("run_tests", **{"detail": False, "timeoutMs": 60_000, "paths": list(paths), **arguments})
     validate(answer, BY_NAME["run_tests"].output)
     return answer

@@ -15,7 +15,7 @@ from real_repls import fresh, repl
 
 
 def ask(client, **arguments):
-    """The answer, which fits its output schema."""
+    """Return the answer, which must match its output schema."""
     answer = client.call("restart_repl", **arguments)
     validate(answer, BY_NAME["restart_repl"].output)
     return answer
@@ -62,7 +62,7 @@ def restart_notes(answer):
 
 
 def evaluated(client, code):
-    """The notes on restarts in the answer, which does not wait for the REPL in vain."""
+    """Return the notes about restarts in the answer, which must not wait for the REPL in vain."""
     return restart_notes(client.call("evaluate_code", code=code, replSessionKey="py", timeoutMs=60_000))
 
 

@@ -26,7 +26,7 @@ def code(source, **more):
 
 
 def book(*cells):
-    """A notebook's text, laid out as no other program does it."""
+    """Return a notebook's text in a layout that no other program uses."""
     text = json.dumps({"cells": cells, "metadata": KERNELSPEC, "nbformat": 4, "nbformat_minor": 5}, indent=3)
     return f"\ufeff{text.replace('nbformat_minor', chr(92) + 'u006ebformat_minor')}\n\n"
 
@@ -45,7 +45,7 @@ def value(text, count):
 
 @pytest.fixture(scope="module")
 def runtime(tmp_path_factory):
-    """Jupyter's runtime folder."""
+    """Return Jupyter's runtime directory."""
     return tmp_path_factory.mktemp("runtime")
 
 
@@ -58,7 +58,7 @@ def live(tmp_path_factory, runtime):
 
 @contextmanager
 def jupyter_server(runtime, root, path):
-    """What a Jupyter Server of this folder says in which this notebook is open."""
+    """Run a fake Jupyter Server of this directory that reports this notebook as open."""
     rows = [{"path": path, "kernel": {"id": "1-a", "name": "python3"}}]
 
     class Sessions(BaseHTTPRequestHandler):
@@ -85,7 +85,7 @@ def jupyter_server(runtime, root, path):
 
 @pytest.fixture
 def notebook(live, request):
-    """The path of a notebook of a name of its own."""
+    """Return the path of a notebook with a unique name."""
     return live.workspace / f"{request.node.originalname}.ipynb"
 
 

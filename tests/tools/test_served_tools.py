@@ -31,7 +31,7 @@ BOOK = {"cells": [CELL], "metadata": {"kernelspec": {"name": "python3"}}, "nbfor
 
 
 class Cases:
-    """A case of each tool, by its name."""
+    """One case for each tool, by its name."""
 
     def __init__(self, live, client):
         self.live, self.client = live, client
@@ -173,7 +173,7 @@ class Cases:
 
 @pytest.fixture(scope="module")
 def export(tmp_path_factory):
-    """The address of an export of ClojureDocs, in the shape of the public one."""
+    """Return the address of a ClojureDocs export in the public format."""
     folder = tmp_path_factory.mktemp("export")
     (folder / "export.json").write_text(json.dumps({"created-at": 1, "vars": [ENTRY]}))
     site = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder))

@@ -91,7 +91,7 @@ def test_a_long_line_is_cut_and_tabs_become_spaces():
 
 
 def test_functions_found_by_indentation_match_the_parser():
-    """Held against the parser of this Python, over modules that nobody wrote for this test."""
+    """Compared with the parser of this Python on existing modules."""
     files = [*Path(codriver.__file__).parent.glob("core/*.py"), Path(inspect.__file__), Path(ast.__file__)]
     wrong = []
     count = 0

@@ -30,7 +30,7 @@ def live(live):
 
 
 def ask(client, **arguments):
-    """The answer, which fits its output schema."""
+    """Return the answer, which must match its output schema."""
     answer = client.call("stacktrace", **arguments)
     validate(answer, BY_NAME["stacktrace"].output)
     return answer

@@ -58,7 +58,7 @@ def live(live):
 
 
 def ask(client, **arguments):
-    """The answer, which fits its output schema."""
+    """Return the answer, which must match its output schema."""
     answer = client.call("symbol_info", **arguments)
     validate(answer, BY_NAME["symbol_info"].output)
     return answer

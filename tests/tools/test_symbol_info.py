@@ -32,7 +32,7 @@ def live(live):
 
 
 def ask(client, tool, **arguments):
-    """The answer, which fits its output schema."""
+    """Return the answer, which must match its output schema."""
     answer = client.call(tool, **arguments)
     validate(answer, BY_NAME[tool].output)
     return answer
@@ -155,7 +155,7 @@ def test_a_call_during_a_slow_start_suggests_calling_again(tmp_path):
 
 
 def read(client, *parts):
-    """The answer to reading the symbol with these parts as a resource."""
+    """Return the answer to reading the symbol with these parts as a resource."""
     uri = "codriver://symbol/" + "/".join(quote(part, safe="") for part in parts)
     return client.request("resources/read", {"uri": uri})
 

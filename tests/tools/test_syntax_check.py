@@ -157,7 +157,7 @@ def test_ipython_only_syntax_is_refused_with_a_python_alternative(code, way):
 
 @pytest.fixture(scope="module", params=["python3.12", "python3.13"])
 def newer(request, tmp_path_factory):
-    """A client of a server whose project has a newer Python than the server."""
+    """Return a client of a server whose project has a newer Python than the server."""
     python = interpreter(request.param)
     version = tuple(map(int, request.param.removeprefix("python").split(".")))
     if version <= sys.version_info[:2]:

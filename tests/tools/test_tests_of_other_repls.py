@@ -33,7 +33,7 @@ NAMES = tuple(TEXTS)
 
 @pytest.fixture(scope="module", params=NAMES)
 def script(request, tmp_path_factory):
-    """A REPL of JavaScript's, the tests in it, and a server for both."""
+    """Return a JavaScript REPL with its tests, and a server for both."""
     address = repl(request.param).endpoint
     folder = tmp_path_factory.mktemp(request.param)
     with serving(folder, "--nrepl", f"js={address}", "--repl", "none") as live:
@@ -146,7 +146,7 @@ HY = """(import pytest unittest)
 
 @pytest.fixture(scope="module")
 def hy(tmp_path_factory):
-    """A REPL of Hy, for tests of which each has modules of its own."""
+    """Return a Hy REPL for tests, each of which has its own modules."""
     with serving(tmp_path_factory.mktemp("hy"), "--repl", "hy") as live:
         with live.client() as client:
             until(lambda: "run_tests" in client.tools(), "the REPL's tools")

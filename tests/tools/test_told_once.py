@@ -26,7 +26,7 @@ def give(client, evaluation, **arguments):
 
 @pytest.fixture
 def steps(client):
-    """An evaluation that has printed its first line and waits for input, and the answer that told its client so."""
+    """Return an evaluation that printed its first line and waits for input, and the answer that reported this."""
     told = client.call("evaluate_code", code=STEPS.format(3), detail=False)
     yield told["evaluationId"], told
     client.call("interrupt_evaluation", evaluationId=told["evaluationId"])

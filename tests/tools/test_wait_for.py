@@ -200,7 +200,7 @@ def test_consecutive_waits_miss_nothing_and_repeat_nothing(live, client, other):
 
 
 class Counted:
-    """A log whose queries are counted, and what a call needs of a server around it."""
+    """A log that counts its queries, and what a call needs of a server."""
 
     def __init__(self):
         self.log = OutputLog()

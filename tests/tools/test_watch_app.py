@@ -62,7 +62,7 @@ def begin(client, topic, **arguments):
 
 
 def gained(client, watch):
-    """The first rows that came since."""
+    """Return the first rows that were added since."""
     return client.call("wait_for", query=watch["query"], since=watch["since"])["result"]
 
 
@@ -74,7 +74,7 @@ def lines(client, op=None):
 
 @pytest.fixture
 def watching(client):
-    """The client, with an application in the embedded Python."""
+    """Return the client, with an application in the embedded Python."""
     assert client.call("evaluate_code", code=IN_REPL, who="setup")["ok"]
     yield client
     client.call("evaluate_code", code="None", who="setup")
@@ -208,7 +208,7 @@ def test_a_restarted_repl_has_no_streams_and_old_ones_are_unknown(tmp_path):
 
 
 class WebShop:
-    """A web application of threads, with a REPL of its own."""
+    """A threaded web application with its own REPL."""
 
     def __init__(self, folder):
         file = folder / "shop.py"
@@ -224,7 +224,7 @@ class WebShop:
             return error.code
 
     def end(self):
-        """Kill it; what it printed meanwhile."""
+        """Kill it and return what it printed meanwhile."""
         self.process.kill()
         rest = self.process.stdout.read()
         self.process.wait(WAIT_S)
@@ -234,7 +234,7 @@ class WebShop:
 
 @pytest.fixture
 def web(tmp_path):
-    """A web application, and a server that found it."""
+    """Return a web application, and a server that found it."""
     with serving(tmp_path, "--repl", "none") as live:
         shop = WebShop(live.workspace)
         with live.client() as client:
@@ -390,7 +390,7 @@ def test_captured_lisp_calls_are_written_in_lisp_notation(tmp_path):
 
 
 def following(live, **asked):
-    """The command that follows a stream, in a process of its own."""
+    """Run the command that follows a stream in a separate process."""
     return subprocess.Popen(
         live.command("call", "watch_app", json.dumps({"who": "cli", **asked}), "--follow"),
         env=live.environ, stdout=subprocess.PIPE, text=True,

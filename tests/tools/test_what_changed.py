@@ -28,7 +28,7 @@ def ask(client):
 
 @pytest.fixture(autouse=True)
 def own_modules(live, client):
-    """Modules that no other test has: what a REPL has loaded stays."""
+    """Return modules that no other test uses, because what a REPL has loaded stays loaded."""
     number = len(list(live.workspace.glob("low*.py")))
     low, high = f"low{number}", f"high{number}"
     write(live, **{low: LOW, high: HIGH.replace("low", low)})
@@ -182,7 +182,7 @@ def test_the_drift_command_reports_the_same_with_an_exit_status(live, client, ow
 
 
 def test_a_value_computed_from_an_edited_module_is_reported_with_fresh(live, client):
-    """The kind of value that no load renews: it went through code that runs at import and leaves no trace of it."""
+    """No load updates this kind of value: it was computed by code that runs at import and leaves no trace."""
     write(live, fresh_low="LIMIT = 3\n", fresh_high="import fresh_low\nDOUBLE = eval('fresh_low.LIMIT * 2')\n")
     load(client, "fresh_low", "fresh_high")
     write(live, fresh_low="LIMIT = 4\n")

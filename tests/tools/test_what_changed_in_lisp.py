@@ -43,7 +43,7 @@ CIRCLE = {"jvm": "shop.low.Circle", "lisp": "shop.low/Circle"}
 
 @pytest.fixture(scope="module", params=["jvm", "lisp"])
 def live(request, tmp_path_factory):
-    """A server with a REPL of that kind."""
+    """Run a server with a REPL of that kind."""
     options = ("--nrepl", f"x={repl(request.param).endpoint}", "--repl", "none")
     with serving(tmp_path_factory.mktemp(request.param), *options) as running:
         running.kind = request.param
@@ -69,7 +69,7 @@ def load(live, client, name, text=None):
 
 @pytest.fixture(autouse=True)
 def loaded(live, client):
-    """Both namespaces, anew."""
+    """Load both namespaces again."""
     client.call("evaluate_code", code="(remove-ns 'shop.high) (remove-ns 'shop.low)")
     load(live, client, "low", LOW)
     load(live, client, "high", HIGH[live.kind])
@@ -212,7 +212,7 @@ FORGET = {
 
 @pytest.fixture
 def asked(live, client):
-    """A namespace that came by `require` and whose name is its place."""
+    """Return a namespace that was loaded by `require` and whose path follows from its name."""
     file = live.workspace / "shop" / f"asked.{ENDING[live.kind]}"
     file.parent.mkdir(exist_ok=True)
     file.write_text("(ns shop.asked)\n(defn price [x] (* 2 x))\n(defn other [x] x)\n")
@@ -248,7 +248,7 @@ def test_a_user_of_a_required_namespace_is_told_who_redefined_it(live, client, o
 
 
 def of_modules(client):
-    """What is told of modules: what lives on of other tests' loads is not meant."""
+    """Return the differences of modules, without leftovers of other tests' loads."""
     return [line for line in ask(client) if line.startswith("shop.") and "/" not in line.partition(": ")[0]]
 
 
@@ -336,12 +336,12 @@ UNCHANGING = ("(declare",)
 
 
 def of(client, namespace):
-    """The differences of one namespace."""
+    """Return the differences of one namespace."""
     return [line for line in ask(client) if line.startswith(namespace)]
 
 
 def variants(form):
-    """A form removed, and edited."""
+    """Return the file with a form removed, and with it edited."""
     edited = form.rstrip()[:-1] + " :edited)\n"
     if form.startswith("#?"):
         edited = form.replace("(shown x)", "(shown :edited)")

@@ -45,7 +45,7 @@ JSON = st.recursive(
 
 
 def fitting(schema, definitions):
-    """Values that mostly fit a schema of JSON: what is refused at once shows little."""
+    """Generate values that mostly match a JSON schema: values that are refused at once test little."""
     if "$ref" in schema:
         schema = definitions[schema["$ref"].rpartition("/")[2]]
     if "anyOf" in schema:

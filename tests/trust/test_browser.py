@@ -89,7 +89,7 @@ async function attempt(name, at) {
 
 
 class Way:
-    """A port that leads to the server and notes what goes through: what a page sends, and what comes back."""
+    """A port that forwards to the server and records what passes: what a page sends, and what comes back."""
 
     def __init__(self, host, port, target):
         self.target, self.sent, self.came_back = target, [], []
@@ -131,7 +131,7 @@ class PageServer(http.server.ThreadingHTTPServer):
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """Serves the page, and takes what it found."""
+    """Serves the page and receives what it found."""
 
     server: PageServer
 
@@ -153,7 +153,9 @@ class Page(http.server.BaseHTTPRequestHandler):
 
 
 def evaluation(mark):
-    """What a client sends to create the file `mark`, on one line each. No `=`, so that it can be a form's name."""
+    """Return what a client sends to create the file `mark`, on one line each. No `=`, so that it can be the name of
+    a form.
+    """
     client = {"name": "page", "version": "1"}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
     call = {"name": "evaluate_code", "arguments": {"code": f"open({str(mark)!r}, 'w').close()"}}
@@ -187,7 +189,7 @@ def live(live):
 
 @contextlib.contextmanager
 def page(host, targets, mark):
-    """A page on a port of its own that tries every way to every target."""
+    """Open a page on its own port that attacks every target in every way."""
     server = PageServer((host, 0), Page)
     lines, at = json.dumps(evaluation(mark)), json.dumps(targets)
     server.script = WAYS.replace("LINES", lines).replace("TARGETS", at)
@@ -208,7 +210,9 @@ def evaluated(live):
 
 @pytest.mark.slow
 def test_no_web_page_can_evaluate_or_read_anything(live, tmp_path):
-    """From another origin: by address, by `localhost`, by a rebound name, and by the page's own name, were it known."""
+    """From another origin: by address, by `localhost`, by a rebound name, and by the page's own name, if it were
+    known.
+    """
     mark, profile = tmp_path / "mark", tmp_path / "profile"
     profile.mkdir()
     served = opened(live)
@@ -259,7 +263,7 @@ const lines = LINES, methods = METHODS;
 
 
 def tried_again(report):
-    """What came of it when the page has tried everything again."""
+    """Return the result of the page's repeated attacks."""
     last = report.found["round"] + 2
     until(lambda: report.found["round"] >= last, "the page to have tried everything again")
     return report.found["results"]
@@ -267,7 +271,7 @@ def tried_again(report):
 
 @pytest.mark.slow
 def test_a_page_rebound_to_the_server_evaluates_nothing(live, tmp_path):
-    """The page's origin is the port itself: the browser lets it use any method and would let it read every answer."""
+    """The page's origin is the port itself: the browser allows any method and would let it read every answer."""
     mark, profile = tmp_path / "mark", tmp_path / "profile"
     profile.mkdir()
     with page("127.0.0.1", {}, mark) as report, page("127.0.0.1", {}, mark) as server:

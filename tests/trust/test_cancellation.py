@@ -31,7 +31,7 @@ pytestmark = [
 
 
 class Stepped:
-    """An awaitable that counts each time another one waits, and calls `then` at the one numbered `at`."""
+    """An awaitable that counts how often something waits for it, and calls `then` at number `at`."""
 
     def __init__(self, awaitable, at, then):
         self.inner, self.at, self.then, self.steps = awaitable, at, then, 0
@@ -56,7 +56,7 @@ class Stepped:
 
 
 def children():
-    """The processes below this one that live, but for the REPLs that other tests share."""
+    """Return the live child processes, except REPLs that other tests share."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -76,7 +76,9 @@ def _leave_shared_processes_out():
 
 
 def files():
-    """What is open here, by what it is. Pipes and sockets are told apart by number, which says nothing: they count."""
+    """Return what is open here, by kind. Pipes and sockets only differ by number, which is meaningless, so they are
+    counted.
+    """
     kinds = []
     for link in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -95,7 +97,7 @@ def workspace(tmp_path, monkeypatch):
 
 
 async def run_server(workspace):
-    """What `serve.run` runs in a loop of its own."""
+    """Run `serve.run` in a new event loop."""
     options = serve.ServeOptions(workspace, {"mcp_socket_server_port": 0, "repl": ("python",)})
     loaded = load(workspace, environ=os.environ, overrides=options.overrides)
     await serve._run(options, loaded, durations_from({}, features.durations()))
@@ -106,14 +108,16 @@ LOOPS = ["asyncio", *(["uvloop"] if find_spec("uvloop") else [])]
 
 @pytest.fixture(params=LOOPS)
 def loop(request):
-    """Each event loop that a server may run on. One ran before, as the first of a kind opens what stays."""
+    """Return each event loop that a server may use. Each ran before, because the first of a kind opens what stays
+    open.
+    """
     options = {"use_uvloop": request.param == "uvloop"}
     anyio.run(anyio.sleep, 0, backend_options=options)
     return options
 
 
 class Inside:
-    """A server in this process, as a thread sees it that plays its client."""
+    """A server in this process, as seen by a thread that acts as its client."""
 
     def __init__(self, workspace):
         self.workspace = workspace
@@ -127,7 +131,7 @@ class Inside:
         return Bare(socket.create_connection(("127.0.0.1", port), timeout=WAIT_S))
 
     def held(self):
-        """What the server holds now, counted."""
+        """Return counts of what the server holds now."""
         tasks = anyio.from_thread.run_sync(lambda: len(asyncio.all_tasks()))
         return Counter(files()) + Counter({"task": tasks, "process": len(children())})
 
@@ -212,7 +216,7 @@ def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, lo
 
 
 def cancelled_after(workspace, loop, steps):
-    """Run a server and cancel it after so many turns of the loop; whether it had said where it listens."""
+    """Run a server and cancel it after so many turns of the loop; return whether it had announced its address."""
 
     async def main():
         async with anyio.create_task_group() as tasks:
@@ -242,7 +246,7 @@ def test_a_server_cancelled_at_any_point_of_its_start_leaves_nothing(workspace, 
 
 
 def test_a_second_stop_signal_during_shutdown_leaves_nothing(workspace, loop):
-    """The second signal comes while it winds down: that is harmless, and clients are answered all the same."""
+    """The second signal arrives during the shutdown: it is harmless, and clients are still answered."""
     before = files()
     for turns in range(0, 60, rounds(4, 12)):
 

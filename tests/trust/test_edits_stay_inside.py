@@ -60,7 +60,7 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def outside(tmp_path):
-    """What must stay: a file of the same name, so that only where it lies tells it from the one inside."""
+    """Create what must not change: a file with the same name, so that only its location differs from the one inside."""
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "a.clj").write_text(TEXTS[0])
@@ -69,7 +69,7 @@ def outside(tmp_path):
 
 @pytest.fixture(params=[("src", "link")], ids=["folder"])
 def attack(request, workspace, outside):
-    """The two names are exchanged and exchanged back by another process, until what this gives is called."""
+    """Let another process swap the two names back and forth until the returned function is called."""
     command = [sys.executable, "-c", EXCHANGE, *(str(workspace / name) for name in request.param)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
 
@@ -87,7 +87,7 @@ def attack(request, workspace, outside):
 
 
 async def repeat(attempt, rounds=ROUNDS):
-    """Try it so often, and until it has been done once; what is refused is no matter."""
+    """Repeat it so often, and until it has succeeded once; refusals do not matter."""
     done = 0
     with anyio.fail_after(300):
         for number in itertools.count():

@@ -36,7 +36,7 @@ def live(tmp_path_factory):
 
 
 def ready(client, *keys):
-    """Wait until each REPL named has evaluated something."""
+    """Wait until each named REPL has evaluated something."""
     for key in keys or ("py", "py-2"):
         until(partial(has_session, client, key), f"the REPL {key}")
         assert client.call("evaluate_code", code="1", replSessionKey=key, timeoutMs=60_000)["status"] == "done"
@@ -47,13 +47,13 @@ def has_session(client, key):
 
 
 def pid_of(client, key="py"):
-    """The process behind a REPL."""
+    """Return the process of a REPL."""
     answer = client.call("evaluate_code", code="import os\nos.getpid()", replSessionKey=key, timeoutMs=60_000)
     return int(answer["result"])
 
 
 def running_code(client):
-    """What runs now, by the key of its session."""
+    """Return the running code by the key of its session."""
     sessions = client.call("list_sessions")["sessions"]
     return {row["key"]: row["running"]["evaluationId"] for row in sessions if "running" in row}
 
@@ -218,7 +218,7 @@ TCP_REPAIR = 19  # tcp(7) does not name it; linux/tcp.h does
 
 @contextlib.contextmanager
 def connection_to(listener):
-    """A connected client, as `serve` sees one, and its other end."""
+    """Return a connected client, as `serve` sees one, and its other end."""
     with socket.create_connection(listener.getsockname()) as near:
         far, _ = listener.accept()
         with far:
@@ -244,7 +244,7 @@ def test_a_half_open_connection_is_detected_without_traffic(monkeypatch):
 
 @linux
 def test_idle_client_connections_are_probed_within_two_minutes(live):
-    """`ss` shows the timer of each connection; the kernel's table has it as the sixth column."""
+    """`ss` shows the timer of each connection; the kernel's table has it in the sixth column."""
     with live.client() as client:
         here = f"0100007F:{client.socket.getsockname()[1]:04X}"
         rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
@@ -256,7 +256,7 @@ def test_idle_client_connections_are_probed_within_two_minutes(live):
 
 
 class SlowNetwork:
-    """A port through which all bytes come late, a few at a time, as over a bad line."""
+    """A port through which all bytes arrive late, a few at a time, as over a bad connection."""
 
     def __init__(self, port, *, piece_bytes, late_s):
         self.target, self.piece_bytes, self.late_s = port, piece_bytes, late_s
@@ -292,7 +292,7 @@ class SlowNetwork:
             sink.shutdown(socket.SHUT_WR)
 
     def close(self):
-        """End all of it: a socket that is left to the garbage collector fails whatever test runs then."""
+        """Close everything: a socket left to the garbage collector would make a later test fail."""
         self.shut_down()
         self.threads[0].join(WAIT_S)  # no connection comes after that
         self.shut_down()

@@ -20,7 +20,7 @@ SIZE_KIB = 512
 
 @contextlib.contextmanager
 def small_disk(folder):
-    """A disk of its own at `folder`, small enough to be filled."""
+    """Mount a separate disk at `folder`, small enough to be filled."""
     folder.mkdir(parents=True, exist_ok=True)
     mount = program("mount", install="apt-get install mount", is_expected=sys.platform == "linux")
     command = [mount, "-t", "tmpfs", "-o", f"size={SIZE_KIB}k", "codriver-test", str(folder)]
@@ -33,7 +33,7 @@ def small_disk(folder):
 
 
 def fill(folder):
-    """Leave no room in a folder's disk; what takes it."""
+    """Fill the disk of a directory, and return what fills it."""
     filler = folder / "filler"
     with filler.open("wb", buffering=0) as file:
         for size in (4096, 1):
@@ -45,7 +45,7 @@ def fill(folder):
 
 @contextlib.contextmanager
 def read_only(disk):
-    """Let nobody write to a disk, not even root."""
+    """Make a disk read-only, even for root."""
     subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     try:
         yield
@@ -63,7 +63,7 @@ def kept(live):
 
 
 def refused_start(folder, *options):
-    """What a server says that cannot start."""
+    """Return the output of a server that cannot start."""
     live = Live(folder, *options)
     said = live.greeting + live.process.stdout.read()
     live.stop()
@@ -150,7 +150,7 @@ def test_an_edit_on_a_full_disk_is_refused_and_the_file_stays_whole(tmp_path):
 
 
 def printed(client, evaluation, count):
-    """What an evaluation printed, read piece by piece."""
+    """Return what an evaluation printed, read in parts."""
     asked = {"evaluationId": evaluation, "part": "stdout"}
     places = [{"from": start, "length": 15_000} for start in range(0, count, 15_000)]
     return "".join(client.call("get_evaluation", **asked, **place)["text"] for place in places)
@@ -206,7 +206,7 @@ def test_init_in_a_read_only_directory_prints_no_next_steps(tmp_path):
 
 
 def refused_by_relay(tmp_path, workspace):
-    """The words of a relay that cannot start a server."""
+    """Return the message of a relay that cannot start a server."""
     relay = RelayProcess("--workspace", workspace, "--start", environment={"XDG_STATE_HOME": str(tmp_path / "state")})
     with contextlib.closing(relay):
         relay.send(request(1))
@@ -242,7 +242,7 @@ def test_output_for_a_read_only_directory_is_retained_in_memory(tmp_path):
 
 
 def errors_of(client):
-    """The errors that the server knows of: by code, their words."""
+    """Return the texts of the errors that the server knows of, by code."""
     return {error["code"]: error["message"] for error in client.call("server_health")["errors"]}
 
 

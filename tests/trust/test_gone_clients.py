@@ -23,7 +23,7 @@ def client(live):
 
 
 def left(live, code, status="running"):
-    """The id of an evaluation whose client got an answer and went."""
+    """Return the id of an evaluation whose client got an answer and disconnected."""
     with live.client(name="gone") as gone:
         # Where input is wanted it answers at once.
         answer = gone.call("evaluate_code", code=code, timeoutMs=1000 if status == "running" else 60_000)

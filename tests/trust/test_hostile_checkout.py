@@ -78,7 +78,7 @@ MEASURE = (
 
 
 def shape_file(file, shape, secret):
-    """Make one file of the checkout what a stranger may make of it."""
+    """Make one file of the checkout what an attacker may make of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     match shape:
         case "link to a secret":
@@ -108,7 +108,7 @@ def secret(tmp_path):
 
 @pytest.fixture
 def checkout(tmp_path, secret):
-    """Builds the checkout with one shape for each of these files."""
+    """Return a function that builds the checkout with one kind for each of these files."""
 
     def build(shape, names):
         workspace = tmp_path / "workspace"
@@ -123,7 +123,7 @@ def checkout(tmp_path, secret):
 
 
 def run(command, folder, env=None):
-    """Run a command to its end: what it said, its exit status, and the most memory it had."""
+    """Run a command to its end; return its output, exit status and peak memory."""
     env = env or variables(folder)
     if can_fork(env):
         process = Forked(command, env=env, cwd=folder / "workspace", start_new_session=True)
@@ -170,7 +170,7 @@ def test_no_command_reads_writes_or_hangs_outside_the_workspace(checkout, tmp_pa
 
 
 def ask_relay(folder):
-    """What the relay answers to a client's first request in the checkout, before it gives up."""
+    """Return the relay's answer to a client's first request in the checkout, before it gives up."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     done = subprocess.run(
         [sys.executable, "-I", "-S", RELAY, str(folder / "workspace" / PRESENCE[0])],
@@ -217,7 +217,7 @@ def test_addresses_and_pids_in_a_checkout_get_no_byte_and_no_signal(checkout, tm
 
 
 def hear(listener, heard):
-    """Take every connection, and all that comes over it."""
+    """Accept every connection, and record all that it sends."""
     with contextlib.suppress(OSError):
         while True:
             peer, _ = listener.accept()
@@ -261,7 +261,7 @@ def test_a_server_explains_why_hostile_settings_prevent_its_start(checkout, tmp_
 
 @functools.cache
 def jar_with(method, size):
-    """A jar whose guide is some bytes that make many."""
+    """Return a jar whose guide is a small number of bytes that expand to many."""
     name, jar, method = "META-INF/skills/bomb/SKILL.md", io.BytesIO(), getattr(zipfile, method)
     with zipfile.ZipFile(jar, "w", method) as archive, archive.open(name, "w", force_zip64=True) as entry:
         for _ in range(size >> 20):
@@ -270,7 +270,7 @@ def jar_with(method, size):
 
 
 def claiming(jar, size):
-    """The jar, whose directory says that its guide has this size."""
+    """Return the jar with a directory that claims this size for its guide."""
     at = jar.rindex(b"PK\x01\x02")
     return jar[: at + 24] + size.to_bytes(4, "little") + jar[at + 28 :]
 
@@ -300,7 +300,7 @@ def test_a_jar_with_a_million_entries_is_not_listed(checkout, tmp_path):
 
 
 def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp_path, secret):
-    """Each of these files of the user would be taken for the checkout's, changed and taken out again."""
+    """Each of these user files would be mistaken for the checkout's, changed, and restored later."""
     workspace, theirs = checkout("folder", []), {}
     for name in HOOK_FILES:
         own = theirs[name] = secret.parent / name.replace("/", "-")
@@ -319,7 +319,7 @@ def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFO")
 def test_hooks_and_instruction_files_are_not_written_to_pipes(checkout, tmp_path):
-    """Whoever opened one would read what another program has for it, and put a file in its place."""
+    """Opening one would consume what another program has for its reader, and replace it by a file."""
     workspace, held = checkout("folder", []), []
     for name in HOOK_FILES:
         shape_file(workspace / name, "pipe", None)

@@ -14,7 +14,7 @@ CASES = Path(__file__).parents[1] / "fuzz" / "cases"
 
 
 def drawn(name):
-    """Bytes of any kind, and texts of the target's own words, balanced or not."""
+    """Generate bytes of any kind, and texts from the target's own words, balanced or not."""
     numbers = st.binary(max_size=30)
     led = st.builds(lambda first, rest: first + sentence(name, b"\xff" + rest), st.binary(max_size=2), numbers)
     texts = st.text(max_size=60).map(lambda text: text.encode())

@@ -51,20 +51,20 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 
 
 def peak_mib(live):
-    """The most memory that the server had so far."""
+    """Return the peak memory of the server so far."""
     status = Path(f"/proc/{live.process.pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory):
-    """A client of a server without a kernel."""
+    """Return a client of a server without a kernel."""
     with serving(tmp_path_factory.mktemp("idle"), "--repl", "none") as running, running.client() as client:
         yield client
 
 
 def pings(waits, *clients):
-    """The time of each client's pings together, by turns until the answer is there that `waits` waits for."""
+    """Measure each client's pings in turn until the answer that `waits` waits for arrives."""
     together = [0.0] * len(clients)
     while not select.select([waits.socket], [], [], 0)[0]:
         for number, client in enumerate(clients):
@@ -75,7 +75,7 @@ def pings(waits, *clients):
 
 
 def tail_of(client, asked):
-    """The last characters of a part of an evaluation."""
+    """Return the last characters of a part of an evaluation."""
     last = client.call("get_evaluation", **asked, **{"from": 0, "length": 1})["totalCharacters"] - 100
     return client.call("get_evaluation", **asked, **{"from": last, "length": 100})["text"]
 
@@ -85,7 +85,7 @@ def tail_of(client, asked):
 
 @pytest.fixture(scope="module")
 def flooded(tmp_path_factory):
-    """A server that has started an ipykernel: all floods are its own, so that each comes after others."""
+    """Run a server with its own ipykernel, so that each flood follows others."""
     if packages := real_kernels.missing("ipykernel"):
         do_without(f"the kernel is not installed: {packages}")
     with pytest.MonkeyPatch.context() as patch:
@@ -128,7 +128,7 @@ def test_a_flood_from_a_kernel_is_bounded_and_delays_nobody(flooded, idle, flood
 
 @pytest.fixture
 def liar(tmp_path):
-    """A server that is connected to a kernel that lies."""
+    """Run a server that is connected to a kernel that sends false messages."""
     with lying_kernel(tmp_path) as kernel, serving(tmp_path, "--repl", "none", "--kernel", str(kernel.file)) as live:
         with live.client() as client:
             assert client.call("evaluate_code", code="nothing", timeoutMs=60_000)["status"] == "done"

@@ -34,7 +34,7 @@ def live(tmp_path_factory):
 
 @pytest.fixture
 def client(live):
-    """The one client that stays, when all others are gone."""
+    """Return the one client that stays connected when all others are gone."""
     until(lambda: live.watcher.call("server_health")["count"] == 1, "the clients of other tests to be gone")
     return live.watcher
 
@@ -112,7 +112,7 @@ pytestmark = pytest.mark.anyio
 
 @contextlib.asynccontextmanager
 async def at_the_door(monkeypatch, *, token=None, first_byte_s=0.05, first_line_s=0.05):
-    """What a door makes of the next connection, and that connection."""
+    """Return how a listener handles the next connection, and that connection."""
     monkeypatch.setattr(admission, "FIRST_BYTE_S", first_byte_s)
     monkeypatch.setattr(admission, "FIRST_LINE_S", first_line_s)
     door = Admission(token=token, session_id="me", workspace=Path.cwd())
@@ -231,7 +231,7 @@ def guarded(tmp_path_factory):
 
 
 def knock(guarded, line):
-    """A connection over IPv6 loopback that begins with `line`."""
+    """Open a connection over IPv6 loopback that starts with `line`."""
     sock = socket.create_connection(("::1", guarded.port), timeout=WAIT_S)
     sock.sendall(line)
     return sock

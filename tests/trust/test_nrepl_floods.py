@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is read 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """A server that is connected to a REPL whose answers are long."""
+    """Run a server that is connected to a REPL with long answers."""
     text = "begins" + "v" * CHARACTERS + "ends"
     answers = {("eval", part): [{key: text}, {"status": ["done"]}] for part, key in KEYS.items()}
     folder = tmp_path_factory.mktemp("long")
@@ -31,7 +31,7 @@ def live(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory):
-    """A client of a server without a REPL."""
+    """Return a client of a server without a REPL."""
     with serving(tmp_path_factory.mktemp("idle"), "--repl", "none") as running, running.client() as client:
         yield client
 

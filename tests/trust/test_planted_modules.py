@@ -21,7 +21,7 @@ OTHERS = (
 
 
 def plant(folder):
-    """Put a module of every name into a folder; the file in which each would tell that it ran."""
+    """Put a module of every name into a directory; return the file in which each would record that it ran."""
     folder.mkdir(exist_ok=True)
     mark = folder.parent / "ran"
     for name in NAMES:

@@ -35,7 +35,7 @@ as_root = pytest.mark.skipif(not posix_only.is_root(), reason="only root can act
 
 
 class Listener:
-    """A stranger's server: it takes every connection and keeps all that it is sent."""
+    """An attacker's server: it accepts every connection and records all that it receives."""
 
     def __init__(self, port=0):
         self.socket = socket.create_server(("127.0.0.1", port)) if port else server_at_own_port()
@@ -76,7 +76,7 @@ def workspace(tmp_path):
 
 @pytest.fixture
 def folder(workspace):
-    """Where a checkout puts its files: a folder as `git` makes it."""
+    """Return where a checkout puts its files: a directory as `git` creates it."""
     folder = workspace / ".calva" / "mcp-server"
     folder.mkdir(parents=True)
     folder.chmod(0o755)
@@ -91,7 +91,7 @@ def secret(tmp_path):
 
 
 def plant(folder, port, *, host="127.0.0.1", pid=None):
-    """What a checkout says: a server on any port of any host."""
+    """Write what a checkout claims: a server on any port of any host."""
     about = {
         "pid": pid or os.getpid(), "port": port, "host": host, "sessionId": "a1",
         "startedAt": "2026-01-01T00:00:00+00:00",
@@ -117,7 +117,9 @@ def relay(workspace, *options, given=None, **variables):
 @pytest.mark.parametrize("mode", [0o755, 0o700])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_no_command_sends_a_byte_to_a_server_named_by_a_checkout(workspace, folder, secret, stranger, command, mode):
-    """Also in a private folder, as an archive can hold one: what listens does not hold the workspace's lock."""
+    """This includes a private directory, such as an archive may contain: the listener does not hold the workspace's
+    lock.
+    """
     plant(folder, stranger.port)
     (folder / "token").symlink_to(secret)
     folder.chmod(mode)
@@ -136,7 +138,7 @@ def test_the_relay_sends_no_byte_to_a_server_named_by_a_checkout(workspace, fold
 
 
 def test_a_host_named_by_a_checkout_is_not_even_resolved(workspace, folder, stranger):
-    """The address is one of loopback, and yet not where a server of this workspace says that it is."""
+    """The address is on loopback, but not where a server of this workspace announces itself."""
     folder.chmod(0o700)
     for host in ("codriver.invalid", "192.0.2.1", "2001:db8::1"):
         plant(folder, stranger.port, host=host)
@@ -232,7 +234,7 @@ LIMITED = ["/bin/sh", "-c", f'ulimit -v {MOST_BYTES >> 10}; exec "$@"', "sh"]
 
 
 def limited_codriver(words, env):
-    """What a command says that may have no more memory than that."""
+    """Run a command with limited memory, and return its output."""
     if not forked.can_fork(env):
         command = [*LIMITED, sys.executable, "-m", "codriver", *words]
         return subprocess.run(
@@ -249,7 +251,7 @@ def limited_codriver(words, env):
 @pytest.mark.parametrize("shape", ["fifo", "huge", "folder", "/dev/zero", "/dev/ptmx"])
 @pytest.mark.parametrize("name", ["port", "server.json", "token", "serve.log", "lock"])
 def test_special_and_huge_files_cause_no_hang_and_use_no_memory(workspace, folder, stranger, name, shape):
-    """Each is bounded by the test's own limit of time, and by 1 GiB of address space."""
+    """Each is limited by the test's own timeout, and by 1 GiB of address space."""
     plant(folder, stranger.port)
     folder.chmod(0o700)
     (folder / name).unlink(missing_ok=True)
@@ -266,7 +268,7 @@ def test_special_and_huge_files_cause_no_hang_and_use_no_memory(workspace, folde
 
 
 def test_a_relay_that_makes_the_directory_private_removes_planted_files(workspace, folder, stranger):
-    """Else it would count from then on, also when the start fails."""
+    """Otherwise they would be trusted from then on, even if the start fails."""
     plant(folder, stranger.port)
     (folder / "token").write_text("A" * 43)
     env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
@@ -305,7 +307,7 @@ def test_text_that_is_not_a_token_is_not_used_as_one(tmp_path, text):
 
 
 def sniffed(live):
-    """What a command and the relay would show as a token."""
+    """Return what a command and the relay would send as a token."""
     from codriver.net.server_record import read_token  # noqa: PLC0415  # the fixture's own process asks
 
     descriptor = os.open(live.port_file.parent, os.O_RDONLY)
@@ -380,7 +382,7 @@ def test_a_server_disconnects_peers_that_expect_another_workspace(tmp_path):
 
 
 def test_starting_a_server_imports_no_module_from_the_workspace(workspace):
-    """`python -m` looks in the folder where it runs first."""
+    """`python -m` searches the current directory first."""
     (workspace / "codriver.py").write_text(f"open({str(workspace / 'run')!r}, 'w').close()\n")
     subprocess.run(
         [sys.executable, "-P", "-m", "codriver", "eval", "--start", "1"], cwd=workspace, capture_output=True,
@@ -397,8 +399,8 @@ def test_starting_a_server_imports_no_module_from_the_workspace(workspace):
 
 @linux
 @as_root
-def test_the_same_holds_for_a_user_other_than_root(request):
-    """A server, a command and the relay of another user than the one who runs the tests."""
+def test_server_command_and_relay_work_for_a_user_other_than_root(request):
+    """A server, a command and the relay run as a different user than the tests."""
     home = Path(tempfile.mkdtemp(prefix="codriver-"))  # below a folder that every user can reach
     request.addfinalizer(lambda: shutil.rmtree(home))
     (home / "workspace").mkdir(parents=True)

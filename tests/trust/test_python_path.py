@@ -28,7 +28,9 @@ CALLS = [
 
 @pytest.fixture(params=FORMS)
 def planted(request, tmp_path):
-    """A checkout, the place where a module of it would tell that it ran, and an environment that leads into it."""
+    """Create a checkout, the path where one of its modules would record that it ran, and an environment that leads
+    into it.
+    """
     workspace, mark = tmp_path / "workspace", tmp_path / "it-ran"
     workspace.mkdir()
     (tmp_path / "elsewhere").mkdir()
@@ -75,7 +77,7 @@ for words in json.loads(sys.argv[1]):
 
 
 def in_turn(workspace, env, commands):
-    """What commands say that one interpreter runs, isolated as those are that a user types; each stands before it."""
+    """Return the output of commands run by one interpreter, isolated like those that a user runs."""
     told = json.dumps(commands)
     return subprocess.run(
         [sys.executable, "-I", "-c", IN_TURN, told], cwd=workspace, env=env, stdin=subprocess.DEVNULL,
@@ -84,13 +86,13 @@ def in_turn(workspace, env, commands):
 
 
 def untouched(mark):
-    """Nothing of the checkout ran."""
+    """Check that nothing of the checkout ran."""
     assert not mark.exists(), mark.read_text()
 
 
 @contextlib.contextmanager
 def served(workspace, env, *options):
-    """A server that the user starts there, and a client of it, once its REPL is connected."""
+    """Run a server that the user starts there, and return a client of it once its REPL is connected."""
     words = [sys.executable, "-I", "-m", "codriver", "serve", "--port", "0", *options]
     with subprocess.Popen(words, cwd=workspace, env=env, stdout=subprocess.DEVNULL) as server:
         try:
@@ -116,7 +118,7 @@ def test_a_server_started_by_the_user_runs_nothing_before_code_is_evaluated(plan
             assert (path, os.path.realpath(found)) == (env["PYTHONPATH"], str(workspace))
 
 
-def test_no_kernel_that_would_run_it_is_started(planted):
+def test_no_kernel_that_would_run_checkout_code_is_started(planted):
     workspace, mark, env = planted
     (workspace / "codriver.toml").write_text("repl = ['jupyter']\n")
 

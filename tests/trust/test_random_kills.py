@@ -23,7 +23,7 @@ CLIENTS = 10
 
 
 def killed_in(live, seconds, within=None):
-    """Kill the server after so long, whatever it does then, or as soon as the file `within` is another from then on."""
+    """Kill the server after a delay, whatever it is doing, or from then on as soon as the file `within` changes."""
 
     def kill():
         before = within and within.stat().st_ino
@@ -40,16 +40,16 @@ def killed_in(live, seconds, within=None):
 
 
 def numbers_in(workspace):
-    """The number that each file of the batches has, and whether each is whole."""
+    """Return the number in each file of the batches, and whether each is complete."""
     texts = [(workspace / name).read_text() for name in NAMES]
     assert {len(text) - len(text.partition("\n")[0]) for text in texts} == {len(PADDING) + 1}
     return [int(text.partition("\n")[0].removeprefix("number ")) for text in texts]
 
 
 def edit_until_killed(live, number, *when):
-    """Batches of all files, one after the other, until it is `killed_in`; the number that was answered last.
+    """Apply batches of all files, one after the other, until it is `killed_in`; return the last acknowledged number.
 
-    Before the very first batch is answered the time does not run, so that one is whole on any machine.
+    The delay starts only after the first batch, so that one is complete on any machine.
     """
     timer = killed_in(live, *when) if number else None
     with contextlib.suppress(OSError, ValueError), live.client() as client:
@@ -91,7 +91,7 @@ def test_a_kill_at_any_moment_leaves_no_batch_half_applied(tmp_path):
 
 
 def kill_within_a_batch(live, file):
-    """Kill the server as soon as one file is another: those after it are not yet."""
+    """Kill the server as soon as one file has changed, before those after it."""
     before = file.stat().st_ino
 
     def watch():
@@ -156,12 +156,12 @@ class Working(threading.Thread):
             number += 1
 
     def answered_again(self):
-        """Answers to calls that have been answered."""
+        """Return repeated answers to calls that were already answered."""
         return [one for one in self.client.notifications if "method" not in one and one.get("id") in self.identities]
 
 
 def outcome(message):
-    """How a call ended: `done`, `lost`, of which one may have run, or the reason of a refusal."""
+    """Return how a call ended: `done`, `lost` (at most one may have run), or the reason of a refusal."""
     if "error" in message:
         return "lost" if "may have run" in message["error"]["message"] else message["error"]["message"]
     fields = json.loads(message["result"]["content"][0]["text"])

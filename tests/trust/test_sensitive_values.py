@@ -39,7 +39,7 @@ MARK = "<<redacted:shop user.token>>"
 
 
 class Recorded:
-    """A client's file that keeps all that came."""
+    """A client's file that records everything received."""
 
     def __init__(self, file):
         self._file = file
@@ -80,7 +80,7 @@ def secrets_of(live):
 
 
 def forms_of(secret):
-    """The alphanumeric halves of it, which every way of printing leaves as they are."""
+    """Return its alphanumeric halves, which every way of printing leaves unchanged."""
     return secret[:16], secret[-16:]
 
 

@@ -44,7 +44,7 @@ def queued_evaluations(client):
 
 
 def answers(client, identities):
-    """What the calls gave, in whatever order they were answered."""
+    """Return the results of the calls, in whatever order they were answered."""
     found = {}
     while len(found) < len(identities):
         message = client.receive()
@@ -226,7 +226,7 @@ def test_lisp_with_too_many_forms_is_refused_with_the_number(live, victim, code,
 
 
 def memory_mib(live):
-    """The most memory that the server had so far; 0 where the system does not say."""
+    """Return the peak memory of the server so far; 0 if the system does not report it."""
     status = pathlib.Path(f"/proc/{live.process.pid}/status")
     return int(status.read_text().partition("VmHWM:")[2].split()[0]) // 1024 if status.exists() else 0
 
@@ -276,7 +276,7 @@ def test_oversized_notebooks_of_four_clients_block_nobody_and_leak_nothing(tmp_p
 
 
 def test_one_wide_character_does_not_make_a_notebook_oversized(tmp_path):
-    """Python's text of it would take 256 MiB, and its outputs once more."""
+    """As a Python string it would take 256 MiB, and its outputs the same again."""
     with serving(tmp_path, "--repl", "none") as live, live.client() as client:
         output = f'{{"output_type":"stream","text":"{"x" * 60 * 2**20}\U0001f600"}}'
         (live.workspace / "wide.ipynb").write_text(f'{{"cells":[{CELL.replace("[]", f"[{output}]")}],"nbformat":4}}')
@@ -362,7 +362,7 @@ def connected(client, name):
 
 
 def is_open(client):
-    """Whether nothing has come for this client yet."""
+    """Return whether this client has not received anything yet."""
     return not select.select([client.socket], [], [], 0)[0]
 
 

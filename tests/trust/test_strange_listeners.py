@@ -18,7 +18,7 @@ GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00NULL" + bytes(48)
 
 
 def write(workspace, name, port):
-    """A port file in a workspace, as a REPL leaves it that is gone."""
+    """Write a port file in a workspace, as a REPL leaves it that is gone."""
     file = workspace / name
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(str(port))
@@ -26,7 +26,7 @@ def write(workspace, name, port):
 
 
 def the_session(live):
-    """The row of the only REPL, once it was tried to reach it."""
+    """Return the row of the only REPL, once a connection was attempted."""
     with live.client() as client:
 
         def tried():

@@ -17,7 +17,7 @@ TRUST = "ask your human to run: codriver trust (in {})"
 
 @contextlib.contextmanager
 def plain_client(tmp_path, **more):
-    """A client with a plain entry, for which the relay starts the server; nobody has said a word of the workspace."""
+    """Return a client with a plain entry, for which the relay starts the server; nobody has trusted the workspace."""
     workspace = tmp_path / "workspace"
     env = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"} | more
     command = [sys.executable, "-I", "-S", RELAY, str(workspace / ".calva" / "mcp-server" / "port"), "--start"]
@@ -30,7 +30,7 @@ def plain_client(tmp_path, **more):
 
 @pytest.fixture
 def workspace(tmp_path):
-    """A Python project with an environment, whose interpreter tells that it ran."""
+    """Create a Python project with an environment whose interpreter records that it ran."""
     folder = tmp_path / "workspace"
     python = folder / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
@@ -177,7 +177,9 @@ NBB = {"package.json": '{"dependencies": {"nbb": "1"}}', "node_modules/.bin/nbb"
 
 
 def accounts(client, run, workspace):
-    """What each of the four says of trust and of the REPL: its phase, the whole sentence, and whether it evaluates."""
+    """Return what each of the four reports says about trust and the REPL: its phase, the sentence, and whether it
+    evaluates.
+    """
     (row,) = client.call("list_sessions")["sessions"]
     status = json.loads(run("status", "--json").stdout)
     (told,) = status["repls"]

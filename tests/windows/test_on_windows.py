@@ -110,21 +110,21 @@ class Windows:
         return subprocess.CompletedProcess(words, process.returncode, said)
 
     def serve(self, *words):
-        """A server that can be reached; `words`: its REPLs, Python where there are none."""
+        """Start a server and wait until it is reachable; `words` are its REPLs, by default Python."""
         process = self.start("-m", "codriver", "serve", "--port", "0", *(words or ("--repl", "python")))
         said = process.stdout.readline()
         assert "listens on" in said, said
         return process
 
     def relay(self, *words):
-        """The relay's answer to a handshake."""
+        """Return the relay's answer to a handshake."""
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
         question = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
         done = self.run("-m", "codriver_relay", *words, given=json.dumps(question) + "\n")
         assert '"serverInfo"' in done.stdout, done.stdout
 
     def left_running(self, *pids):
-        """The processes that still run after a while in which they should have ended."""
+        """Return the processes that still run after the time in which they should have ended."""
         return self.run("-c", END_OF, str(END_S), *map(str, pids)).stdout.split()
 
     def port(self):
@@ -178,7 +178,7 @@ def test_a_connection_without_the_token_gets_no_answer_and_others_cannot_read_th
     assert not set(re.findall(r";;;(\S+?)\)", listed)) & {"WD", "BU", "AU"}, listed
 
 
-def test_the_interpreter_is_the_one_in_the_environments_scripts_folder(client):
+def test_the_interpreter_is_the_one_in_the_environments_scripts_directory(client):
     assert ".venv" in client.evaluate("import sys; sys.prefix")["result"]
 
 
@@ -369,7 +369,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def beside(tmp_path_factory):
-    """A client of a server that is connected to a REPL of each of these programs, which run beside it."""
+    """Return a client of a server that is connected to a REPL of each of these programs, which run separately."""
     file = real_kernels.kernel("ipykernel").file
     words = [word for name in NREPLS for word in ("--nrepl", f"{name}={real_repls.repl(name).endpoint.port}")]
     made = Windows(tmp_path_factory.mktemp("beside"))

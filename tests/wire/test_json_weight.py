@@ -17,7 +17,7 @@ VALUES = st.recursive(
 
 
 def size(value):
-    """Containers, and the commas between what is in them."""
+    """Return the number of containers, and of commas between their elements."""
     if not isinstance(value, list | dict):
         return 0
     inner = list(value.values()) if isinstance(value, dict) else value

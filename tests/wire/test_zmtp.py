@@ -15,7 +15,7 @@ WHOLE = HANDSHAKE + b"".join(map(encode, MESSAGES))
 
 
 def messages(decoder, *chunks):
-    """The messages in what comes, put together."""
+    """Return the messages in the input, assembled."""
     found, parts, part = [], [], b""
     for chunk in chunks:
         for data, ends_part, ends_message, _ in decoder.feed(chunk):

@@ -61,7 +61,7 @@ VARS = [
 
 
 class Site:
-    """An HTTP server that gives `body`, and counts who asks."""
+    """An HTTP server that returns `body` and counts its requests."""
 
     def __init__(self):
         self.body = json.dumps({"created-at": 1, "vars": VARS}).encode()
@@ -98,7 +98,7 @@ def site():
 
 @contextlib.contextmanager
 def asking(folder, url, *nrepl, name="opencode"):
-    """A client of a server whose ClojureDocs are at `url`, and who has these REPLs."""
+    """Return a client of a server with these REPLs, whose ClojureDocs are at `url`."""
     settings, variables = {"clojuredocs_url": url, "nrepl": nrepl}, {"XDG_CACHE_HOME": str(folder / "cache")}
     with (
         serving(folder, has_repl=False, settings=settings, variables=variables) as live,
@@ -108,7 +108,7 @@ def asking(folder, url, *nrepl, name="opencode"):
 
 
 def ask(client, symbol, **arguments):
-    """The answer, which fits its output schema."""
+    """Return the answer, which must match its output schema."""
     answer = client.call("clojuredocs_info", symbol=symbol, **arguments)
     validate(answer, BY_NAME["clojuredocs_info"].output)
     return answer

@@ -66,7 +66,7 @@ def test_a_replay_prints_no_sensitive_value_that_its_recording_lacked(live):
 
 
 def test_a_replay_prints_no_sensitive_value_in_a_difference(live):
-    """The recorded value has no mark, and the fresh one is a secret: both texts of the difference would show it."""
+    """The recorded value has no mark and the new one is a secret: both texts of the difference would reveal it."""
     recording, report = live.workspace / "other.jsonl", live.workspace / "other.xml"
     live.run("export", "--last", str(len(STEPS)), "--format", "recording", "-o", str(recording))
     recording.write_text(recording.read_text().replace("<<redacted:shop user.token>>", "nothing at all"))
@@ -97,7 +97,7 @@ LISP_FORMATS = {"test": "test_it", "script": "it_script", "comment": "it_comment
 
 @pytest.fixture(scope="module", params=rounds(["nbb", "jvm"], ["nbb"]))
 def lisp(request, tmp_path_factory):
-    """A server with a REPL of a Lisp that is not ours, whose application declares a value sensitive."""
+    """Run a server with an external Lisp REPL whose application declares a value sensitive."""
     real_repls.need(request.param)
     word, ending = {"jvm": ("clojure", "clj"), "nbb": ("nbb", "cljs")}[request.param]
     seam = compiled_seam() if request.param == "jvm" else None
@@ -130,7 +130,7 @@ def test_no_lisp_document_or_message_contains_a_sensitive_value(lisp, form):
 
 
 def test_a_lisp_replay_prints_no_sensitive_value(lisp):
-    """With a mark and without one in the place of the value, as where something else stood there then."""
+    """With and without a mark in place of the value, as if something else had been there."""
     recording, report = lisp.workspace / "it.jsonl", lisp.workspace / "it.xml"
     done = lisp.run("export", "--last", str(len(LISP_STEPS)), "-o", str(recording))
     assert done.returncode == 0, done.stderr

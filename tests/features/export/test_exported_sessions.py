@@ -29,7 +29,7 @@ WORDS = {"python": "python", "basilisp": "lisp", "clojure": "clojure"}
 
 
 class Apart:
-    """The adapter of a REPL in which each session has a session of its own, so that few processes serve many."""
+    """The adapter of a REPL in which each session gets an isolated session, so that few processes serve many."""
 
     def __init__(self, adapter, name):
         self._adapter = adapter
@@ -52,7 +52,7 @@ async def apart(repl, name):
 
 
 def begun(name, codes, dialect):
-    """The evaluations of a session before they ran; of a Lisp in a namespace of its own."""
+    """Return the evaluations of a session before they run; those of a Lisp use their own namespace."""
     before = [] if dialect == "python" else [f"(ns recorded.{name.replace('_', '-')})"]
     namespace = "" if dialect == "python" else f"recorded.{name.replace('_', '-')}"
     return [
@@ -62,7 +62,7 @@ def begun(name, codes, dialect):
 
 
 async def record(repl, evaluations):
-    """What a log holds of evaluations after they ran."""
+    """Return what a log contains about evaluations that ran."""
     done = []
     for one in evaluations:
         ran = await repl.run(one.code, namespace=one.namespace or None)
@@ -72,7 +72,7 @@ async def record(repl, evaluations):
 
 @contextlib.asynccontextmanager
 async def two_repls(dialect, workspace):
-    """One REPL to record in, of a Lisp that of all tests, and one that has seen nothing of it to verify in."""
+    """Return a REPL to record in, for a Lisp the one shared by all tests, and a fresh one to verify in."""
     runs = FreshRuns(workspace, WORDS[dialect], RUN_S)
     with short_lived_recipes():
         async with shared(dialect) if dialect in SHARED else runs.repl() as first, runs.repl() as second:
@@ -88,7 +88,7 @@ async def shared(dialect):
 
 
 async def exported(sessions, dialect, workspace, check=None):
-    """By name: the document of each session and its steps. `check` is given them while the REPLs are there."""
+    """Return by name the document of each session and its steps. `check` is called with them while the REPLs exist."""
     found = {}
     async with two_repls(dialect, workspace) as (runs, first, second):
         for name, (codes, _) in sessions.items():
@@ -116,7 +116,7 @@ def changed(text, change):
 
 
 def pytest_outcomes(folder):
-    """By file: whether every test passed, in a process of its own."""
+    """Return by file whether every test passed, in a separate process."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-rA"]
     command += ["--rootdir", str(folder), str(folder)]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
@@ -158,7 +158,7 @@ def test_exported_python_sessions_pass_and_fail_if_a_definition_changes(tmp_path
 
 
 def check_lisp(names, dialect, workspace):
-    """Export sessions; every document is green as it is, and red with its change."""
+    """Export sessions; every document passes unchanged and fails with its change."""
     sessions, failed, red = {name: LISP[name] for name in names}, set(), set()
 
     async def check(found, run):
@@ -182,7 +182,7 @@ def test_exported_lisp_sessions_pass_and_fail_if_a_definition_changes(dialect, t
 
 
 def check_all(folder):
-    """All fifty sessions, and those of a Lisp in both: for the benchmark, which has the time."""
+    """Check all fifty sessions, and those of both Lisps: for the benchmark, which has the time."""
     found, tests = check_python(PYTHON, folder)
     steps = [one for document in found.values() for one in document.checked]
     share = sum(one.reproduces for one in steps) / len(steps)

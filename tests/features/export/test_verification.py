@@ -25,7 +25,7 @@ ORIGIN = Origin("py", "python", "2026-01-02")
 
 
 def verified(evaluations, answers, dialect="python", telling="each"):
-    """What comes of evaluations where each step's answer stands in `answers`, by its code; else it gives nothing."""
+    """Verify evaluations with the answer of each step given in `answers` by its code; other code has no value."""
     asking, asked = verifying(evaluations, dialect, telling), []
     try:
         question = next(asking)
@@ -358,7 +358,7 @@ def test_names_used_and_defined_by_python_steps_are_found():
 
 
 def png(*, width=640, height=480, more=b""):
-    """The data of a picture, of which only the header counts."""
+    """Return the data of an image, of which only the header matters."""
     size = width.to_bytes(4, "big") + height.to_bytes(4, "big")
     return b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + size + more).decode()
 

@@ -17,7 +17,7 @@ FILE = "(ns shop.core)\n(def price 43)\n(defn total [n] (* n price))"
 
 
 class Room:
-    """Callers at one REPL, whose code is told in the order in which it was sent."""
+    """Callers at one REPL whose code is recorded in the order in which it was sent."""
 
     def __init__(self, language="lisp", space="shop.core"):
         self.life = ReplHistory(1)
@@ -59,7 +59,7 @@ def test_a_caller_that_uses_a_name_redefined_by_another_is_notified(room):
     assert room.says("claude", "(total price)") == [REDEFINED]
 
 
-def test_a_caller_that_replaces_it_is_notified_with_the_difference(room):
+def test_a_caller_that_replaces_a_redefinition_is_notified_with_the_difference(room):
     room.says("copilot", "(def price 100)")
     told = f"{REDEFINED}, and this replaces it:\n-(def price 100)\n+(def price 50)"
     assert room.says("claude", "(def price 50)") == [told]
@@ -126,7 +126,7 @@ def test_code_that_did_not_complete_redefined_nothing(room, status):
     assert room.says("claude", "price") == []
 
 
-def test_a_caller_that_joined_later_is_notified_only_when_replacing_it(room):
+def test_a_later_caller_is_notified_only_when_replacing_a_redefinition(room):
     room.says("copilot", "(def price 100)")
     assert room.says("late", "price") == []
     assert len(room.says("late", "(def price 50)")) == 1

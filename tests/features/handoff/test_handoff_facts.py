@@ -46,7 +46,7 @@ def replace_in_shop(client, old, new, **arguments):
 
 @pytest.fixture(scope="module")
 def entries(tmp_path_factory):
-    """The log of a session that leaves each kind of entry: after a failed test, and at the end."""
+    """Return the log of a session that produces every kind of entry: after a failed test, and at the end."""
     folder = tmp_path_factory.mktemp("handoff")
     workspace = folder / "workspace"
     workspace.mkdir()

@@ -17,7 +17,7 @@ NOW = 10_000_000
 
 
 class Log:
-    """A log, written as servers write it; a second to each entity, the last of them now."""
+    """A log as servers write it; entities are one second apart, and the last is from now."""
 
     def __init__(self):
         self.entries = []
@@ -45,7 +45,7 @@ class Log:
             self.add("evaluationResults", result, **of)
 
     def test(self, selection, passed, failed, identity, who="ann", *, paths=None, **facts):
-        """Add a test run. `failed` are the names of tests."""
+        """Add a test run. `failed` contains the names of tests."""
         counts = {"passed": passed, "failed": len(failed)}
         paths = (() if selection == "all tests" else (selection,)) if paths is None else paths
         told = TestFacts(job=identity, tests=selection, counts=counts, failures=failed, paths=paths, **facts)
@@ -63,7 +63,7 @@ class Log:
         return compose(read_story(entries, self.known), Present(NOW, **present), reader)
 
     def line(self, title, reader="ann", **present):
-        """What one line of the handoff says; None where it has no such line."""
+        """Return the content of one line of the handoff; None if there is no such line."""
         for line in self.told(reader, **present).splitlines():
             if line.startswith(title):
                 return line.partition(": ")[2]

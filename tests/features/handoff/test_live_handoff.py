@@ -22,7 +22,7 @@ def live(tmp_path_factory):
 
 
 def work(client):
-    """A session that leaves something of each kind."""
+    """Run a session that leaves something of each kind."""
     calls = [
         ("find out why prices are wrong", "def price(x):\n    return 2 * x"),
         ("checkpoint: price is found", "price(3)"),
@@ -35,7 +35,7 @@ def work(client):
 
 
 def check(told):
-    """Check what a handoff to anybody says of that session."""
+    """Check what a handoff for anybody contains about that session."""
     assert len(told.encode()) <= MOST_BYTES
     assert "Goals: find out why prices are wrong (claude)" in told
     assert "Checkpoints: price is found: by claude in py (" in told
@@ -64,7 +64,7 @@ def test_a_person_can_choose_the_handoff_as_a_prompt(live, client):
     check(text.partition("\n\n")[2].rpartition("\n\n")[0])
 
 
-def test_a_hook_gets_it_short_at_a_start_and_whole_after_a_compaction(live, client):
+def test_a_hook_gets_a_short_handoff_at_a_start_and_the_whole_after_a_compaction(live, client):
     for number in range(40):
         why = f"goal {number}: {'because of that ' * 10}"
         assert client.call("evaluate_code", code=f"def only_here_{number}(): pass", description=why)["ok"]

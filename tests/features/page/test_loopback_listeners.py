@@ -30,7 +30,7 @@ needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="loopback has no IPv6 her
 
 
 def listening(*ports):
-    """Return what listening at the first of these ports that is free gives: the addresses, each with its port."""
+    """Listen on the first free one of these ports, and return the addresses, each with its port."""
 
     async def listen():
         listeners, port = await listen_on_loopback(ports) if ports else await listen_on_loopback()
@@ -45,7 +45,7 @@ def listening(*ports):
 
 
 def bind(family, address, port, *options):
-    """Return the error with which binding an address fails, None for none."""
+    """Return the error of binding an address, or None."""
     with socket.socket(family) as tried:
         for option in options:
             tried.setsockopt(socket.SOL_SOCKET, option, 1)

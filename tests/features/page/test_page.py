@@ -99,7 +99,7 @@ def page(browser, served_page, client):
 
 
 def row(words):
-    """The row that has these words, in the page's language."""
+    """Return the row with this text, in the language of the page."""
     return f"[...document.querySelectorAll('.row')].find(one => one.innerText.includes({json.dumps(words)}))"
 
 
@@ -169,7 +169,7 @@ def test_a_redirect_file_opens_the_page_which_survives_a_reload(browser, served_
 
 
 def test_no_worker_can_be_registered_from_the_page(page):
-    """Neither by its policy nor by the server, whatever path is tried."""
+    """Neither its policy nor the server allows it, whatever path is tried."""
     script = """(path => navigator.serviceWorker.register(path).then(() => 'registered', () => 'refused'))"""
     for path in ("/main.js", "/access.js", "/", "/worker.js"):
         assert page.run(f"{script}({json.dumps(path)})") == "refused"
@@ -267,7 +267,7 @@ def test_long_output_is_read_in_parts_from_its_end(page, client):
 
 @pytest.fixture(scope="module")
 def long_log(tmp_path_factory):
-    """A server whose log holds more evaluations than the server itself remembers, and the ids of the first two."""
+    """Run a server whose log contains more evaluations than the server remembers; return the ids of the first two."""
     from live_server import serving  # noqa: PLC0415  # the module has one of its own
 
     folder = tmp_path_factory.mktemp("long")
@@ -660,7 +660,7 @@ def test_reduced_motion_is_respected(browser, served_page):
 
 
 def test_twenty_thousand_rows_use_few_elements(page):
-    """The page's own modules, with rows of another feed: only what can be seen is in the document, and it is reused."""
+    """The page's own modules, with generated rows: only visible rows are in the document, and elements are reused."""
     found = page.run("""(async () => {
       const { Feed } = await import('/feed.js'), { List } = await import('/list.js');
       const scroll = document.createElement('div'), holder = document.createElement('div');
@@ -706,7 +706,7 @@ def test_twenty_thousand_rows_use_few_elements(page):
 
 
 def test_only_scrolling_by_the_reader_stops_following_the_end_of_the_list(page):
-    """The list gets less room while it scrolls by itself, as where a header grows; then a reader goes up, and back."""
+    """The list shrinks while it scrolls by itself, as when a header grows; then a reader scrolls up, and back."""
     found = page.run("""(async () => {
       const { List } = await import('/list.js');
       const scroll = document.createElement('div'), holder = document.createElement('div');
@@ -775,7 +775,7 @@ def test_a_page_whose_server_ended_says_so_and_only_sends_challenges(browser, tm
 
 
 def test_a_disconnected_page_resumes_once_the_server_proved_its_identity(browser, served_page, client):
-    """A forwarded port is gone for a while, as with ssh; in between another program answers at it."""
+    """A forwarded port is gone for a while, as with ssh, and another program answers there meanwhile."""
     with contextlib.closing(Forwarding(served_page.port)) as forwarding:
         address = served_page.address.replace(f":{served_page.port}/", f":{forwarding.port}/")
         with browser.page(address) as page:
@@ -797,7 +797,7 @@ def test_a_disconnected_page_resumes_once_the_server_proved_its_identity(browser
 
 
 class TrapPage(http.server.BaseHTTPRequestHandler):
-    """A page on another port of this machine, which tries to get at the page; all that it is sent is kept."""
+    """A page on another port of this machine that tries to attack the page and records all that it receives."""
 
     heard: ClassVar[list[str]] = []
     text = ""
@@ -891,7 +891,7 @@ def test_hostile_content_runs_nothing_requests_nothing_and_breaks_no_layout(live
 
 
 def test_hostile_names_are_plain_text_in_rows_and_header(page, client):
-    """The server takes none of them for people or sessions; the page does not lean on that."""
+    """The server rejects such names for people and sessions, but the page does not rely on that."""
     assert evaluate(client, "1", who=MARKUP)["reason"] == "bad-who"
     name = f"{MARKUP}\u202e\u001b[31m{'w' * 5000}"
     told = page.run(f"""(async () => {{

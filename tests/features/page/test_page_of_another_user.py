@@ -36,7 +36,7 @@ CODE = re.compile(r"(?<![A-Za-z0-9_-])[A-Za-z0-9_-]{32}(?![A-Za-z0-9_-])")
 
 
 class Hostile:
-    """The other user's program, by its commands."""
+    """The program of the other user, controlled by commands."""
 
     def __init__(self):
         command = [sys.executable, "-I", "-c", BEGIN, PROGRAM.read_text()]
@@ -51,7 +51,7 @@ class Hostile:
     def take(self, port):
         """Take the port of a server that has ended.
 
-        The other address stays taken for a minute by what is left of the browser's connections, which end there.
+        The other address stays in use for a minute because of the browser's closing connections.
         """
         until(lambda: self.ask("listen", "127.0.0.1", port) == {"port": port}, f"port {port} to be free")
 

@@ -37,7 +37,7 @@ def page(live):
 
 
 def private_files(live):
-    """Files that a page leaves in the state folder, beside those of every server."""
+    """Return the files that a page leaves in the state directory, besides those of every server."""
     return [path for path in (live.folder / "state").rglob("page*") if path.is_file()]
 
 
@@ -241,7 +241,7 @@ def test_an_oversized_body_is_not_read(page):
 
 
 def test_a_full_set_of_idle_connections_blocks_nobody(page):
-    """Neither those that never sent anything, nor half requests, nor those whose request was answered."""
+    """Connections that never sent anything, half requests, and those whose request was answered."""
     with contextlib.ExitStack() as stack:
         for number in range(3 * MAX_CONNECTIONS):
             sock = stack.enter_context(socket.create_connection(("127.0.0.1", page.port), timeout=WAIT_S))
@@ -307,7 +307,7 @@ def test_no_body_makes_the_server_fail(tmp_path):
 
 
 def end_of(live):
-    """End a server; all that it wrote."""
+    """End a server and return its output."""
     live.process.send_signal(signal.SIGTERM)
     said = live.process.stdout.read()
     live.process.wait(WAIT_S)
@@ -384,7 +384,7 @@ def test_a_row_has_at_most_six_thousand_bytes_and_its_texts_can_be_read_whole(pa
 
 
 def test_a_flood_is_sent_in_few_small_updates(page, client):
-    """At most twenty a second, each row within its bytes, however much is printed; and a gap is told."""
+    """At most twenty updates a second, each row within its limit, however much is printed; gaps are reported."""
     code = "import time\nover = time.monotonic() + 2\nwhile time.monotonic() < over: print('x' * 10_000)"
     with Events(page) as events:
         events.next()
@@ -608,7 +608,7 @@ def test_an_edit_includes_its_diff(live, page, client):
 
 
 def looked_at(live):
-    """A page and its events, of which the first has come. On a busy machine one may close before it is looked at."""
+    """Return a page and its events after the first event. On a busy machine a page may close before it is used."""
     for _ in range(TRIES):
         page = opened(live)
         with contextlib.suppress(ConnectionError):
@@ -639,7 +639,7 @@ def is_open(page):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
 def test_the_next_server_shares_nothing_with_the_previous_one(tmp_path, number):
-    """Neither name, port, token nor code; and no page is open until somebody asks for it."""
+    """Neither name, port, token nor code; and no page is open until somebody requests it."""
     with serving(tmp_path, "--repl", "none") as live:
         page, left = opened(live), PageClient(live, address_of(live))
         live.stop(number)

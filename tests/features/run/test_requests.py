@@ -37,7 +37,7 @@ def hurried(monkeypatch):
 
 
 def connect_as_asked(directory, hello, done):
-    """Do what a program does when it is asked, and say this."""
+    """Do what a program does when asked for a REPL, and send this."""
     asked = directory / f"{os.getpid()}.request"
     while not asked.exists():
         pass

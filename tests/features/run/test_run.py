@@ -71,7 +71,7 @@ class Program:
 
     @property
     def descriptors(self):
-        """The kinds of its open files."""
+        """Return the kinds of its open files."""
         return {str(one.readlink()).partition(":")[0] for one in Path(f"/proc/{self.process.pid}/fd").iterdir()}
 
     def end(self):

@@ -53,13 +53,13 @@ anyio.run(main)
 
 
 class Client:
-    """An adapter, and what it told."""
+    """An adapter, and the events it reported."""
 
     def __init__(self, adapter, events):
         self.adapter, self.events, self.number = adapter, events, 0
 
     async def value(self, code, trace=None, session=MAIN_SESSION):
-        """The value of code, as printed."""
+        """Return the printed value of code."""
         self.number += 1
         request = Request(f"e{self.number}", code, session=session, extras=() if trace is None else (CallTrace(trace),))
         await evaluate(self.adapter, request)
@@ -71,7 +71,7 @@ class Client:
                 await anyio.sleep(POLL_S)
 
     def runs(self):
-        """The calls of each run that was told, by arguments, result and error; or why there are none."""
+        """Return the calls of each reported run with arguments, result and error, or why there are none."""
         told = [json.loads(one.text) for _, one in self.events if isinstance(one, Reported)]
         return [run.get("refused") or [call[5:8] for call in run["calls"]] for run in told]
 

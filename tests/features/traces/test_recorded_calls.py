@@ -110,14 +110,14 @@ def has_monitoring(python):
 
 
 def recorded(python, code, *names):
-    """The report of what code calls."""
+    """Return the recording of the calls that code makes."""
     answer = python.evaluate(code, **{"codriver/trace": list(names)})
     (told,) = texts(answer, "codriver/run")
     return json.loads(told)
 
 
 def rows(report):
-    """Each call as its depth, name, arguments, and how it ended."""
+    """Return each call as its depth, name, arguments and outcome."""
     depths, found = [], []
     for function, parent, _, _, _, arguments, result, error, yields in report["calls"]:
         depths.append(depths[parent] + 1 if parent >= 0 else 0)

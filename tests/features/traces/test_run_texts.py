@@ -167,7 +167,7 @@ def test_an_unrealized_lazy_result_matches_any():
 
 
 def marked(mark, *calls):
-    """A run in which `price` has a text of this mark."""
+    """Return a run in which the source of `price` has this mark."""
     rows = told(*calls)
     return read_run("e1", rows.replace('["item", "amount"], 1, false', f'["item", "amount"], 1, false, {mark}'))
 

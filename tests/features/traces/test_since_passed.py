@@ -13,7 +13,7 @@ DIFFERENCE = "since it passed: prices.rebate(20) 0.9 -> 0.8"
 
 @pytest.fixture
 def prices(client, live):
-    """The module, whose test passed."""
+    """Return the module, whose test passed."""
     (live.workspace / "prices.py").write_text(PRICES)
     (live.workspace / "test_prices.py").write_text(TESTS)
     assert run(client)["ok"]

@@ -45,7 +45,7 @@ def client(live):
 
 
 def traced(client, code, trace="true", **more):
-    """The answer to code whose calls are recorded, without the line that a slow machine adds to its trace."""
+    """Return the answer to code with recorded calls, without the line that a slow machine adds to its trace."""
     answer = client.call("evaluate_code", code=code, trace=trace, replSessionKey="py", **more)
     if "trace" in answer:
         lines = answer["trace"].splitlines()

@@ -68,7 +68,7 @@ def traced(client, code, trace="true", **more):
 
 
 def told(client, code, trace="true"):
-    """The lines about the calls, without the first and without what is not seen."""
+    """Return the lines about calls, without the first line and without invisible characters."""
     return [
         one
         for one in traced(client, code, trace)["trace"].splitlines()[1:]
@@ -178,7 +178,7 @@ def test_calls_in_futures_belong_to_the_evaluation_and_other_sessions_do_not(cli
 
 @contextmanager
 def recording(client):
-    """A context in which an evaluation is under way whose calls are recorded."""
+    """Evaluate with recorded calls for the duration of the context."""
     user = {"namespace": "user", "isolate": True}
     assert client.call("evaluate_code", code="(def gate (promise))\n(def ready (promise))", **user)["ok"]
     begun = client.begin_call("evaluate_code", code="(do (deliver user/ready 1) @user/gate)", trace="true",

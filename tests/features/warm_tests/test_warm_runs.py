@@ -27,7 +27,7 @@ LIMIT_S = 240
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """An environment with the pytest of these tests, whose site-packages a test may write to."""
+    """Create an environment with these tests' pytest and a writable site-packages directory."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next(folder.glob("lib/python*/site-packages"))
@@ -45,7 +45,7 @@ def environment(tmp_path_factory):
 
 @pytest.fixture
 def project(environment, tmp_path):
-    """Run `act` with a project whose run has become warm."""
+    """Run `act` with a project whose runs have become warm."""
     python, site = environment
     installed = []
 
@@ -85,7 +85,7 @@ async def agree(made, *arguments, **variables):
 
 
 async def agree_with_a_shell(made, *arguments):
-    """Compare a warm run with `python -m pytest`, to the last line that it prints, and return the warm one."""
+    """Compare a warm run with `python -m pytest`, including the last line that it prints, and return the warm one."""
     warm = await made.warm_up(*arguments)
     assert warm.is_warm, (made.status, warm.output)
     status, text = await warm_runs.run_pytest(made.python, made.directory, *arguments)

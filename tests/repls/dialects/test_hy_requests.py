@@ -20,7 +20,7 @@ def hy():
 
 
 def answered(connection, ids):
-    """The ids of those that were answered, once all are or nothing more comes."""
+    """Return the ids of the answered requests, once all are answered or nothing more arrives."""
     decoder, over, deadline = Decoder(), set(), time.monotonic() + WAIT_S
     connection.settimeout(WAIT_S)
     while over != ids and time.monotonic() < deadline:

@@ -111,7 +111,7 @@ OPEN_MODES = [0o640, 0o644, 0o664]
 
 @pytest.fixture
 def exposed():
-    """A directory that every user of the machine can read, in one where all can."""
+    """Create a directory that every user of the machine can read."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     yield folder

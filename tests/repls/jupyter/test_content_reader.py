@@ -22,7 +22,7 @@ ALPHABET = 'a"\\\n\té文😀\x00'
 
 
 def read(content):
-    """The content, and how often its reader could leave off."""
+    """Return the content, and how often its reader yielded."""
     work, turns = reading(content, "token"), 0
     while True:
         try:

@@ -26,7 +26,7 @@ async def opened(channel):
 
 
 async def sent(channel, count):
-    """The id of the request that is sent as number `count`."""
+    """Return the id of the request that is sent as number `count`."""
     with anyio.fail_after(30):
         while len(channel.sent) < count:
             await anyio.lowlevel.checkpoint()
@@ -42,7 +42,7 @@ async def over(endings, count=1):
 
 
 def run(channel, identity, *, status="ok", idle=True, **content):
-    """The whole course of an evaluation."""
+    """Play all messages of an evaluation."""
     channel.state("busy", identity)
     channel.say("shell", "execute_reply", {"status": status, **content}, identity)
     if idle:

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """A server in a workspace in which a human has a notebook open, in a Jupyter Server of their own."""
+    """Run a server in a workspace in which a person has a notebook open, in their own Jupyter Server."""
     real_kernels.need("ipykernel")
     folder = tmp_path_factory.mktemp("found")
     workspace = folder / "workspace"

@@ -23,7 +23,7 @@ PLAIN = Frame("shell", {"msg_id": "1"}, {}, {}, {"code": "1+2"})
 
 
 def legacy(frame):
-    """The frame as a server without the subprotocol sends one with buffers."""
+    """Return the frame as a server without the subprotocol sends one with buffers."""
     parts = [encode_text(frame).encode(), *frame.buffers]
     offsets = [4 * (len(parts) + 1)]
     for part in parts[:-1]:

@@ -18,7 +18,7 @@ def inbox(*messages, first=3, last=2):
 
 
 def taken(from_inbox):
-    """The numbers of all messages, and in the place of dropped ones their parent, stream and bytes."""
+    """Return the numbers of all messages, and in place of dropped ones their parent, stream and bytes."""
     found = []
     while len(from_inbox):
         one = from_inbox.receive_next()
@@ -69,7 +69,7 @@ def test_a_single_oversized_message_is_kept():
 
 
 def test_the_end_of_a_flood_is_kept_whatever_follows():
-    """A kernel under load joins its prints: the last of them may be one message, before the word that it is idle."""
+    """A kernel under load merges its prints: the last of them may be one message just before the idle status."""
     flood = [message(number, size=10_000) for number in range(5)]
     ended = inbox(*flood, message(5, "status"), message(6, "status"))
     assert taken(ended) == [("p", "stdout", 40_000), 4, 5, 6]

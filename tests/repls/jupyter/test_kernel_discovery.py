@@ -41,7 +41,7 @@ OLD_NS = int((YOUNG_S + 60) * 10**9)
 
 
 class Room:
-    """A workspace, a runtime folder, and the search over them, with a clock that a test sets."""
+    """A workspace, a runtime directory, and discovery in them, with a clock that a test sets."""
 
     def __init__(self, folder, listener):
         self.workspace, self.runtime = folder / "ws", folder / "runtime"
@@ -97,7 +97,7 @@ def room(tmp_path, listener):
 
 
 class Sessions:
-    """An HTTP server that answers as a Jupyter Server's list of sessions does."""
+    """An HTTP server that answers like a Jupyter Server's list of sessions."""
 
     def __init__(self):
         self.rows, self.status, self.asked, self.location = [], 200, [], None
@@ -350,7 +350,7 @@ def test_a_notebook_is_not_open_in_a_dead_server(tmp_path, dead_port):
 
 
 class Discovered:
-    """A discovery with a core whose shell does nothing."""
+    """Discovery with a core that performs no effects."""
 
     def __init__(self, room, protocols=("jupyter",), named_ids=frozenset):
         self.effects = []

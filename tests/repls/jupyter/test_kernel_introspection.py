@@ -151,7 +151,7 @@ FAILING = (
 
 @python_kernels
 async def test_a_failure_includes_the_first_plain_locals_of_its_frame(name, monkeypatch):
-    """Whole, of no secret's name and by no code of the user's, as the embedded Python tells them."""
+    """Plain and complete, without secret names and without running user code, as in the embedded Python."""
     monkeypatch.setattr(python_questions, "LOCALS_S", 60)
     kernel, events = real_kernels.kernel(name), []
     async with connected(kernel, lambda _evaluation, event: events.append(event)) as adapter:
@@ -167,7 +167,7 @@ async def test_a_failure_includes_the_first_plain_locals_of_its_frame(name, monk
 
 @ipykernel
 async def test_only_an_error_in_a_function_needs_another_request(adapter, monkeypatch):
-    """A value costs no message more, nor does an error of the cell itself, which has no locals."""
+    """A value needs no additional message, nor does an error of the cell itself, which has no locals."""
     sent, post = [], Kernel.post
 
     def noting(*args, **fields):
@@ -241,7 +241,7 @@ async def test_tests_run_in_the_kernel_and_may_start_their_own_event_loop(name):
 
 @asynccontextmanager
 async def running(adapter, code, **fields):
-    """Code that runs meanwhile, from the moment that it printed `begun`."""
+    """Run code in the background, and continue once it has printed `begun`."""
     async with anyio.create_task_group() as tasks:
         endings = []
 

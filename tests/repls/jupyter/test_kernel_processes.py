@@ -20,7 +20,7 @@ LISTEN = f"import socket; made = socket.create_server(('127.0.0.1', 0)); {WAIT}"
 
 @contextmanager
 def process(folder, *words, code=WAIT):
-    """A process with these words in its command line, until the context is left."""
+    """Run a process with these arguments for the duration of the context."""
     command = [sys.executable, "-c", code, *words]
     with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
         running.stdout.readline()
@@ -30,7 +30,7 @@ def process(folder, *words, code=WAIT):
 
 @pytest.fixture
 def places(tmp_path):
-    """A workspace, and a connection file in a runtime directory with a space in its name."""
+    """Return a workspace, and a connection file in a runtime directory with a space in its name."""
     workspace, runtime = tmp_path / "ws", tmp_path / "run time"
     workspace.mkdir()
     runtime.mkdir()

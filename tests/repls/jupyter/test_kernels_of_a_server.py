@@ -28,7 +28,7 @@ def is_alive(pid):
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
-    """A server that has started one kernel of each sort that is installed here."""
+    """Run a server that has started one kernel of each installed kind."""
     folder = tmp_path_factory.mktemp("started")
     spec = folder / "specs" / "kernels" / "deno" / "kernel.json"
     spec.parent.mkdir(parents=True)

@@ -39,7 +39,7 @@ def write_as_vscode_does(file):
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    """A client of a server whose workspace has these kernels."""
+    """Return a client of a server whose workspace has these kernels."""
     real_kernels.need("ipykernel")
     folder = tmp_path_factory.mktemp("editors")
     workspace, runtime = folder / "workspace", folder / "run time"
@@ -64,7 +64,7 @@ def client(tmp_path_factory):
 
 
 def kernels(client):
-    """The key of each connected kernel, by the name of its connection file."""
+    """Return the key of each connected kernel, by the name of its connection file."""
     rows = client.call("list_sessions")["sessions"]
     return {
         Path(row["origin"]).stem: row["key"]

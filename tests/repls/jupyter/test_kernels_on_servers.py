@@ -35,7 +35,7 @@ def attached(jupyter):
 
 @pytest.fixture(scope="module")
 def live(jupyter, attached, token_file, tmp_path_factory):
-    """A server of ours with a Python REPL of its own, a kernel that it attached to, and one that it started."""
+    """Run a server with a Python REPL of its own, a kernel that it attached to, and one that it started."""
     folder = tmp_path_factory.mktemp("live")
     own = folder / "config" / "codriver" / "codriver.toml"
     own.parent.mkdir(parents=True)
@@ -62,7 +62,7 @@ def evaluate(client, key, code, **others):
 
 
 async def hear_from(jupyter, kernel):
-    """Wait for the first word of a kernel."""
+    """Wait for the first message of a kernel."""
     api = ServerApi(jupyter.base, TokenSource(variable="T"), {"T": TOKEN})
     async with open_server_channel(api, kernel, lambda _: None):
         pass
@@ -160,7 +160,7 @@ def test_only_kernels_that_the_server_started_end_with_it(jupyter, attached, tmp
 
 
 def test_a_local_server_needs_no_token_and_its_kernels_are_listed_once(tmp_path, monkeypatch):
-    """One is found with its notebook, by the server alone; one is started; that is not found besides."""
+    """One is discovered with its notebook, only through the server; one is started and not discovered again."""
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     with jupyter_server(workspace) as jupyter:

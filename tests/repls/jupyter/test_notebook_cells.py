@@ -54,7 +54,7 @@ def book(sources=SOURCES):
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
-    """A server that finds the kernel of the notebook `a.ipynb`."""
+    """Run a server that discovers the kernel of the notebook `a.ipynb`."""
     folder, runtime = tmp_path_factory.mktemp("notebook").resolve(), tmp_path_factory.mktemp("runtime")
     with real_kernels.fresh("ipykernel") as kernel, pytest.MonkeyPatch.context() as patched:
         about = json.loads(kernel.file.read_text()) | {"jupyter_session": str(folder / "workspace" / "a.ipynb")}

@@ -29,7 +29,7 @@ for line in sys.stdin:
 
 
 class Interpreter:
-    """One interpreter that evaluates what it is given a line; `ask` gives the answer to a question."""
+    """An interpreter that evaluates its input line by line; `ask` returns the answer to a query."""
 
     def __init__(self, process):
         self._process = process

@@ -100,7 +100,7 @@ async def questions_to(implementation):
 
 
 async def answered(channel, content):
-    """The question that is sent next, answered."""
+    """Answer the query that is sent next."""
     with anyio.fail_after(30):
         while not channel.sent:
             await anyio.lowlevel.checkpoint()

@@ -428,7 +428,7 @@ anyio.run(main, backend_options={"use_uvloop": True})
 
 
 async def test_a_kernel_that_dies_behind_a_tunnel_is_detected(monkeypatch):
-    """Its sockets stay open, so that only its heartbeat tells; while it is busy, not that alone."""
+    """Its sockets stay open, so only its heartbeat reveals it; while it is busy, the heartbeat alone does not count."""
     monkeypatch.setattr(zmq_channel, "_is_loopback", lambda _: False)
     monkeypatch.setattr(zmq_channel, "BEAT_S", 2.0)
 
@@ -465,7 +465,7 @@ async def test_a_kernel_that_dies_behind_a_tunnel_is_detected(monkeypatch):
 
 
 async def test_a_kernel_works_on_uvloop_too():
-    """The tests run on asyncio's own loop; a server runs on uvloop where that is installed."""
+    """The tests run on asyncio's own loop; a server runs on uvloop if that is installed."""
     file = str(real_kernels.kernel("ipykernel").file)
     support = str(Path(real_kernels.__file__).parent)
     done = await anyio.run_process([sys.executable, "-c", ON_UVLOOP, file, support], check=False)

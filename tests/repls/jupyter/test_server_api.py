@@ -99,7 +99,7 @@ async def test_an_unreadable_token_is_reported_before_anything_is_sent():
 
 @contextlib.contextmanager
 def answering(answer):
-    """A server that gives the same bytes to whoever comes, and what it was told."""
+    """Run a server that sends every client the same bytes, and return what it received."""
     told = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
@@ -193,7 +193,7 @@ async def test_an_unreachable_server_is_explained():
 
 @pytest.fixture
 def certificate(tmp_path):
-    """A certificate that nobody vouches for, with its key."""
+    """Create a certificate that no authority signed, with its key."""
     openssl = program("openssl", install="install the package openssl")
     path = tmp_path / "own.pem"
     words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -days 1"

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
 def counted(runs):
-    """Code that takes a while, and its value: how often it ran, counted in a variable of its own."""
+    """Return slow code and its value: how often it ran, counted in a variable of its own."""
     return f"""
 import time
 {runs} = globals().get({runs!r}, 0) + 1
@@ -58,7 +58,7 @@ def api(base, token=TOKEN):
 
 
 class Heard:
-    """The messages of a channel."""
+    """The messages received on a channel."""
 
     def __init__(self):
         self.messages = []
@@ -69,7 +69,7 @@ class Heard:
         self.came.set()
 
     async def until(self, holds):
-        """Wait until what was heard is so; its value."""
+        """Wait until the received messages satisfy a condition, and return its value."""
         with anyio.fail_after(60):
             while not (value := holds()):
                 self.came = anyio.Event()
@@ -77,11 +77,11 @@ class Heard:
         return value
 
     def of(self, request, kind):
-        """The contents of the messages of a kind that a request caused."""
+        """Return the contents of messages of a kind that a request caused."""
         return [message.content for message in self.messages if (message.parent_id, message.type) == (request, kind)]
 
     async def reply(self, request):
-        """The reply to code, when the kernel is idle again."""
+        """Return the reply to code once the kernel is idle again."""
         idle = {"execution_state": "idle"}
         await self.until(lambda: idle in self.of(request, "status") and self.of(request, "execute_reply"))
         (reply,) = self.of(request, "execute_reply")
@@ -91,7 +91,7 @@ class Heard:
         return "".join(content["text"] for content in self.of(request, "stream") if content["name"] == name)
 
     def value(self, request):
-        """The value as text; only one was told."""
+        """Return the only value as text."""
         (result,) = self.of(request, "execute_result")
         return result["data"]["text/plain"]
 
@@ -113,7 +113,7 @@ async def begun(heard, request):
 
 
 async def tried(proxy, before):
-    """Wait until the channel tries to come back."""
+    """Wait until the channel tries to reconnect."""
     with anyio.fail_after(60):
         while proxy.seen == before:
             await anyio.sleep(0.01)

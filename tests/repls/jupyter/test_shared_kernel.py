@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass
 class Done:
-    """One evaluation as it has to be found: its code, what it printed and gave, or the error that it raised."""
+    """The expected record of one evaluation: its code, output, and value or error."""
 
     code: str
     out: str = ""
@@ -36,7 +36,7 @@ class Done:
 
 @dataclass
 class Actor:
-    """One who evaluates at random, each time with a mark of his own."""
+    """Someone who evaluates random code, each time with a unique mark."""
 
     name: str
     done: list[Done] = field(default_factory=list)
@@ -68,7 +68,9 @@ class Actor:
 
 
 def act_as_agent(live, actor, until_s):
-    """Evaluate through the server, and look at each answer; the failures, and what the answers said of others."""
+    """Evaluate through the server and check each answer; return the failures, and what the answers said about
+    others.
+    """
     wrong, others = [], set()
     with live.client(name=actor.name) as client:
         while time.monotonic() < until_s:
@@ -86,9 +88,9 @@ def act_as_agent(live, actor, until_s):
 
 
 async def act_as_human(kernel, actor, is_there, seconds):
-    """Evaluate as a notebook does, a cell after the other. How often a failure of others aborted one.
+    """Evaluate like a notebook, cell by cell. Return how often a failure of others aborted a cell.
 
-    A kernel aborts what comes right after a failing cell of one's own; it is run again, as a human does.
+    A kernel aborts what follows a failing cell of the same client; it is run again, as a person would.
     """
     aborted_by_others, has_failed = 0, False
     async with real_kernels.human(kernel) as client:
@@ -104,7 +106,7 @@ async def act_as_human(kernel, actor, is_there, seconds):
 
 
 async def run_cell(client, code):
-    """The status of the kernel's reply."""
+    """Return the status of the kernel's reply."""
     sent = client.execute(code, allow_stdin=False)
     while True:
         reply = await client.get_shell_msg(timeout=60)
@@ -113,7 +115,7 @@ async def run_cell(client, code):
 
 
 def rows_of_log(client):
-    """Every entity that belongs to an evaluation, ten lines at a time, as an answer is bounded."""
+    """Return every entity that belongs to an evaluation, ten lines at a time, because answers are limited."""
     query = "[:find ?line ?id ?who ?category ?text :in $ ?from ?to :where [?e :output/line ?line] [(<= ?from ?line)] \
              [(< ?line ?to)] [?e :output/evaluation ?id] [?e :output/who ?who] [?e :output/category ?category] \
              [?e :output/text ?text]]"
@@ -125,7 +127,7 @@ def rows_of_log(client):
 
 
 def evaluations_in_log(client):
-    """By evaluation: who, code, output and value, all of it from the log."""
+    """Return by evaluation its caller, code, output and value, all from the log."""
     found = {}
     for _, name, who, category, text in rows_of_log(client):
         one = found.setdefault(name, {"who": who})
@@ -144,7 +146,7 @@ def is_found(due, seen):
 
 
 class LiveBesideNotebook(Live):
-    """A server in whose workspace a notebook lies that a human has open: Jupyter's file says so."""
+    """A server in whose workspace a person has a notebook open, according to Jupyter's file."""
 
     def __init__(self, folder, kernel):
         runtime = folder / "runtime"

@@ -14,7 +14,7 @@ PARENT = {"msg_id": "0"}
 
 
 def take(assembler, parts, size=7):
-    """The message of these parts, each in pieces of a size."""
+    """Receive the message of these parts, each in chunks of a size."""
     for number, part in enumerate(parts, 1):
         for start in range(0, max(1, len(part)), size):
             ends = start + size >= len(part)
@@ -83,7 +83,7 @@ def test_endless_parts_are_not_buffered():
 
 
 def numbered(numbers, *ids, kind="stream", content=None):
-    """Have messages with these ids come."""
+    """Receive messages with these ids."""
     for one in ids:
         header = {"msg_id": one, "msg_type": kind}
         numbers.received(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))

@@ -32,7 +32,9 @@ def program(folder, name):
 
 @pytest.fixture
 def place(tmp_path):
-    """A workspace with an environment of its own, and the variables of a machine on which nothing else is installed."""
+    """Create a workspace with its own environment, and the variables of a machine on which nothing else is
+    installed.
+    """
     workspace = tmp_path / "work"
     program(workspace / ".venv" / "bin", "python")
     environ = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path / "run")}

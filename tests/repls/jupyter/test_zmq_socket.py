@@ -23,7 +23,7 @@ def print_of(number, size):
 
 @asynccontextmanager
 async def subscribed(published, *, is_read=True):
-    """A socket of ours to one that publishes this to it, all of it at once."""
+    """Return a socket of ours connected to one that publishes this all at once."""
 
     async def serve(reader, writer):
         writer.write(GREETING + ready("XPUB"))
@@ -74,7 +74,7 @@ async def test_the_middle_of_an_excessive_backlog_is_dropped_and_counted():
 
 
 async def test_other_tasks_get_their_turns_while_a_backlog_is_parsed():
-    """A lot of it waits in pieces of 64 KiB, each of which takes less than one turn."""
+    """Much of it waits in chunks of 64 KiB, each of which takes less than one turn."""
     published = print_of(0, PUBLISHED_BACKLOG_BYTES)
     async with subscribed(published, is_read=False) as socket:
         await has_received(socket, PUBLISHED_BACKLOG_BYTES)

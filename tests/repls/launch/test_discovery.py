@@ -31,7 +31,7 @@ CLOJURE = Profile(dialect="clojure", capabilities={"evaluate": Capability("eval"
 
 
 class Shell:
-    """A core whose effects are remembered."""
+    """A core whose effects are recorded."""
 
     def __init__(self):
         self.performed = []
@@ -156,7 +156,7 @@ async def test_an_invalid_port_file_is_reported_once(tmp_path):
 
 @contextmanager
 def worker(port):
-    """A REPL of somebody else at `port`."""
+    """Run somebody else's REPL at `port`."""
     command = [sys.executable, str(WORKER), "--dialect", "python", "--port", str(port)]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     try:

@@ -148,7 +148,7 @@ def test_code_runs_in_a_directory_that_only_contains_data(tmp_path, workspace):
 
 @pytest.fixture
 def with_kernel(workspace):
-    """An environment of the workspace in which ipykernel is installed."""
+    """Create an environment of the workspace in which ipykernel is installed."""
     write(workspace, {".venv/bin/python": "", ".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
     return workspace
 

@@ -31,7 +31,7 @@ print(ListeningPrograms(Path(sys.argv[1])).search())
 
 @pytest.fixture
 def shop(tmp_path):
-    """Starts a program that listens, in the workspace or another folder; gives the server's row of it."""
+    """Return a function that starts a listening program in a directory and returns the server's row for it."""
     running = []
 
     def start(name="workspace"):
@@ -75,7 +75,7 @@ def test_each_client_is_told_once_that_a_repl_is_not_the_application(tmp_path, s
 
 @pytest.fixture
 def core():
-    """A core that knows a Python of ours, and the key of it."""
+    """Return a core that knows a Python of ours, and its key."""
     made = Core(
         state=State(), settings=None, now=int, handlers=HANDLERS,
         performers=lambda _: dict.fromkeys(EFFECTS, lambda _: None),

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def scan(folder, names=None):
-    """The port files of a folder now."""
+    """Return the current port files of a directory."""
     # Whoever uses it for real never ends it.
     async with aclosing(watch(folder, names or known_port_files())) as looks:  # type: ignore[type-var]
         return await anext(looks)

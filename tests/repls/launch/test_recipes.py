@@ -17,7 +17,7 @@ from codriver_relay.starter import CLIENTS_PATH
 
 
 def nobody(_folder):
-    """As an acceptance: the user has accepted nothing."""
+    """Return an acceptance: the user has accepted nothing."""
     return NOT_ACCEPTED
 
 
@@ -31,7 +31,7 @@ def install(folder, name, text="#!/bin/sh\n"):
 
 @pytest.fixture
 def place(tmp_path):
-    """An empty workspace, and an environment in which nothing is installed."""
+    """Create an empty workspace, and an environment in which nothing is installed."""
     (tmp_path / "work").mkdir()
     (tmp_path / "bin").mkdir()
     return tmp_path / "work", {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}
@@ -370,7 +370,7 @@ def test_a_project_without_an_environment_names_the_python_it_uses(place):
 
 @pytest.fixture
 def linked(tmp_path):
-    """A checkout of git and a linked working tree of it."""
+    """Create a git checkout and a linked working tree of it."""
     main, linked = tmp_path / "main", tmp_path / "linked"
     git("init", str(main))
     git("-C", str(main), "commit", "--allow-empty", "-m", "first")

@@ -57,7 +57,7 @@ async def adapter(answers=None, *, ops=OPS, op_timeout_s=30.0):
 
 
 def in_haste(monkeypatch, opened):
-    """From now on ops are waited for less long: those that opened the adapter had all the time they needed."""
+    """Shorten the wait for ops from now on, after the adapter was opened with all the time it needed."""
     monkeypatch.setattr(opened, "_op_timeout_s", 0.1)
     monkeypatch.setattr(opened.query.__self__, "_op_timeout_s", 0.1)
 

@@ -18,7 +18,7 @@ PROBED = '"codriver_probe.clj"'
 
 
 class Answering:
-    """A connection whose questions have these values, in turn; None is no answer in time."""
+    """A connection whose queries have these values, in turn; None means no answer in time."""
 
     def __init__(self, *values):
         self.values = list(values)

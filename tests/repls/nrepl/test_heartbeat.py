@@ -28,7 +28,7 @@ async def watched(endpoint, beat=QUICK, listener=lambda _evaluation, _event: Non
 
 
 class Tunnel:
-    """Passes bytes on to a REPL until it is told to swallow them."""
+    """Forwards bytes to a REPL until it is told to drop them."""
 
     def __init__(self, endpoint):
         self.endpoint = endpoint
@@ -118,5 +118,5 @@ async def test_a_busy_repl_behind_a_working_tunnel_is_kept():
         assert opened._main.connection.cause is None
 
 
-def test_the_defaults_detect_it_within_half_a_minute():
+def test_the_defaults_detect_a_silent_repl_within_half_a_minute():
     assert Heartbeat().silence_s + Heartbeat().answer_s < 30

@@ -23,12 +23,12 @@ def server():
 
 
 async def printed(server, code):
-    """What an evaluation prints, message by message."""
+    """Return what an evaluation prints, message by message."""
     return (await evaluated(server, code))[0]
 
 
 async def evaluated(server, code):
-    """What an evaluation prints, message by message, and how it ends."""
+    """Return what an evaluation prints, message by message, and how it ends."""
     heard, endings, over = [], [], anyio.Event()
 
     def ended(how):
@@ -47,7 +47,7 @@ async def evaluated(server, code):
 
 
 def ends(texts):
-    """The places at which texts end, when they are joined."""
+    """Return the positions at which texts end when they are joined."""
     return set(accumulate(map(len, texts)))
 
 
@@ -99,7 +99,7 @@ async def test_applying_the_fix_twice_changes_nothing(server, mend):
 
 
 async def test_an_evaluation_ending_after_the_fix_does_not_take_anothers_stream(monkeypatch):
-    """The one that mends is such a one: it may end while the next one prints."""
+    """The evaluation that applies the fix is such a one: it may end while the next one prints."""
     monkeypatch.setattr(dialects, "HY", replace(HY, fixes=()))
     heard, over = [], anyio.Event()
 

@@ -44,7 +44,7 @@ def evaluate(client, code):
 
 
 def process_ids(client):
-    """The project's own process, and Leiningen's, which started it."""
+    """Return the ids of the project's own process and of Leiningen's, which started it."""
     code = """
         (let [^java.lang.ProcessHandle project (java.lang.ProcessHandle/current)
               ^java.lang.ProcessHandle leiningen (.get (.parent project))]

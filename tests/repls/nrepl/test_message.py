@@ -42,7 +42,7 @@ OTHER = st.sampled_from(
 
 
 def address(value):
-    """Whose output on which stream a value is; None when it says anything else."""
+    """Return the evaluation and stream that an output belongs to; None for other messages."""
     if not isinstance(value, dict) or {"out", "err"}.isdisjoint(value) or len(value.keys() - {"id", "session"}) != 1:
         return None
     stream = "out" if "out" in value else "err"
@@ -50,7 +50,7 @@ def address(value):
 
 
 def spoken(values):
-    """What the values say, one after the other, the texts of a run of output as one."""
+    """Return the values in order, with the texts of consecutive output merged."""
     said = []
     for whose, run in groupby(values, address):
         texts = list(run)

@@ -33,7 +33,7 @@ def server(request):
 
 
 class Hearing:
-    """What a listener hears: the lines of events, and what was printed."""
+    """Records what a listener receives: event lines and printed output."""
 
     def __init__(self):
         self.lines, self.printed, self.frames = [], "", []

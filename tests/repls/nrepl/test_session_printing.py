@@ -24,7 +24,7 @@ DEPTH = """(let [call (fn [o name] (clojure.lang.Reflector/invokeNoArgInstanceMe
 
 @asynccontextmanager
 async def jvm():
-    """An adapter, what was told by its sessions, and the fields of each request that evaluated in the main one."""
+    """Return an adapter, the events of its sessions, and the fields of each evaluation request of the main one."""
     told, sent = [], []
     async with connect(real_repls.repl("jvm").endpoint, listener=lambda _, event: told.append(event)) as opened:
         assert isinstance(opened, NreplAdapter)
@@ -40,7 +40,7 @@ async def jvm():
 
 
 async def says(opened, told, code, limits):
-    """The value of one form."""
+    """Return the value of one form."""
     told.clear()
     ending = await evaluate(opened, Request("e", code, forms=(Form(code, 1, 1),)), limits)
     assert ending.status in {"done", "interrupted", "failed"}

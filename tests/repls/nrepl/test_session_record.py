@@ -39,12 +39,14 @@ def kept(path):
 
 
 def nobody(*_):
-    """Hears nothing."""
+    """Ignore all events."""
 
 
 @asynccontextmanager
 async def asking(endpoint):
-    """A function that asks an nREPL server something, as somebody else would, and gives the fields of its answer."""
+    """Return a function that sends an nREPL server a request as another client would, and returns the fields of its
+    answer.
+    """
     connection = await dial(endpoint, nobody, timeout_s=5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.read)
@@ -59,7 +61,7 @@ async def asking(endpoint):
 
 @pytest.fixture(params=["jvm", "python"])
 async def real(request):
-    """A REPL of somebody's, who has a session there: its endpoint, and a function that gives all other sessions."""
+    """Return the endpoint of a REPL whose user has a session, and a function that returns all other sessions."""
     endpoint = repl(request.param).endpoint
     async with asking(endpoint) as ask:
         theirs = (await ask("clone"))["new-session"]
@@ -76,7 +78,7 @@ async def real(request):
 
 
 async def settled(others, count):
-    """Wait until so many sessions are there."""
+    """Wait until there are so many sessions."""
     with anyio.fail_after(30):
         while len(await others()) != count:
             await anyio.sleep(0.01)
@@ -188,7 +190,9 @@ async def test_an_unwritable_record_disturbs_no_evaluation(tmp_path):
 
 
 async def left_open(record, closing, monkeypatch, **durations):
-    """Of six sessions at a server that closes so: how many it was asked to close, and how many stay in the record."""
+    """Return how many of six sessions a server that closes them this way was asked to close, and how many stay
+    recorded.
+    """
     for name, value in durations.items():
         monkeypatch.setattr(opened_sessions, name, value)
     async with scripted({"close": closing}) as server, anyio.create_task_group() as tasks:

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def settled():
-    """Let every task go as far as it can."""
+    """Let every task run until it waits."""
     for _ in range(5):
         await asyncio.sleep(0)
 

@@ -71,7 +71,7 @@ def test_every_file_is_sent_by_some_module():
 
 
 def modules_of(path, before=()):
-    """A module of Python with those that it imports from its folder, each after those that it needs."""
+    """Return a Python module with those that it imports from its directory, each after those that it needs."""
     for node in ast.parse(path.read_text("utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.level:
             before = modules_of(path.parent / f"{node.module}.py", before)

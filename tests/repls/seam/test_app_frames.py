@@ -19,7 +19,7 @@ def framed(frame):
 
 
 def read(*pieces, subscription="s1"):
-    """The frames that pieces give, and all else that was printed."""
+    """Return the frames in these chunks, and all other output."""
     reader, frames, printed = FrameReader(), [], ""
     reader.subscription = subscription
     for piece in pieces:

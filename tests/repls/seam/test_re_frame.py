@@ -19,7 +19,7 @@ SECRET = "badge-of-ada"
 
 
 def told(application, accessor, **asked):
-    """The answer to what was asked of an application."""
+    """Return the answer to a query of an application."""
     found = [row for row in RECORDED[application] if row["accessor"] == accessor and row["asked"] == asked]
     assert len(found) == 1
     return re_frame.read(accessor, found[0]["told"])

@@ -1,4 +1,4 @@
-"""A worker of each dialect, started once a module, with a session of one's own in each test."""
+"""A worker of each dialect, started once per module, with a new session for each test."""
 
 import contextlib
 

@@ -11,14 +11,14 @@ FIELD = "codriver/app-events"
 
 
 def begin(repl, **asked):
-    """Subscribe; the id of the message and of the subscription."""
+    """Subscribe, and return the ids of the message and of the subscription."""
     identity = repl.send("codriver/seam", name="subscribe", args=json.dumps(asked))
     told = next(message["answer"] for message in repl.answer(identity) if "answer" in message)
     return identity, json.loads(told)["subId"]
 
 
 def pushed(repl, identity, count):
-    """So many events that came under the id of a message."""
+    """Return so many events that were pushed with the id of a message."""
     while True:
         frames = [json.loads(m[FIELD]) for m in repl.received if m.get("id") == identity and FIELD in m]
         if len(events := [event for frame in frames for event in frame["events"]]) >= count:

@@ -38,7 +38,7 @@ TABLES = {
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """The outcome of every edit, by the name of its table."""
+    """Return the outcome of every edit, by the name of its table."""
     libraries = sorted({name for table in TABLES.values() for one in table for name in one.needs})
     command = [PYTHON, "-c", "import " + ", ".join(libraries)]
     if not PYTHON.exists() or subprocess.run(command, check=False, capture_output=True).returncode:

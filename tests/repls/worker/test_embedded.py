@@ -22,7 +22,7 @@ def program(process):
 
 
 def shared(repl, code):
-    """What the first session answers, whose names are the program's."""
+    """Evaluate in the first session, which shares the program's names."""
     own, repl.session = repl.session, None
     try:
         return repl.evaluate(code)

@@ -180,7 +180,7 @@ def test_an_unwritable_directory_is_reported_and_the_repl_runs(tmp_path):
 
 
 def linked(folder, outside):
-    """A project whose first place is taken, and whose folder of port files is a link to one outside."""
+    """Create a project whose first location is occupied, and whose port file directory is a link to the outside."""
     folder.mkdir()
     outside.mkdir()
     (folder / ".nrepl-port").write_text("no port")

@@ -81,7 +81,7 @@ def test_the_users_excepthook_is_used(python):
 
 
 def chain_of(repl, code):
-    """What is told of the chain of an error: of each link its relation, type, message and innermost frame."""
+    """Return the relation, type, message and innermost frame of each error in a reported chain."""
     (parts,) = texts(repl.evaluate(code), "codriver/error")
     return [
         (one["relation"], one["type"], one["message"], *[frame.partition(" ")[0] for frame in one.get("trace", ())[:1]])

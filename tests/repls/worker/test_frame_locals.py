@@ -21,21 +21,21 @@ class Text(str):
 
 
 def told(repl, code, **fields):
-    """What is told of each frame: by its function, the innermost first."""
+    """Return what is reported of each frame, by its function, innermost first."""
     repl.evaluate(code)
     ((found),) = texts(repl.ask("codriver/locals", **fields), "locals")
     return [(one["error"], one["frame"].partition(" ")[0], one["locals"]) for one in found]
 
 
 def values(repl, *lines):
-    """The locals of one function that fails behind these lines."""
+    """Return the locals of a function that fails after these lines."""
     body = "".join(f"    {line}\n" for line in lines)
     ((_, _, found),) = told(repl, f"def f():\n{body}    1 / 0\nf()")
     return found
 
 
 def seen(repl, code):
-    """The locals that are told with an error."""
+    """Return the locals that are reported with an error."""
     return next(one["codriver/error"].get("locals", []) for one in repl.evaluate(code) if "codriver/error" in one)
 
 

@@ -145,7 +145,7 @@ def test_a_lisp_form_can_read_the_locals_of_a_frame(lisp):
 
 
 def number_of(function, failed):
-    """The number of the innermost frame of a function in the report of a failure."""
+    """Return the number of the innermost frame of a function in an error report."""
     (parts,) = texts(failed, "codriver/error")
     return next(number for number, text in enumerate(parts["trace"]) if text.startswith(f"{function} "))
 

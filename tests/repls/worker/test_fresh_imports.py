@@ -32,7 +32,7 @@ HIDDEN = "import sys, <m>\nDOUBLE = vars(sys.modules['<m>'])['LIM' + 'IT'] * 2\n
 
 
 class Project:
-    """Modules of one test's own in the worker's folder: `m` and `n` in sources stand for their names."""
+    """Modules of one test in the worker's directory: `m` and `n` in sources stand for their names."""
 
     def __init__(self, repl):
         number = next(NUMBERS)
@@ -65,7 +65,7 @@ class Project:
         assert text(answer, "err") == ""
 
     def rows(self):
-        """The rows of the finding, with the names that the sources have."""
+        """Return the rows of the finding, with the names used in the sources."""
         (found,) = texts(self.repl.ask("codriver/fresh", wait=WAIT_MS, patient=1), "finding")
         for short, name in self.names.items():
             found = (found or "null").replace(name, f"<{short}>")

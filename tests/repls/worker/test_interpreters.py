@@ -154,7 +154,7 @@ class Basket:
 
 @pytest.fixture
 def apart(process):
-    """A session apart, beside the first one, which has names to share."""
+    """Return an isolated session next to the first one, which has names to share."""
     process.connect()
     process.evaluate(SHARED)
     with process.fresh_session() as repl:
@@ -165,7 +165,7 @@ def apart(process):
 
 
 def in_first(repl, code):
-    """What the first session, whose names are shared, answers."""
+    """Evaluate in the first session, whose names are shared."""
     own, repl.session = repl.session, None
     try:
         return repl.evaluate(code)

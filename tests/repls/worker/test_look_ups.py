@@ -19,7 +19,7 @@ def repl(tmp_path):
 
 
 def ask_all(repl, name):
-    """The answers of all look-ups of a name."""
+    """Return the answers of all lookups of a name."""
     return {op: repl.ask(op, prefix=name, sym=name, name=name, root=str(repl.folder)) for op in LOOK_UPS}
 
 

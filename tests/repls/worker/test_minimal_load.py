@@ -14,7 +14,7 @@ from codriver.repls.worker.python.python_drift import Drift
 
 
 class Project:
-    """Modules in a folder, imported, edited and loaded."""
+    """Modules in a directory that are imported, edited and loaded."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -32,7 +32,7 @@ class Project:
         return module
 
     def edit(self, name, *changes, hold="", whole=False):
-        """Edit a file and load it; the rows of the load, and its value."""
+        """Edit a file and load it; return the rows of the load, and its value."""
         file = self.folder / f"{name}.py"
         text = file.read_text()
         for old, new in changes:

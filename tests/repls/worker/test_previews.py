@@ -14,7 +14,7 @@ from codriver.repls.worker.basics.printing import Printer
 
 @cache
 def libraries():
-    """The libraries, imported by the process that runs these tests and not by each that collects them; and a table."""
+    """Import the libraries, only in the process that runs these tests, and return them with a table."""
     needs.modules("numpy", "pandas")
     np, pd = import_module("numpy"), import_module("pandas")
     return SimpleNamespace(np=np, pd=pd, table=pd.DataFrame({"n": range(1000), "half": [n / 2 for n in range(1000)]}))

@@ -22,7 +22,7 @@ Named = collections.namedtuple('Named', 'a b')
 
 
 def printed(repl, code, **fields):
-    """The last value of code as text, and what was cut of it."""
+    """Return the last value of code as text, and what was cut of it."""
     messages = [message for message in repl.evaluate(code, **{**LIMITS, **fields}) if "value" in message]
     return messages[-1]["value"], messages[-1].get("codriver/cut")
 
@@ -88,7 +88,7 @@ def test_requested_limits_override_defaults(python):
 
 
 def part(repl, evaluation, path=(), **fields):
-    """The part of a kept value, and what was cut of it; or why there is none."""
+    """Return a part of a retained value and what was cut of it, or why there is none."""
     for message in repl.ask("codriver/value", evaluation=evaluation, path=list(path), **{**LIMITS, **fields}):
         if "value" in message:
             return message["value"], message.get("codriver/cut")

@@ -58,7 +58,7 @@ class Shape:
 
 
 class Project:
-    """Modules in a folder, imported and forgotten again."""
+    """Modules in a directory that are imported and removed again."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -135,7 +135,7 @@ del helper
 
 
 def test_names_removed_by_the_file_or_a_metaclass_are_no_difference(project):
-    """As the `Meta` of each model of Django, and a method that is there but to be called by other names."""
+    """Such as the `Meta` of each Django model, and a method that is only called under other names."""
     project.load("low_r", REMOVED)
     assert project.rows() == set()
     project.edit("low_r", ("def kept", "def other"))

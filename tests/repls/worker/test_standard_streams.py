@@ -143,7 +143,9 @@ sleep.call_count
 
 
 def test_mocking_sleep_affects_only_user_code(python):
-    """The worker's own threads sleep, too: they were counted, and one that the mock failed never sent output again."""
+    """The worker's own threads sleep too: their calls were counted, and one whose sleep failed never sent output
+    again.
+    """
     assert texts(python.evaluate(MOCKED), "value")[-1] == "0"
     running = python.send("eval", code="print('now')\nimport time\ntime.sleep(1000)")
     until(lambda: begun(python, running), "the output of code that goes on")
