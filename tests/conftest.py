@@ -65,7 +65,7 @@ SLOW = {
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
     "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "
     "connectors foreign_repls others_evaluations",
-    "repls/jupyter": "found_kernels_of_a_server kernel_introspection kernels_of_a_server kernels_on_servers "
+    "features/jupyter": "found_kernels_of_a_server kernel_introspection kernels_of_a_server kernels_on_servers "
     "notebook_cells real_kernels server_api server_channel",
     "repls/launch": "discovery recipes",
     "repls/nrepl": "late_answers leiningen seam_streams",

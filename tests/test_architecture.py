@@ -64,13 +64,13 @@ MAY_IMPORT = {
     "protocol/sdk": {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
-    "feature": {"server_hooks", "settings"},
-    "server_hooks": {"log", "net", "repls", "tools/calls"},
+    "feature": {"server_hooks", "settings", "setup"},
+    "server_hooks": {"core", "editing", "log", "net", "repls", "settings", "tools/calls"},
     "features": set(),
     "app": {
         "core", "editing", "errors", "feature", "files", "log", "net", "protocol", "protocol/sdk", "repls",
         "server_hooks",
-        "settings", "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers",
+        "settings", "setup", "skills", "systems", "testing", "tools", "tools/calls", "tools/ledgers",
     },
     "commands": {
         "app", "core", "errors", "feature", "files", "log", "net", "repls", "settings", "setup", "systems", "testing",
@@ -91,6 +91,7 @@ DOORS = {
     "codriver_lisp": {
         "editing",
         "features/export",
+        "features/jupyter",
         "repls",
         "tools",
         "tools/acts",
@@ -100,12 +101,13 @@ DOORS = {
     },
     "mcp": {"protocol/sdk", "commands"},
     "mcp_types": {"protocol/sdk"},
-    "click": {"commands", "features/export", "features/handoff", "features/page", "features/run"},
+    "click": {"commands", "features/export", "features/handoff", "features/jupyter", "features/page", "features/run"},
     "h11": {"features/page"},
     "tinydb": {"log"},
     "transit": {"log"},
     "pydantic": {
         "features/clojuredocs",
+        "features/jupyter",
         "features/traces",
         "features/try_code",
         "settings",
@@ -116,8 +118,8 @@ DOORS = {
         "protocol/sdk",
     },
     "pydantic_core": {"protocol", "log"},
-    "jupyter_client": {"repls"},
-    "websockets": {"repls"},
+    "jupyter_client": {"features/jupyter"},
+    "websockets": {"features/jupyter"},
     "yaml": {"skills"},
 }
 
@@ -316,8 +318,7 @@ WINGS = {
         "test_results": {"contract", "dialects", "stack_traces"},
         "test_runs": {"contract", "dialects", "evaluation_tasks"},
         "nrepl": {"contract", "dialects", *OF_ALL_ADAPTERS},
-        "jupyter": {"contract", "dialects", "kinds", "programs", *OF_ALL_ADAPTERS},
-        "launch": {"contract", "jupyter", "kinds"},
+        "launch": {"contract", "kinds"},
     },
     "repls/worker": {
         "basics": set(),
@@ -327,10 +328,11 @@ WINGS = {
         "fresh": {"basics", "python"},
         "serving": {"basics", "python", "lisp", "fresh"},
     },
-    "repls/jupyter": {
+    "features/jupyter/kernels": {
         "messages": set(),
         "connection_files": set(),
         "kernel_processes": set(),
+        "started_kernels": {"connection_files"},
         "named_kernels": {"connection_files"},
         "kernel_discovery": {"connection_files", "kernel_processes"},
         "zmq_socket": set(),
@@ -407,7 +409,7 @@ OPENERS = {
     "repls/worker/serving/embedded.py": "runs in an application, without ours: the kernel's table, its port file",
     "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
-    "repls/jupyter/kernel_processes.py": "the kernel's tables in /proc",
+    "features/jupyter/kernels/kernel_processes.py": "the kernel's tables in /proc",
     "repls/launch/discovery.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with us",
     "setup/agent_files.py": "the skills that come with us",

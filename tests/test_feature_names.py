@@ -9,6 +9,7 @@ import pytest
 
 from codriver.app import features
 from codriver.feature import Feature
+from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.settings.model import Settings, spelled
 from codriver.tools.calls import argument_reading
 from codriver.tools.calls.arguments import Given
@@ -47,6 +48,7 @@ OF_THE_BASE = frozenset({
     *arguments_of(BASE_TOOLS),
     *(word for tool in BASE_TOOLS for word in values_of(tool.arguments.model_json_schema(by_alias=True))),
     *Settings.model_fields,
+    *CAPABILITIES,
     "run",  # an ordinary word, which the base uses for runs of tests and of the server; also the command of a feature
 })  # fmt: skip
 
@@ -60,6 +62,7 @@ def names_of(feature: Feature) -> frozenset[str]:
         *(tool.name for tool in hooks.tools),
         *arguments_of(hooks.tools),
         *(name for added in hooks.added_arguments for name in fields_of(added.model)),
+        *hooks.calls.subjects,
         *(source.name for source, _ in hooks.query_sources),
         *hooks.adapters.reply_fields,
         *(one.name for one in feature.commands),

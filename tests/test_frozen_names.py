@@ -18,6 +18,7 @@ from typing import Any, get_args
 import click
 import needs
 import pytest
+from pydantic import BaseModel
 
 import codriver_seam
 from codriver.app import features
@@ -35,6 +36,7 @@ from codriver.settings import model, trust
 from codriver.tools import manifest
 from codriver.tools.calls import argument_reading, caller_slugs
 from codriver.tools.calls.arguments import Given
+from codriver.tools.calls.tool import Tool
 from codriver_relay import command_line, hook, own_files
 
 FILE = Path(__file__).with_name("frozen_names.toml")
@@ -119,13 +121,13 @@ def fields_of(schema: Any, path: str = "") -> Iterator[str]:
             yield from fields_of(inner, path)
 
 
-def arguments_of(tool: type[Given]) -> Iterator[str]:
+def arguments_of(model: type[Given], tool: Tool) -> Iterator[str]:
     """Yield the names of a tool's arguments, those of nested objects after a dot."""
-    for name, field in argument_reading.fields_of(tool).items():
+    for name, field in argument_reading.fields_of(model).items():
         yield name
         inner = field.expected.model or (field.expected.item and field.expected.item.model)
-        if inner:
-            yield from (f"{name}.{one}" for one in arguments_of(inner))
+        for one in (inner, *tool.added_inside.get(inner, ())) if inner else ():
+            yield from (f"{name}.{found}" for found in arguments_of(one, tool))
 
 
 def values_of(schema: Any) -> frozenset[str]:
@@ -239,6 +241,12 @@ def state_files() -> frozenset[str]:
     return frozenset(inside | state | own | {own_folders.user_settings_file().name, "/".join(own_files.PLACE)})
 
 
+def kernel_entry() -> type[BaseModel]:
+    """Return the model of an entry of the setting `kernels`."""
+    found: type[BaseModel] = import_module("codriver.features.jupyter.kernel_entries").NamedKernelEntry
+    return found
+
+
 def derived() -> Names:
     """Return every list of public names, by its table and key in the file."""
     found: dict[str, Iterable[str]] = {}
@@ -248,11 +256,11 @@ def derived() -> Names:
     for tool in TOOLS:
         found[f"arguments.{tool.name}"] = {
             *found.get(f"arguments.{tool.name}", ()),
-            *(name for model in (tool.arguments, *tool.added) for name in arguments_of(model)),
+            *(name for model in (tool.arguments, *tool.added) for name in arguments_of(model, tool)),
         }
         found[f"answers.{tool.name}"] = {*found.get(f"answers.{tool.name}", ()), *fields_of(tool.output)}
-        properties: Mapping[str, Any] = tool.arguments.model_json_schema(by_alias=True)["properties"]
-        for name, schema in properties.items():
+        unlisted: Mapping[str, Any] = tool.arguments.model_json_schema(by_alias=True)["properties"]
+        for name, schema in {**unlisted, **tool.schema["properties"]}.items():
             if words := values_of(schema):
                 found[f"values.{tool.name} {name}"] = words
     found |= {
@@ -274,7 +282,7 @@ def derived() -> Names:
         "settings.names": map(model.spelled, settings_model().model_fields),
         "settings.toolset": settings_choices("toolset"),
         "settings.event_loop": settings_choices("event_loop"),
-        "settings.kernels": {info.alias for info in model.NamedKernelEntry.model_fields.values()},
+        "settings.kernels": {info.alias for info in kernel_entry().model_fields.values()},
         "settings.durations": {*model.Durations.__dataclass_fields__, *features.durations()} - {"others"},
         "settings.variables": variables(),
         "answers.reasons": get_args(Reason),

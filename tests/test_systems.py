@@ -29,7 +29,7 @@ KNOWING = {
     "server/codriver/features/warm_tests/child": "forks, on Linux alone",
     "server/codriver/features/run": "signals and /proc, on Linux alone; its programs run without Codriver",
     "server/codriver/editing/vscode.py": "the folders in which VS Code keeps its state",
-    "server/codriver/repls/jupyter/connection_files.py": "who may write a connection file",
+    "server/codriver/features/jupyter/kernels/connection_files.py": "who may write a connection file",
 }
 """The places that may ask, and why."""
 CALLS = {

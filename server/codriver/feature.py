@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from codriver.server_hooks import ServerHooks
     from codriver.settings.declared import Setting
+    from codriver.setup.doctor_checks import FeatureChecks
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +59,7 @@ class Feature:
     commands: tuple[Command, ...] = ()
     settings: tuple[Setting[Any], ...] = ()
     options: tuple[Options, ...] = ()
+    doctor: Callable[[], FeatureChecks] | None = None
+    """Import and return what the feature adds to `codriver doctor`."""
     durations: tuple[tuple[str, float], ...] = ()
     """Waits of the server, by name and in seconds, that tests make shorter: see `settings.model.Durations`."""

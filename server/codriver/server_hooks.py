@@ -18,9 +18,15 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from codriver.core.actions import ReplFound
+    from codriver.editing.file_languages import ApplyText
     from codriver.log.query_sources import Queryable, QuerySource
     from codriver.net.client_sessions import Clients, ClientSession
+    from codriver.repls.contract.adapter import Connector
     from codriver.repls.contract.adapter_values import AcceptedStream
+    from codriver.repls.kinds import Launcher
+    from codriver.repls.launch.recipes import Launch
+    from codriver.settings.model import Settings
     from codriver.tools.calls.arguments import AddedArguments
     from codriver.tools.calls.call import Services
     from codriver.tools.calls.tool import Tool
@@ -37,8 +43,12 @@ class Part(Generic[T]):
     """Called when the server is built, before it listens."""
     run: Callable[[T], Coroutine[Any, Any, None]] | None = None
     """A task that starts with the server and is cancelled when it ends."""
+    seek: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    """A task that starts when the server begins to look for REPLs."""
     stop: Callable[[T], Coroutine[Any, Any, None]] | None = None
     """Awaited when the server stops, before its REPLs end. It must return within a second."""
+    end: Callable[[T], Coroutine[Any, Any, None]] | None = None
+    """Awaited when the server stops, after its REPLs have ended. It must return within some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +145,17 @@ class AcceptedRepls(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Connectors(Generic[T]):
+    """How a server connects to REPLs by protocols of a feature."""
+
+    part: type[T]
+    make: Callable[[T], Mapping[str, Connector]]
+    """Return the connectors by protocol, which is the part of an address before `://`."""
+    silence: Callable[[str, float], str | None] | None = None
+    """Describe an address that has not answered for some seconds, or return None for the usual message."""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerHooks:
     """What a feature adds to a running server."""
 
@@ -142,6 +163,13 @@ class ServerHooks:
     parts: tuple[Part[Any], ...] = ()
     requests: tuple[Request, ...] = ()
     accepted: tuple[AcceptedRepls[Any], ...] = ()
+    connectors: tuple[Connectors[Any], ...] = ()
+    launchers: tuple[tuple[Launcher, Launch], ...] = ()
+    """How REPLs of the feature's kinds are started: see `repls.launch.recipes`."""
+    named_repls: tuple[Callable[[Settings, Mapping[str, str]], Sequence[ReplFound]], ...] = ()
+    """Return the REPLs that the feature's settings name, for an environment."""
+    checks: tuple[Callable[[Settings, Mapping[str, str]], None], ...] = ()
+    """Check settings before a server starts. Raises a `StartError`."""
     added_arguments: tuple[AddedArguments, ...] = ()
     """Arguments for tools of the base."""
     calls: CallHooks = NO_HOOKS
@@ -149,6 +177,8 @@ class ServerHooks:
     adapters: AdapterHooks = NO_ADAPTER_HOOKS
     """What is added to the adapters of REPLs."""
     reports: tuple[Report[Any], ...] = ()
+    edit_languages: tuple[tuple[str, ApplyText], ...] = ()
+    """How edits of strings are applied to files with these suffixes, which have parts: see `editing.file_languages`."""
     resources: tuple[ResourceFamily, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     query_sources: tuple[tuple[QuerySource, type[Queryable]], ...] = ()

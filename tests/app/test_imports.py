@@ -17,7 +17,7 @@ LATER = (
     "codriver.setup",
     "codriver_datalog.query",
     "codriver.commands.watch",
-    "codriver.repls.jupyter.jupyter_adapter",
+    "codriver.features.jupyter.kernels.jupyter_adapter",
     "cryptography",
     "h11",
     "httpx2",

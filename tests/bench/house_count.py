@@ -165,7 +165,13 @@ def count():
     print(f"lines: {sum(path.read_text('utf-8').count(chr(10)) for path in modules)}, "
           f"of code {sum(map(code_lines, modules))}")  # fmt: skip
     print("largest flat folders:", ", ".join(f"{name} {rooms}" for rooms, name in folders[:8]))
-    for folder in (server, server / "tools", server / "repls", server / "repls/nrepl", server / "repls/jupyter"):
+    for folder in (
+        server,
+        server / "tools",
+        server / "repls",
+        server / "repls/nrepl",
+        server / "features/jupyter/kernels",
+    ):
         print(f"arrows in {folder.relative_to(server.parent)}: {arrows(folder)}")
 
 

@@ -19,7 +19,7 @@ from memory_bench import settled_kib
 from report import main
 
 from codriver.core.values import Request
-from codriver.repls.connectors import CONNECTORS
+from codriver.features.export.fresh_runs import CONNECTORS
 from codriver.repls.kinds import split_address
 
 ROUNDS = 20

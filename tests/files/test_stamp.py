@@ -72,7 +72,7 @@ ASKS_FOR_TIMES = {
     "features/warm_tests/child/process_state.py": "the files that an import read",
     "tools/answers/file_editors.py": "who wrote a file last",
     "net/relay_install.py": "the oldest goes first",
-    "repls/jupyter/connection_files.py": "the newest kernel, and a folder within its clock's step",
+    "features/jupyter/kernels/connection_files.py": "the newest kernel, and a folder within its clock's step",
     "repls/launch/processes.py": "a port file older than the REPL that listens",
 }
 

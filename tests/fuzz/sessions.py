@@ -7,18 +7,18 @@ import struct
 from itertools import accumulate
 from pathlib import Path
 
-from codriver.editing.notebooks import notebook_in, with_outputs
 from codriver.errors import RefusedError
+from codriver.features.jupyter.kernels import server_socket
+from codriver.features.jupyter.kernels.connection_files import NotebookServer, read_connection_file, read_server_file
+from codriver.features.jupyter.kernels.evaluator import CellOutputs
+from codriver.features.jupyter.kernels.execution import failure_of, read_error, report_of
+from codriver.features.jupyter.kernels.kernel_discovery import NotebookServerError, read_sessions
+from codriver.features.jupyter.kernels.kernel_questions import read_completions, read_symbol
+from codriver.features.jupyter.kernels.messages import read_message
+from codriver.features.jupyter.kernels.python_questions import answer_from_program, read_answer
+from codriver.features.jupyter.notebooks import notebook_in, with_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
-from codriver.repls.jupyter import server_socket
-from codriver.repls.jupyter.connection_files import NotebookServer, read_connection_file, read_server_file
-from codriver.repls.jupyter.evaluator import CellOutputs
-from codriver.repls.jupyter.execution import failure_of, read_error, report_of
-from codriver.repls.jupyter.kernel_discovery import NotebookServerError, read_sessions
-from codriver.repls.jupyter.kernel_questions import read_completions, read_symbol
-from codriver.repls.jupyter.messages import read_message
-from codriver.repls.jupyter.python_questions import answer_from_program, read_answer
 from fuzz.drawing import text_of
 
 FILE = Path("file.json")

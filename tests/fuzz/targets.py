@@ -18,6 +18,8 @@ from all_tools import MANIFEST
 from codriver.app.features import NAMES
 from codriver.app.workspace_settings import load
 from codriver.errors import RefusedError
+from codriver.features.jupyter.kernels import messages
+from codriver.features.jupyter.kernels.zmq_socket import Assembler, Signer
 from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
@@ -35,8 +37,6 @@ from codriver.net.server_record import read_record
 from codriver.protocol.mcp_server import MessageStream
 from codriver.protocol.replies import Replies
 from codriver.protocol.sdk.sdk_server import SdkConnection
-from codriver.repls.jupyter import messages
-from codriver.repls.jupyter.zmq_socket import Assembler, Signer
 from codriver.repls.nrepl import connection
 from codriver.settings.layers import SettingsError, as_rows
 from codriver.setup import jsonc

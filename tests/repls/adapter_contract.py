@@ -6,6 +6,7 @@ installed, for Jupyter's against real kernels, and for the one in memory.
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +19,7 @@ from codriver.core.values import Form, Request
 from codriver.repls import connectors
 from codriver.repls.contract.adapter_values import Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
-from codriver.repls.kinds import split_address
+from codriver.repls.kinds import JUPYTER, split_address
 
 CONNECTORS = {**connectors.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect}
 MEMORY = "memory"
@@ -166,11 +167,18 @@ WORDS = {
 }
 
 
+def connector(protocol):
+    """The connector of a protocol: that of kernels is imported where the feature is."""
+    if protocol != JUPYTER:
+        return CONNECTORS[protocol]
+    return import_module("codriver.features.jupyter.kernels.jupyter_adapter").connect_jupyter
+
+
 @asynccontextmanager
 async def adapter(name, *, address=None):
     events = []
     protocol, place = split_address(address or shared(name).address)
-    async with CONNECTORS[protocol](
+    async with connector(protocol)(
         place,
         listener=lambda identity, event: events.append((identity, event)),
         workspace=None,

@@ -7,6 +7,7 @@ docs/reference/capabilities.md. All servers must be installed to write it.
 import re
 import sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import anyio
@@ -18,7 +19,6 @@ import real_repls
 
 from codriver.app import features
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.jupyter.jupyter_adapter import connect_jupyter
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "capabilities.md"
@@ -57,7 +57,8 @@ def mark(support):
 async def marks(name):
     """By capability, how the running server or kernel `name` has it."""
     if name in KERNELS:
-        place = real_kernels.kernel(name).address.partition("://")[2]
+        adapter = import_module("codriver.features.jupyter.kernels.jupyter_adapter")  # where the feature is
+        place, connect_jupyter = real_kernels.kernel(name).address.partition("://")[2], adapter.connect_jupyter
         connected = connect_jupyter(place, listener=lambda _evaluation, _event: None, workspace=None, is_remote=False)
     else:
         connected = connect(real_repls.repl(name).endpoint, listener=lambda _evaluation, _event: None, hooks=HOOKS)

@@ -1,10 +1,6 @@
 """A REPL protocol is one connector in the table that a server is built with. Nothing else knows about it."""
 
 import pytest
-import tools_in_memory
-
-from codriver.repls import kinds
-from codriver.repls.supervisor import Repls
 
 pytestmark = pytest.mark.served("memory")
 
@@ -31,9 +27,3 @@ def test_an_evaluation_over_an_added_connector_can_be_interrupted(client):
 def test_a_missing_capability_is_refused_with_the_hint_of_its_profile(client):
     answer = client.call("run_tests", who="me")
     assert answer["hint"] == "this REPL is for tests, and runs none"
-
-
-def test_a_kind_whose_protocol_has_no_connector_fails_when_the_server_is_built(monkeypatch):
-    monkeypatch.setattr(kinds, "KINDS", (tools_in_memory.MEMORY,))
-    with pytest.raises(LookupError, match=r"no connector for the protocols \['memory'\]"):
-        Repls(core=None, tasks=None, connectors={}, workspace=None, recipe_of=None, logbook=None, transcripts=None)

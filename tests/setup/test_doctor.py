@@ -18,13 +18,12 @@ from live_server import RELAY, serving, until
 from codriver import __version__
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
-from codriver.errors import StartError, install_extra
+from codriver.errors import StartError
 from codriver.files.own_folders import try_lock
 from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing
 from codriver.settings import trust
-from codriver.setup import doctor
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor import diagnose
@@ -455,40 +454,6 @@ def test_a_stopped_repl_of_codriver_gets_the_command_that_starts_it(examine, ser
     (check,) = of(examine(), "REPLs")
     assert "there is no bb in PATH" in check.text
     assert check.fix.endswith("""codriver call restart_repl '{"replSessionKey": "bb"}'""")
-
-
-def kernel_file(machine, launch, port):
-    folder = machine.home / "run"
-    folder.mkdir(parents=True)
-    path = folder / "kernel-1.json"
-    path.touch(mode=0o600)
-    path.write_text(
-        json.dumps({"ip": "127.0.0.1", "shell_port": port, "jupyter_session": f"{launch.workspace.resolve()}/a.ipynb"})
-    )
-    return path, replace(machine, variables={"JUPYTER_RUNTIME_DIR": str(folder)})
-
-
-@pytest.mark.parametrize("is_installed", [True, False])
-def test_without_a_server_notebook_kernels_are_listed_with_what_they_need(launch, machine, monkeypatch, is_installed):
-    monkeypatch.setattr(doctor, "_has_jupyter", lambda: is_installed)
-    with listening("127.0.0.1") as port:
-        path, machine = kernel_file(machine, launch, port)
-        (note,) = of(diagnose(launch, nobody, machine), "REPLs")
-    assert note.text == f"the kernel of {launch.workspace.resolve()}/a.ipynb runs, known by {path}"
-    assert note.fix == ("codriver serve connects to it" if is_installed else install_extra("jupyter"))
-
-
-def test_a_dead_discovered_kernel_is_a_note(examine, server):
-    stopped = {
-        "key": "a-ipynb",
-        "kind": "kernel",
-        "phase": "stopped",
-        "note": "nobody listens",
-        "origin": "/run/k.json",
-    }
-    server["server_health"].update(repls=[stopped])
-    (check,) = of(examine(), "REPLs")
-    assert (check.state, check.fix) == ("note", "rm /run/k.json, if its kernel has ended")
 
 
 def test_the_users_own_group_may_write(examine, launch):

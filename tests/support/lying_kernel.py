@@ -10,8 +10,8 @@ import threading
 import uuid
 from contextlib import contextmanager, suppress
 
-from codriver.repls.jupyter.messages import new_header
-from codriver.repls.jupyter.zmq_socket import DELIMITER, Signer
+from codriver.features.jupyter.kernels.messages import new_header
+from codriver.features.jupyter.kernels.zmq_socket import DELIMITER, Signer
 from codriver.wire.zmtp import GREETING, Decoder, encode, ready
 
 KEY = "3333"

@@ -52,7 +52,7 @@ REASONS: dict[str, dict[str, str]] = {
         "test_the_main_checkout_and_a_linked_tree_are_different_trees",
     },
     "editing/test_batch_records.py": {LINUX: "test_a_record_is_closed_before_it_is_removed"},
-    "editing/test_notebooks.py": {LINUX: "test_the_bytes_match_nbformat_which_finds_them_valid"},
+    "features/jupyter/test_notebooks.py": {LINUX: "test_the_bytes_match_nbformat_which_finds_them_valid"},
     "log/test_spill.py": {
         OPEN: "test_a_directory_swept_during_its_creation_is_replaced_by_another "
         "test_output_is_stored_again_after_the_directory_was_deleted",
@@ -62,7 +62,9 @@ REASONS: dict[str, dict[str, str]] = {
         WINE: "test_a_running_version_is_kept_however_many_are_installed",
         PACE: "test_concurrent_installations_leave_a_working_relay",
     },
-    "settings/test_kernels.py": {PLACES: "test_plain_http_to_another_machine_needs_the_users_explicit_setting"},
+    "features/jupyter/test_kernel_settings.py": {
+        PLACES: "test_plain_http_to_another_machine_needs_the_users_explicit_setting"
+    },
     "settings/test_reload.py": {GIT: "test_accepting_the_workspace_or_its_main_checkout_is_noticed"},
     "settings/test_trust.py": {
         LINKS: "test_a_settings_link_within_the_workspace_is_followed "

@@ -21,7 +21,7 @@ from queue import Empty
 
 import pytest
 from lent_servers import Watched, borrowed, new_folder
-from needs import do_without
+from needs import do_without, features
 
 VENV = Path(__file__).parents[1] / "jupyter" / ".venv"
 START_S = 120
@@ -101,6 +101,7 @@ def missing(name):
 
 def need(*names):
     """Continue if one of these kernels is installed."""
+    features("jupyter")
     absent = [missing(name) for name in names]
     if all(absent):
         do_without(f"no kernel of {', '.join(names)} is installed: {', '.join(absent)}")
@@ -214,6 +215,7 @@ def variables(**values):
 
 def kernel(name):
     """Return the shared kernel `name` while no other module uses it."""
+    features("jupyter")
     return borrowed(name, lambda: start(name), lambda folder: RealKernel(name, folder / FILE, Watched(folder)))
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.jupyter.messages import Channel, Message
+from codriver.features.jupyter.kernels.messages import Channel, Message
 
 INFO = {"implementation": "scripted", "language_info": {"name": "script"}}
 

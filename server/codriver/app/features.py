@@ -15,18 +15,24 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from codriver.core.actions import ReplFound
+    from codriver.editing.file_languages import ApplyText
     from codriver.feature import Feature
     from codriver.repls.contract.extras import AdapterHooks
+    from codriver.repls.kinds import Launcher
+    from codriver.repls.launch.recipes import Launch
     from codriver.server_hooks import Part, Prompt, Request, ResourceFamily, ServerHooks
+    from codriver.settings.model import Settings
+    from codriver.setup.doctor_checks import FeatureChecks
     from codriver.tools.calls.call import CallHooks, Services
     from codriver.tools.calls.tool import Manifest
 
-NAMES: Final = ("traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page", "run")
+NAMES: Final = ("jupyter", "traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page", "run")
 """The packages in `codriver.features`, in the order in which clients see their tools.
 
 Removing a name removes the feature.
 """
-EXTENDED: Final = frozenset({"watch"})
+EXTENDED: Final = frozenset({"serve", "watch"})
 """The base commands that features may extend by options. Other commands need not read the declarations."""
 
 
@@ -85,7 +91,7 @@ def manifest() -> Manifest:
     return manifest_with(
         tuple(tool for hooks in every for tool in hooks.tools),
         tuple(added for hooks in every for added in hooks.added_arguments),
-        tuple(call_hooks().parts),
+        call_hooks(),
     )
 
 
@@ -110,6 +116,36 @@ def adapter_hooks() -> AdapterHooks:
     )
 
 
+def launchers() -> Mapping[Launcher, Launch]:
+    """Return how features start REPLs, by the launcher of the kind."""
+    return {name: launch for hooks in server_hooks() for name, launch in hooks.launchers}
+
+
+def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[ReplFound, ...]:
+    """Return the REPLs that settings of features name."""
+    return tuple(found for hooks in server_hooks() for named in hooks.named_repls for found in named(settings, environ))
+
+
+def check_settings(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Check settings of features before a server starts.
+
+    Raises:
+        StartError: with these settings no server starts.
+    """
+    for check in (one for hooks in server_hooks() for one in hooks.checks):
+        check(settings, environ)
+
+
+def doctor_checks() -> tuple[FeatureChecks, ...]:
+    """Return what features add to `codriver doctor`."""
+    return tuple(one.doctor() for one in features() if one.doctor is not None)
+
+
+def edit_languages() -> Mapping[str, ApplyText]:
+    """Return the languages of files that features edit, by suffix."""
+    return {suffix: apply for hooks in server_hooks() for suffix, apply in hooks.edit_languages}
+
+
 def attach(services: Services, tasks: TaskGroup) -> None:
     """Create the state of all features, and connect it to the log and the REPLs of a server."""
     from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands only need the declarations
@@ -119,6 +155,9 @@ def attach(services: Services, tasks: TaskGroup) -> None:
     every = server_hooks()
     reports = {one.name: partial(one.take, services.part(one.part)) for hooks in every for one in hooks.reports}
     services.repls.listen(reports)
+    for connectors in (one for hooks in every for one in hooks.connectors):
+        for protocol, connector in connectors.make(services.part(connectors.part)).items():
+            services.repls.connect_by(protocol, connector, connectors.silence)
     for repls in (one for hooks in every for one in hooks.accepted):
         accept = partial(repls.accept, services.part(repls.part))
         services.repls.connect_by(repls.protocol, partial(connect_accepted, accept=accept, hooks=adapter_hooks()))

@@ -33,7 +33,6 @@ from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.projects import repl_of_project
 from codriver.repls.launch.recipes import recipe
 from codriver.settings import trust
-from codriver.settings.model import named_kernels
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.calls.gate import to_name_one
 from codriver.tools.manifest import tools_offered
@@ -85,12 +84,12 @@ def expected_state(workspace: Path, settings: Settings) -> State:
         workspace=workspace,
         addresses=settings.nrepl,
         commands=settings.repl,
-        kernels=named_kernels(settings.kernels, os.environ),
+        named=features.named_repls(settings, os.environ),
         port_files=settings.port_files,
         recipe_of=partial(
             recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance,
             is_requested=False,
-            python=settings.python,
+            python=settings.python, launchers=features.launchers(),
         ),
     ).search_once()  # fmt: skip
     return core.state

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
-from codriver.app.features import manifest
+from codriver.app.features import manifest, named_repls
 from codriver.core.actions import (
     AddServerLine,
     LatchError,
@@ -28,7 +28,6 @@ from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.files.working_trees import walk
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.settings.layers import withheld_message
-from codriver.settings.model import named_kernels
 from codriver.skills import Selection, switched_off
 from codriver.tools.calls.call import Call
 from codriver.tools.calls.gate import answer
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.files import Stamp
-    from codriver.repls.jupyter.server_kernels import ServerKernels
     from codriver.repls.launch.discovery import Discovery
     from codriver.settings.layers import Reloader
     from codriver.settings.model import Settings
@@ -191,8 +189,6 @@ class LiveSettings:
         """A sentence for each setting in the workspace's files that is ignored until accepted."""
         self.discovery: Discovery | None = None
         """The discovery, which is informed of added REPLs. None before the search for REPLs starts."""
-        self.server_kernels: ServerKernels | None = None
-        """The adapter that is informed of added kernels. None before the search for REPLs starts."""
 
     async def run(self, core: Core, skills: SkillLibrary) -> None:
         """Check the files until cancelled, apply changes and log them."""
@@ -219,10 +215,8 @@ class LiveSettings:
                     RestartRepl(repl.id, "the workspace was accepted") for repl in core.state.waiting_for_trust()
                 ]
             core.report(*actions)
-            if self.discovery is not None and self.server_kernels is not None:
-                kernels = named_kernels(change.settings.kernels, os.environ)
-                self.server_kernels.name(kernels)
-                added = _added(named_kernels(before.kernels, os.environ), kernels)
+            if self.discovery is not None:
+                added = _added(named_repls(before, os.environ), named_repls(change.settings, os.environ))
                 nrepl, repl = _added(before.nrepl, change.settings.nrepl), _added(before.repl, change.settings.repl)
                 self.discovery.configure(nrepl, repl, added)
                 if change.accepted:

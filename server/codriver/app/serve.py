@@ -51,14 +51,11 @@ from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits
 from codriver.net.listening_sockets import listen
 from codriver.net.server_record import ServerRecord
-from codriver.repls.connectors import CONNECTORS
-from codriver.repls.jupyter.kernel_discovery import KernelDiscovery
-from codriver.repls.jupyter.server_kernels import PROTOCOLS
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
 from codriver.server_hooks import RunningServer
 from codriver.settings.layers import Reloader, withheld_message
-from codriver.settings.model import Durations, Settings, check_encrypted, durations_from, named_kernels
+from codriver.settings.model import Durations, Settings, durations_from
 from codriver.systems import terminals
 from codriver.systems.machine import KNOWS_USERS
 
@@ -132,9 +129,10 @@ def run(options: ServeOptions) -> int:
     with on_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
-            check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python)
+            check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python,
+                       launchers=features.launchers())  # fmt: skip
         durations = durations_from(os.environ, features.durations())
-        check_encrypted(named_kernels(loaded.settings.kernels, os.environ))
+        features.check_settings(loaded.settings, os.environ)
         sys.setswitchinterval(THREAD_TURN_S)
         return anyio.run(
             _run, options, loaded, durations, backend_options={"use_uvloop": _uses_uvloop(loaded.settings)}
@@ -337,21 +335,16 @@ class Server:
             workspace=self._workspace,
             addresses=settings.nrepl,
             commands=settings.repl,
-            kernels=named_kernels(settings.kernels, os.environ),
+            named=features.named_repls(settings, os.environ),
             port_files=settings.port_files,
             recipe_of=self._parts.recipe_of,
         )
         discovery.begin()
-        self._live.discovery, self._live.server_kernels = discovery, self._parts.server_kernels
+        self._live.discovery = discovery
         self._tasks.start_soon(discovery.run)
-        kernels = KernelDiscovery(
-            core=self._core,
-            workspace=self._workspace,
-            environ=os.environ,
-            protocols={*CONNECTORS, *PROTOCOLS},
-            named_ids=self._parts.server_kernels.ids,
-        )
-        self._tasks.start_soon(kernels.run)
+        for part in features.parts():
+            if part.seek is not None:
+                self._tasks.start_soon(part.seek, self._parts.services.part(part.kind))
         self._tasks.start_soon(watch_programs, self._core, self._workspace)
 
     async def _print_arrivals(self) -> None:
@@ -399,7 +392,9 @@ class Server:
         add("finish the record of clients", parts.seen.end)
         add("remove the files of pictures", partial(in_thread, parts.services.image_files.clear))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
-        add("delete the kernels that servers started for us", parts.server_kernels.end)
+        for part in features.parts():
+            if part.end is not None:
+                add(f"end {part.kind.__name__}", partial(part.end, parts.services.part(part.kind)))
         add("end the REPLs", parts.repls.end_all)
         add("end the test runs", parts.services.tests.end_all)
         for part in features.parts():

@@ -40,7 +40,6 @@ from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
 from codriver.repls.connectors import CONNECTORS
-from codriver.repls.jupyter.server_kernels import ServerKernels
 from codriver.repls.kinds import NREPL, PYTHON
 from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
@@ -48,15 +47,12 @@ from codriver.repls.nrepl.session_record import SessionRecord
 from codriver.repls.supervisor import Repls
 from codriver.settings import trust
 from codriver.settings.interpreter_grants import InterpreterGrants
-from codriver.settings.model import Durations, Settings, named_kernels
 from codriver.skills import SkillLibrary
 from codriver.testing.changed_files import changed_files
 from codriver.testing.plain_process import start_plain
 from codriver.testing.test_jobs import TestJobs
 from codriver.tools.calls.call import Services
 from codriver.tools.calls.caller_slugs import client_slug
-from codriver.tools.ledgers.cell_output_writes import CellWrites
-from codriver.tools.ledgers.notebook_reads import NotebookReads
 from codriver.tools.ledgers.workspace_records import Ledger
 
 if TYPE_CHECKING:
@@ -70,6 +66,7 @@ if TYPE_CHECKING:
     from codriver.net.fair_threads import Work
     from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Connector
+    from codriver.settings.model import Durations, Settings
     from codriver.tools.calls.tool import Manifest
 
 
@@ -114,7 +111,6 @@ class Parts:
     recorder: RunRecorder
     repls: Repls
     recipe_of: Callable[[str], Recipe]
-    server_kernels: ServerKernels
     clients: Clients
     services: Services
     work: Work
@@ -146,8 +142,6 @@ def build(
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
     skills = SkillLibrary(workspace, selection(live.settings))
-    server_kernels = ServerKernels(os.environ, redactor.learn, transcripts.store.wait_until_written)
-    server_kernels.name(named_kernels(live.settings.kernels, os.environ))
     parts: Parts
 
     def reporting(core: Core) -> Mapping[type[dispatch.Effect], Performer]:
@@ -156,9 +150,8 @@ def build(
 
         grants = InterpreterGrants(workspace, partial(_embedded_python, workspace, live))
         recipe_of = partial(_recipe_of, workspace, live, grants, is_user_started)
-        connectors = {**_connectors(core, workspace), **server_kernels.connectors()}
         repls = Repls(
-            core=core, tasks=tasks, connectors=connectors, workspace=workspace,
+            core=core, tasks=tasks, connectors=_connectors(core, workspace), workspace=workspace,
             recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, added=features.adapter_hooks().capabilities,
         )  # fmt: skip
         stored_lists, seen = StoredLists(workspace), SeenClients()
@@ -171,14 +164,14 @@ def build(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,
             lambda: is_user_started or trust.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
-        services = replace(services, grants=grants)
+        services = replace(services, grants=grants, learn_secret=redactor.learn)
         features.attach(services, tasks)
         manifest = features.manifest()
         watcher = Watcher(services, manifest.by_name["load_file"])
         protocol = _protocol(services, manifest, clients, skills, redactor, stored_lists)
         parts = Parts(
             history=history, reports=on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
-            repls=repls, recipe_of=recipe_of, server_kernels=server_kernels, clients=clients, services=services,
+            repls=repls, recipe_of=recipe_of, clients=clients, services=services,
             work=services.work, skills=skills, core=core, protocol=protocol, watcher=watcher,
             stored_lists=stored_lists, seen=seen,
             cut_off=tuple(AddServerLine(words, error=True) for words in services.editor.recover()),
@@ -220,7 +213,10 @@ def _recipe_of(
         if grants.allows(own.command[0]):
             return own
     acceptance_of = trust.environment_acceptance
-    return recipe(words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=requested, python=python)
+    return recipe(
+        words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=requested, python=python,
+        launchers=features.launchers(),
+    )  # fmt: skip
 
 
 def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
@@ -304,11 +300,11 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     tasks: TaskGroup,
     durations: Durations,
 ) -> Services:
-    editor = Editor(workspace, BatchRecords(workspace_state_directory(workspace) / "edits", workspace))
+    records = BatchRecords(workspace_state_directory(workspace) / "edits", workspace)
+    editor = Editor(workspace, records, features.edit_languages())
     image_store = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)
     image_store.clear()
     logbook.on_left = image_store.drop
-    notebooks = NotebookReads()
     return Services(
         core=core,
         live=live,
@@ -330,9 +326,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
         image_files=image_store,
         durations=durations,
         remarks=Remarks(workspace_state_directory(workspace) / "remarks.json", tasks.start_soon),
-        ledger=Ledger(
-            CellWrites(tasks, core, repls, transcripts, editor, notebooks), tasks.start_soon, notebooks=notebooks
-        ),
+        ledger=Ledger(tasks.start_soon),
     )
 
 

@@ -31,6 +31,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     their capabilities. Nothing is changed, and nothing is started but the relay, for a moment. A note is not an error
     but may be unexpected. The exit status is 1 if something is wrong.
     """
+    from codriver.app.features import doctor_checks  # noqa: PLC0415  # as above
     from codriver.app.workspace_settings import settings_model  # noqa: PLC0415  # as above
     from codriver.setup.clients import Environment, Launch  # noqa: PLC0415  # as above
     from codriver.setup.doctor import diagnose  # noqa: PLC0415  # only this command needs it
@@ -46,7 +47,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     with patience(lambda: "checking the installation: trying the relay, the interpreters and the clients"):
         machine = Environment.current()
         launch = Launch.current(workspace).with_shared(machine)
-        report = diagnose(launch, call_tool, machine, settings_model=settings_model())
+        report = diagnose(launch, call_tool, machine, settings_model=settings_model(), of_features=doctor_checks())
     if as_json:
         echo_json(report.to_json(), indent=2)
     else:

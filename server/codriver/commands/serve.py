@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +21,7 @@ from codriver.systems.other_processes import daemonize, stay
 from codriver.systems.programs import complete_path
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from codriver.app.serve import Verbosity
@@ -53,12 +54,6 @@ class _ReplOption(click.Option):
     help="Start this REPL.",
 )
 @click.option(
-    "--kernel",
-    multiple=True,
-    metavar="[KEY=]FILE|URL",
-    help="Connect to this Jupyter kernel: its connection file, or its URL on a Jupyter Server. Can be repeated.",
-)
-@click.option(
     "--python", metavar="PATH", help="Interpreter for the project's Python code (by default that of its environment)."
 )
 @click.option("--idle-exit", type=Whole(0, 604_800), metavar="SECONDS", help="Stop after this time without clients.")
@@ -75,13 +70,13 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     port: int | None,
     nrepl: tuple[str, ...],
     repl: tuple[str, ...],
-    kernel: tuple[str, ...],
     python: str | None,
     idle_exit: int | None,
     on_demand: bool,
     detach: bool,
     is_quiet: bool,
     is_verbose: bool,
+    added: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Run the server of a workspace until it is stopped.
 
@@ -108,11 +103,10 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
         "mcp_socket_server_port": port,
         "nrepl": nrepl or None,
         "repl": repl or None,
-        "kernels": tuple(map(_with_absolute_path, kernel)) or None,
         "python": python,
         "idle_exit_seconds": idle_exit,
     }
-    overrides = {name: value for name, value in given.items() if value is not None}
+    overrides = {name: value for name, value in given.items() if value is not None} | dict(added)
     with ExitStack() as waiting:
         waiting.enter_context(patience(lambda: STARTING))
 
@@ -125,16 +119,6 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
         options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, verbosity=verbosity)
         options = replace(options, prints_arrivals=not (detach or on_demand) and _is_watched(verbosity))
         sys.exit(watch.status_of(lambda: run(options)))
-
-
-def _with_absolute_path(kernel: str) -> str:
-    """Make the file's path in `[KEY=]FILE|URL` absolute."""
-    from codriver.repls.jupyter.named_kernels import split_key  # noqa: PLC0415  # only needed for this option
-
-    key, place = split_key(kernel)
-    if "://" not in place:
-        place = os.path.abspath(os.path.expanduser(place))  # noqa: PTH100, PTH111  # without resolving links
-    return f"{key}={place}" if key else place
 
 
 def _is_watched(verbosity: Verbosity) -> bool:

@@ -177,6 +177,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         profile=action.profile,
         notebook=repl.notebook or action.profile.notebook,
         formerly=frozenset(action.profile.capabilities),
+        queued=action.profile.queued.intersection(action.profile.capabilities),
         sessions=_main_alone(repl),
     )
     # The error about the REPL's end no longer applies.

@@ -214,6 +214,8 @@ class Repl:
     profile: Profile | None = None
     formerly: frozenset[str] = frozenset()
     """The capabilities of the last connection. While the REPL reconnects, it is expected to have them again."""
+    queued: frozenset[str] = frozenset()
+    """Those of these capabilities whose uses wait for the REPL, as evaluations do."""
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
     def session_key(self, session: str) -> str:
@@ -380,8 +382,8 @@ class State:
             if repl.phase == "connected" and repl.profile:
                 names.update(repl.profile.capabilities)
             elif repl.is_coming:
-                # Evaluations wait for the REPL. Tests and cells do so if its last connection supported them.
-                names.update({"evaluate"} | ({"test", "cells"} & repl.formerly))
+                # Evaluations wait for the REPL. Tests do so if its last connection supported them.
+                names.update({"evaluate"} | repl.queued)
         return frozenset(names)
 
     def promised(self) -> frozenset[str]:

@@ -82,6 +82,8 @@ class Profile:
     """The available capabilities by name."""
     missing: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """A line on how to get each capability that is not available, by name."""
+    queued: frozenset[str] = frozenset({"test"})
+    """The capabilities whose uses wait while the REPL restarts, as evaluations do."""
     isolation: Literal["session", "connection", "none"] = "session"
     """What keeps namespaces apart: sessions of one connection, only separate connections, or nothing."""
     outside: str | None = None

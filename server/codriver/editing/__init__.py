@@ -8,7 +8,7 @@ from codriver.editing.batch import HY, Create, EditRequest, FileResult, Limits
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Act, ActResult, Editor, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
-from codriver.editing.file_languages import FileEdit, ReplaceText
+from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
 from codriver.editing.python_edits import InsertDef, ReplaceDef
 from codriver.editing.references import OtherUses
 
@@ -22,6 +22,7 @@ __all__ = [
     "EditRequest",
     "Editor",
     "FileEdit",
+    "FilePart",
     "FileResult",
     "FilesChangedError",
     "FilesUnwritableError",

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 
 from codriver.editing.editable_paths import NotEditableError, check_is_source, show
 from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, read, too_many_lines
-from codriver.editing.file_languages import HY, UTF_8, FileEdit, ReplaceText, apply, check_new, check_whole, encoding_of
+from codriver.editing.file_languages import (
+    HY,
+    NO_LANGUAGES,
+    UTF_8,
+    ApplyText,
+    FileEdit,
+    ReplaceText,
+    apply,
+    check_new,
+    check_whole,
+    encoding_of,
+)
 from codriver.errors import refused
 from codriver_lisp.edit import Done, Refused
 from codriver_lisp.errors import EditError, EditFailedError
@@ -172,19 +183,23 @@ class _UneditableFileError(Exception):
 
 
 def plan(
-    workspace: Path, path: Path, edits: Mapping[int, FileEdit | Create], limits: Limits
+    workspace: Path,
+    path: Path,
+    edits: Mapping[int, FileEdit | Create],
+    limits: Limits,
+    languages: Mapping[str, ApplyText] = NO_LANGUAGES,
 ) -> FileResult | list[tuple[int, EditError]]:
     """Return the result of `edits`, by their index in the batch, for the file at `path`, or their errors.
 
-    A file is created first, and the other edits apply to its new content.
+    A file is created first, and the other edits apply to its new content. `languages` are those of features, by suffix.
     """
     creations = {index: edit for index, edit in edits.items() if isinstance(edit, Create)}
     others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
     by_words = all(isinstance(edit, ReplaceText) for edit in edits.values())
-    by_cells = all(isinstance(edit, ReplaceText) and edit.cell is not None for edit in edits.values())
+    in_parts = all(isinstance(edit, ReplaceText) and edit.part is not None for edit in edits.values())
     name = show(workspace, path)
     try:
-        most_bytes = None if by_cells else MAX_FILE_BYTES
+        most_bytes = None if in_parts else MAX_FILE_BYTES
         before = _read_before(workspace, path, name, creations, is_any_text=by_words, most_bytes=most_bytes)
         bom, old = _decoded(path, before.data or b"", name, is_replaced=bool(creations))
         present = None if before.data is None else old
@@ -192,14 +207,14 @@ def plan(
         if creation_errors:
             first = min(creations)
             present = present if creation_errors[0][0] == first else creations[first].content
-            return creation_errors + _other_errors(path, present, others, limits)
+            return creation_errors + _other_errors(path, present, others, limits, languages)
         text, done = old, dict[int, Done]()
         for index, creation in creations.items():
             # Content with its own mark keeps it, without adding another.
             text, bom = creation.content.removeprefix(MARK), BOM if creation.content.startswith(MARK) else bom
             done[index] = Done(1, 1)
         if others:
-            edited = apply(path, text, others, limits)
+            edited = apply(path, text, others, limits, languages)
             if isinstance(edited, Refused):
                 return list(edited.errors)
             text = edited.text
@@ -317,14 +332,18 @@ def _creation_errors(
 
 
 def _other_errors(
-    path: Path, present: str | None, others: Mapping[int, FileEdit], limits: Limits
+    path: Path,
+    present: str | None,
+    others: Mapping[int, FileEdit],
+    limits: Limits,
+    languages: Mapping[str, ApplyText],
 ) -> list[tuple[int, EditError]]:
     """Return further errors of a batch whose creation is refused, in which other edits refer to the present content.
 
     Without a file, only their new text can be checked.
     """
     if present is not None:
-        edited = apply(path, present, others, limits)
+        edited = apply(path, present, others, limits, languages)
         return list(edited.errors) if isinstance(edited, Refused) else []
     all_errors = []
     for index, edit in others.items():

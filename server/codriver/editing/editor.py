@@ -28,6 +28,7 @@ from codriver.editing.file_changes import (
     UnreadableError,
     read,
 )
+from codriver.editing.file_languages import NO_LANGUAGES
 from codriver.editing.references import OtherUses, find_other_uses, renamed_by
 from codriver.errors import refused
 from codriver_lisp.edit import Rename
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from codriver.editing.atomic_batch import BatchRecords
     from codriver.editing.file_changes import Snapshot
-    from codriver.editing.file_languages import FileEdit
+    from codriver.editing.file_languages import ApplyText, FileEdit
     from codriver.errors import RefusedError
 
 
@@ -93,8 +94,15 @@ def _other_file(file: str, changed: Sequence[str]) -> RefusedError:
 class Editor:
     """Edits the files of one workspace, whose path is resolved. Lives as long as its server."""
 
-    def __init__(self, workspace: Path, records: BatchRecords | None = None) -> None:
+    def __init__(
+        self,
+        workspace: Path,
+        records: BatchRecords | None = None,
+        languages: Mapping[str, ApplyText] = NO_LANGUAGES,
+    ) -> None:
+        """`languages` are those of features, by suffix: see `codriver.editing.file_languages`."""
         self._workspace = workspace
+        self._languages = languages
         self._records = records
         self._recovery_notes: list[str] = []
         self._threads = anyio.CapacityLimiter(EDIT_THREADS)
@@ -299,7 +307,7 @@ class Editor:
         """
         results = []
         for path, edits in paths.items():
-            result = plan(self._workspace, path, edits, limits)
+            result = plan(self._workspace, path, edits, limits, self._languages)
             if isinstance(result, FileResult) and (words := guard(result.change)):
                 result = [(index, EditError(f"{result.display_path}: {words}")) for index in edits]
             if isinstance(result, FileResult):

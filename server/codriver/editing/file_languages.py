@@ -10,14 +10,16 @@ from __future__ import annotations
 import io
 import re
 import tokenize
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing import python_edits
 from codriver.editing.editable_paths import PYTHON_SUFFIXES, SUFFIXES
-from codriver.editing.notebooks import notebook_in, with_source
 from codriver.editing.python_edits import (
     CodeFragment,
     InsertDef,
@@ -27,7 +29,7 @@ from codriver.editing.python_edits import (
     parsed,
     words_of,
 )
-from codriver.errors import RefusedError, cut
+from codriver.errors import cut
 from codriver_lisp import edit as lisp_edits
 from codriver_lisp.edit import Append, Done, Edited, Refused, TextEdit
 from codriver_lisp.errors import EditError, EditFailedError
@@ -35,8 +37,7 @@ from codriver_lisp.source_text import Document, Limits
 from codriver_lisp.splices import check_new as check_lisp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 MOST_DISPLAYED: Final = 3
@@ -52,18 +53,28 @@ _ENDING: Final = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
+class FilePart:
+    """A part of a file in a language of a feature, to which a replacement is limited."""
+
+    argument: str
+    """The argument of the edit that names the part."""
+    name: str
+    refusal: str
+    """Why files in other languages refuse the argument."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReplaceText:
     """A replacement of the string `old`, which occurs once in the text or its scope, by `new`.
 
-    The scope is the definition `name` in Python, the occurrence nearest to `line`, or the source of `cell` in a
-    notebook.
+    The scope is the definition `name` in Python, the occurrence nearest to `line`, or a `part` of the file.
     """
 
     old: str
     new: str
     name: str | None = None
     line: int | None = None
-    cell: str | None = None
+    part: FilePart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +114,8 @@ def check(edit: ReplaceText) -> None:
         )
     if edit.old == edit.new:
         raise EditFailedError(EditError("oldText and newText are equal: nothing would change"))
-    if edit.cell is not None:
-        raise EditFailedError(EditError("cell is only for notebooks (.ipynb): omit it"))
+    if edit.part is not None:
+        raise EditFailedError(EditError(edit.part.refusal))
 
 
 def _plain(text: str) -> str:
@@ -229,10 +240,10 @@ FileEdit = TextEdit | PythonEdit | ReplaceText
 
 HY: Final = ".hy"
 """Suffix of a Hy file."""
-NOTEBOOK: Final = ".ipynb"
 UTF_8: Final = "utf-8"
-LISPS: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"})
-"""Languages of notebooks with balanced brackets."""
+ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], Edited | Refused]
+"""Return the text of a file after edits of strings, or their errors, as `apply_words` does."""
+NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
 
 
 def is_python(path: Path) -> bool:
@@ -255,18 +266,24 @@ def encoding_of(path: Path, data: bytes) -> str:
     return UTF_8 if found == "utf-8-sig" else found
 
 
-def apply(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
+def apply(
+    path: Path,
+    text: str,
+    edits: Mapping[int, FileEdit],
+    limits: Limits,
+    languages: Mapping[str, ApplyText] = NO_LANGUAGES,
+) -> Edited | Refused:
     """Return the text of a file after all `edits`, or their errors.
 
-    Edits of forms and definitions are applied before those of strings.
+    Edits of forms and definitions are applied before those of strings. `languages` are those of features, by suffix.
     """
     by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
     by_parts = {number: edit for number, edit in edits.items() if number not in by_words}
     first = _by_parts(path, text, by_parts, limits) if by_parts else Edited(text, {})
     if isinstance(first, Refused) or not by_words:
         return first
-    if path.suffix == NOTEBOOK:
-        return _in_notebook(path, text, by_words)
+    if (apply_text := languages.get(path.suffix)) is not None:
+        return apply_text(path, text, by_words)
     found = apply_words(first.text, by_words, is_python=is_python(path))
     if isinstance(found, Refused):
         return found
@@ -274,58 +291,6 @@ def apply(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) 
     if words:
         return Refused(tuple((number, EditError(words)) for number in by_words))
     return Edited(found.text, {**first.done, **found.done})
-
-
-def _in_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> Edited | Refused:
-    """Return the text of a notebook after edits of strings, in the whole file or the source of one cell."""
-    edit_errors: list[tuple[int, EditError]] = []
-    done: dict[int, Done] = {}
-    for number, edit in edits.items():
-        try:
-            found = _edited_notebook(path, text, number, edit)
-        except RefusedError as error:
-            edit_errors.append((number, EditError(str(error))))
-            continue
-        if isinstance(found, Refused):
-            edit_errors += found.errors
-        else:
-            text, done = found.text, {**done, **found.done}
-    return Refused(tuple(edit_errors)) if edit_errors else Edited(text, done)
-
-
-def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> Edited | Refused:
-    """Return the text of a notebook after one edit, whose lines count within its cell.
-
-    Raises:
-        RefusedError: the text is not a notebook, or has no such cell.
-    """
-    if edit.cell is None:
-        return apply_words(text, {number: edit})
-    notebook = notebook_in(text.encode("utf-8", "surrogatepass"), path.name)
-    cell = notebook.cell(edit.cell)
-    language = notebook.language if cell.type == "code" else ""
-    found = apply_words(cell.source, {number: replace(edit, cell=None)}, is_python=language == "python")
-    if isinstance(found, Refused):
-        return found
-    if words := _broken_cell(language, cell.source, found.text):
-        return Refused(((number, EditError(words)),))
-    return Edited(with_source(text, path.name, cell.index, found.text), found.done)
-
-
-def _broken_cell(language: str, before: str, after: str) -> str:
-    """Return why an edit made a cell's code unreadable, or an empty string if it is readable, or was not before."""
-    reasons = []
-    for source in (before, after):
-        try:
-            if language == "python":
-                parsed(source, compiles=False)
-            elif language in LISPS:
-                check_lisp(source)
-        except (SyntaxError, EditFailedError) as error:
-            reasons.append(words_of(error) if isinstance(error, SyntaxError) else str(error))
-        else:
-            reasons.append("")
-    return f"with this edit the cell {reasons[1]}" if reasons[1] and not reasons[0] else ""
 
 
 def _broken_by(path: Path, before: str, after: str) -> str:

@@ -47,8 +47,8 @@ CAPABILITIES: Mapping[str, Any] = MappingProxyType(
         "tools": {"listChanged": True},
     }
 )
-WITH_TASKS = frozenset({"evaluate_code", "load_file", "run_cell", "run_tests"})
-"""Tools that a client of 2025-11-25 with tasks may call as tasks."""
+AS_TASK: Mapping[str, Any] = MappingProxyType({"execution": {"taskSupport": "optional"}})
+"""For tools that a client of 2025-11-25 with tasks may call as tasks."""
 COMPLETE: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
 """Source: MCP 2026-07-28, results."""
 FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
@@ -89,9 +89,10 @@ class FirstAnswers:
     def tools(self, client_name: str, offered: Iterable[Tool], *, accepts_tasks: bool) -> list[Result]:
         """Return the tools in `offered` for the client with this name, in the form of `tools/list`."""
         traits = traits_of(client_name)
-        listed_tools = [self._listed[id(tool)] for tool in offered]
-        if accepts_tasks:
-            listed_tools = [_with_tasks(tool) for tool in listed_tools]
+        listed_tools = [
+            {**self._listed[id(tool)], **AS_TASK} if accepts_tasks and tool.may_be_task else self._listed[id(tool)]
+            for tool in offered
+        ]
         if not traits.accepts_structure:
             listed_tools = [
                 {name: value for name, value in tool.items() if name != "outputSchema"} for tool in listed_tools
@@ -146,11 +147,6 @@ def _with_lifted_limit(tool: Result) -> Result:
     if tool["name"] not in LIFTED_TOOLS:
         return tool
     return {**tool, "_meta": {**tool["_meta"], LIFT: LIFTED_CHARACTERS}}
-
-
-def _with_tasks(tool: Result) -> Result:
-    """Return the tool as listed for a client that may call it as a task."""
-    return {**tool, "execution": {"taskSupport": "optional"}} if tool["name"] in WITH_TASKS else tool
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,6 +236,14 @@ def key_of_dialect(dialect: str) -> str:
     return next((kind.key for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
+def key_of_kernelspec(name: str) -> str:
+    """Return the session key for a kernel without a notebook: the key of the kernelspec's language, if it is known."""
+    name = re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
+    if not name or "python" in name or "py" in name.split("-"):
+        return "jup"
+    return {"ir": "r"}.get(name, name)
+
+
 def dialect_of_key(key: str) -> str | None:
     """Return the dialect of a default session key such as `py`, `py-2` or `py/who`, or None for any other key."""
     name = re.sub(r"-[0-9]+\Z", "", key.partition("/")[0])

@@ -36,7 +36,6 @@ from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.event_recorder import EventRecorder
 from codriver.repls.fault_latch import ErrorLatch
 from codriver.repls.interrupt import Interrupter
-from codriver.repls.jupyter.connection_files import StartedKernels, shut_down
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
 from codriver.systems.machine import give_back_large_blocks
@@ -107,21 +106,18 @@ class Repls:
 
         `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `added`
         lists the capabilities that features define.
-
-        Raises:
-            LookupError: a kind of REPL uses a protocol without a connector.
         """
-        if strange := {kind.protocol for kind in kinds.KINDS} - connectors.keys():
-            raise LookupError(f"no connector for the protocols {sorted(strange)}; there are {sorted(connectors)}")
         self._tasks = tasks
         self._connectors = dict(connectors)
+        self._silences: dict[str, Callable[[str, float], str | None]] = {}
         self._added = tuple(added)
         self.capability_names = (*CAPABILITIES, *(one.name for one in added))
         """The names of all capabilities, in the order in which they are displayed."""
         self._recipe_of = recipe_of
         self._workspace = workspace
         self._connections: dict[str, _Connection] = {}
-        self._kernels = StartedKernels()
+        self._address_files: dict[Path, recipes.AddressFile] = {}
+        """The files that this server has written for REPLs that it started."""
         self._logged: dict[str, str] = {}
         """The last logged reason why a REPL is unavailable, by REPL id, so that repeated failures are logged once."""
         self._adapters: dict[str, Adapter] = {}
@@ -139,9 +135,16 @@ class Repls:
         """Set the functions that receive reports of evaluations, by report name."""
         self._events.listeners = listeners
 
-    def connect_by(self, protocol: str, connector: Connector) -> None:
-        """Set the connector for a protocol, which is the part of an address before `://`."""
+    def connect_by(
+        self, protocol: str, connector: Connector, silence: Callable[[str, float], str | None] | None = None
+    ) -> None:
+        """Set the connector for a protocol, which is the part of an address before `://`.
+
+        `silence` describes an address that has not answered for some seconds, or returns None for the usual message.
+        """
         self._connectors[protocol] = connector
+        if silence is not None:
+            self._silences[protocol] = silence
 
     def adapter(self, repl: str) -> Adapter:
         """Return the adapter of a connected REPL.
@@ -202,7 +205,8 @@ class Repls:
             connection.scope.cancel()
         for connection in list(self._connections.values()):
             await connection.over.wait()
-        await anyio.to_thread.run_sync(self._kernels.discard_all)
+        for file in list(self._address_files.values()):
+            await anyio.to_thread.run_sync(file.discard, file.path)
 
     async def _run(self, repl_id: str, connection: _Connection, before: _Connection | None) -> None:
         cause, final, is_unreachable = "the connection ended", False, False
@@ -243,9 +247,11 @@ class Repls:
         recipe = await anyio.to_thread.run_sync(self._recipe_of, repl.origin.text)
         for note in recipe.notes:
             self._core.report(actions.ReplProgress(repl.id, note))
-        file = recipe.connection_file
+        file = recipe.address_file
         if file is not None:
-            await anyio.to_thread.run_sync(self._kernels.prepare, file)
+            is_first = file.path not in self._address_files
+            await anyio.to_thread.run_sync(partial(file.prepare, file.path, is_first=is_first))
+            self._address_files[file.path] = file
         try:
             cause = await self._run_process(repl, recipe)
         except StartError as error:
@@ -254,13 +260,14 @@ class Repls:
         finally:
             current = self._core.state.repls.get(repl.id, repl)
             if file is not None and current.generation == repl.generation:
-                self._kernels.discard(file)  # another program may use its ports by now
+                del self._address_files[file.path]
+                file.discard(file.path)  # another program may use its ports by now
         _check_remedies(repl, recipe, cause)
         return cause
 
     async def _run_process(self, repl: Repl, recipe: recipes.Recipe) -> str:
         """Start a REPL's process, stay connected until either ends, and return the reason."""
-        file = recipe.connection_file
+        file = recipe.address_file
         async with AsyncExitStack() as stack:
             directory, port_file = self._workspace, recipe.port_file
             if recipe.is_apart:
@@ -276,10 +283,10 @@ class Repls:
                     on_output=lambda stream, text: self._events.receive_process_output(repl.id, stream, text),
                     port_file=port_file,
                     start_timeout_s=recipe.start_timeout_s,
-                    farewell=partial(shut_down, file) if file else None,
+                    farewell=partial(file.farewell, file.path) if file else None,
                 )
             )
-            address = kinds.address_of(recipe.protocol, str(file or await running.endpoint()))
+            address = kinds.address_of(recipe.protocol, str(file.path if file else await running.endpoint()))
             self._core.report(actions.ReplStarted(repl.id, address, recipe.caution, recipe.awaits_trust, recipe.remark))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
@@ -299,14 +306,15 @@ class Repls:
     async def _stay_with_process(self, repl_id: str, address: str, recipe: recipes.Recipe) -> str:
         """Connect to a process that Codriver started, and return why the connection ended.
 
-        A kernel does not announce that it is ready, so connecting is retried until the recipe's start timeout.
+        A REPL with an address file does not announce that it is ready, so connecting is retried until the recipe's
+        start timeout.
         """
         deadline = anyio.current_time() + recipe.start_timeout_s
         while True:
             try:
                 return await self._stay_connected(repl_id, address, withheld=recipe.withheld)
             except (ReplUnreachableError, NotAnReplError) as error:
-                if recipe.connection_file is None or anyio.current_time() > deadline:
+                if recipe.address_file is None or anyio.current_time() > deadline:
                     return str(error)
                 await anyio.sleep(processes.POLL_S)
 
@@ -323,7 +331,7 @@ class Repls:
         if origin is not None:
             self._tasks.start_soon(self._report_silence, silence, repl_id, address)
         try:
-            async with self._connectors[protocol](
+            async with self._connector(protocol)(
                 location,
                 listener=partial(self._events.receive, repl_id),
                 workspace=self._workspace,
@@ -344,6 +352,12 @@ class Repls:
         finally:
             silence.cancel()
 
+    def _connector(self, protocol: str) -> Connector:
+        connector = self._connectors.get(protocol)
+        if connector is None:
+            raise CodriverError(f"this Codriver has no feature that connects by the protocol {protocol!r}")
+        return connector
+
     async def _placed(self, repl_id: str, profile: Profile) -> Profile:
         """Add the working tree of the REPL to its profile if a port file led to a REPL of another tree."""
         repl, root = self._core.state.repls.get(repl_id), profile.project_root
@@ -360,8 +374,9 @@ class Repls:
                 f"nothing at {address} has answered as a REPL does, for {SILENT_S:g} s: it may run somebody's code, "
                 "and is connected to when that is over, or be another kind of server"
             )
-            if "/?" in address:  # a kernel that another server starts
-                words = f"{address} has started no kernel for {SILENT_S:g} s: on a cluster that may take some minutes"
+            describe = self._silences.get(kinds.split_address(address)[0])
+            if describe is not None:
+                words = describe(address, SILENT_S) or words
             repl = self._core.state.repls.get(repl_id)
             if repl is None:
                 return

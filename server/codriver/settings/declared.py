@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic import ValidationError
 
 T = TypeVar("T")
 
@@ -29,3 +34,17 @@ class Setting(Generic[T]):
     """The key of the machine policy that turns the setting off (one of `machine_policy.KEYS`); empty if none does."""
     needs_restart: bool = False
     """Whether a change takes effect only when the server restarts."""
+    annotation: Callable[[], Any] | None = None
+    """Return the type of the values, if it is not that of `default`. Called when settings are loaded."""
+    allowed: str = ""
+    """The valid values in words, if the type does not say them."""
+    describe_error: Callable[[ValidationError], str] | None = None
+    """Describe an invalid value without showing it, for values that may contain secrets."""
+    reason_ignored: str = ""
+    """Why a workspace's file must not decide the setting, even if the user accepts it; empty if it may."""
+    extends: bool = False
+    """Whether a stronger layer extends the list instead of replacing it."""
+    grows: bool = False
+    """Whether a running server adds new entries of the list at once."""
+    variables: tuple[str, ...] = ()
+    """Environment variables with the prefix `CODRIVER_` that the feature reads, and that are no settings."""

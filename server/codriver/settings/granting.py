@@ -98,7 +98,6 @@ _OF_ITEMS: Mapping[str, str] = MappingProxyType(
         "nrepl": "on this machine; others once accepted",
         "port_files": "inside the workspace; others once accepted",
         "skill_sources": "once accepted",
-        "kernels": "never",
     }
 )
 

@@ -26,11 +26,9 @@ from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import main_checkout
 from codriver.settings import granting, machine_policy, trust
 from codriver.settings.model import (
-    GROWING,
     PREFIX,
     Settings,
     allowed,
-    first_error,
     is_list,
     printed,
     spelled,
@@ -49,7 +47,6 @@ T = TypeVar("T")
 NOT_SETTINGS = frozenset(
     {
         "CODRIVER_TOKEN",
-        "CODRIVER_KERNEL_TOKEN",
         "CODRIVER_SERVER_COMMAND",
         "CODRIVER_DURATIONS",
         "CODRIVER_RELAY_GIVE_UP_S",
@@ -58,14 +55,6 @@ NOT_SETTINGS = frozenset(
 )
 """Variables with the prefix `CODRIVER_` that are not settings."""
 
-
-USERS_ALONE: Mapping[str, str] = MappingProxyType({
-    "kernels": "is ignored in a workspace's file, because it decides which server receives a token: move it to "
-    "your own settings, or on the command line",
-})  # fmt: skip
-"""Settings that are ignored in a workspace's file even if it is accepted, and the reason."""
-ADDED = frozenset({"kernels"})
-"""Lists that a stronger layer extends. All other lists are replaced."""
 
 USUAL_WORDS = MappingProxyType({
     "port": "mcpSocketServerPort", "serverport": "mcpSocketServerPort", "listen": "host", "bind": "host",
@@ -203,8 +192,8 @@ def load(
             hint = f"; did you mean {nearest}?" if nearest else ""
             warnings.append(f"{layer.origin.source}: there is no setting {given}{hint}")
         for name, value in layer.values.items():
-            if layer.origin.layer == "workspace" and name in USERS_ALONE:
-                warnings.append(f"{layer.origin.source}: {spelled(name)} {USERS_ALONE[name]}")
+            if layer.origin.layer == "workspace" and (reason := model.reason_ignored(name)):
+                warnings.append(f"{layer.origin.source}: {spelled(name)} {reason}")
                 continue
             try:
                 counting = _checked(name, value, layer.origin, model)
@@ -221,7 +210,7 @@ def load(
                 if waiting is not None:
                     source, setting = layer.origin.source, spelled(name)
                     withheld.append(Withheld(source, setting, waiting, accepted, record.exists, record.error))
-            if name in ADDED and counting is not None:
+            if model.extends(name) and counting is not None:
                 counting = (*values.get(name, ()), *counting)  # type: ignore[misc]  # both are tuples
             if counting is not None:
                 values[name], origins[name] = counting, layer.origin
@@ -270,8 +259,9 @@ def _layers(
     yield _file_layer("workspace", project, tables.project, model)
     yield _file_layer("workspace", workspace_file, tables.codriver_table, model)
     by_variable = {variable(name): name for name in model.model_fields}
+    no_settings = NOT_SETTINGS.union(*(one.variables for one in model.DECLARED.values()))
     for given, text in environ.items():
-        if not given.startswith(PREFIX) or given in NOT_SETTINGS:
+        if not given.startswith(PREFIX) or given in no_settings:
             continue
         origin = Origin("environment", given)
         name = by_variable.get(given)
@@ -333,8 +323,9 @@ def _checked(name: str, value: object, origin: Origin, model: type[Settings]) ->
         else:
             validated = model.model_validate_json(json.dumps({name: given}), strict=True)
     except (ValidationError, TypeError) as error:
-        if name == "kernels" and isinstance(error, ValidationError):
-            raise SettingsError(origin.source, f"{name}: {first_error(error)}") from None
+        describe = model.DECLARED[name].describe_error if name in model.DECLARED else None
+        if describe is not None and isinstance(error, ValidationError):
+            raise SettingsError(origin.source, f"{name}: {describe(error)}") from None
         displayed = given if isinstance(given, str | int | float | list) else str(given)
         raise SettingsError(
             origin.source, f"{spelled(name)} = {printed(displayed)} is invalid; use {allowed(name, model)}"
@@ -414,7 +405,7 @@ class Reloader:
             value, current = getattr(loaded.settings, name), getattr(self.settings, name)
             is_new = value != getattr(before.settings, name)
             words = " = ".join((spelled(name), rows[spelled(name)][0])) + f" from {rows[spelled(name)][1]}"
-            if name in GROWING:
+            if type(self.settings).grows(name):
                 effective[name] = (*current, *(item for item in value if item not in current))
                 if is_new:
                     changes.append(f"setting {words}: {_grown(value, current)}")

@@ -1,8 +1,5 @@
 """The settings: names, defaults, bounds and descriptions, and which ones need a restart.
 
-The setting `kernels` lists Jupyter kernels by connection file or URL, with the sources of their tokens. It is ignored
-in a workspace's file, because it decides which server receives a token.
-
 `Durations` are the time limits of the server, which are read once at its start and passed to the parts that wait. For
 tests, `CODRIVER_DURATIONS` overrides them by name, as in `progress_s=0.2 drain_s=0.1`.
 """
@@ -16,7 +13,6 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeVar, get_args, get_origin
-from urllib.parse import quote
 
 from pydantic import (
     AfterValidator,
@@ -25,29 +21,17 @@ from pydantic import (
     Field,
     PrivateAttr,
     StringConstraints,
-    ValidationError,
     create_model,
-    field_validator,
-    model_validator,
 )
 from pydantic.alias_generators import to_camel
 
 from codriver.errors import StartError
-from codriver.repls.jupyter.named_kernels import (
-    CLI_TOKEN,
-    IN_THE_OPEN,
-    KernelUrl,
-    NamedKernel,
-    TokenSource,
-    read_location,
-    split_key,
-)
 from codriver.settings import granting
 from codriver.settings.declared import Setting
 from codriver.settings.machine_policy import SWITCHES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from codriver.settings.declared import Grants
     from codriver.settings.machine_policy import MachinePolicy
@@ -121,119 +105,6 @@ def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = Map
     return Durations(**given, others=MappingProxyType(of_features))
 
 
-ALLOWED: Final = "a list of strings like [KEY=]FILE or [KEY=]URL, or of tables [[kernels]]"
-KEY: Final = re.compile(r"[A-Za-z][\w.-]*")
-MAY_BE_PASSED: Final = re.compile(r"KERNEL_\w+")
-
-
-class NamedKernelEntry(BaseModel):
-    """One kernel of the setting, which as a string is `[KEY=]FILE|URL`."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
-
-    url: str = ""
-    file: str = ""
-    kernel: str | None = None
-    key: str | None = None
-    token_file: str | None = None
-    token_env: str | None = None
-    env: dict[str, str] = Field(default_factory=dict)
-    plain_http: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_text(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            key, location = split_key(given)
-            return {("url" if "://" in location else "file"): location} | ({"key": key} if key else {})
-        if isinstance(given, dict) and "token" in given:
-            raise ValueError("a settings file must not contain a token: use tokenFile or tokenEnv")
-        return given
-
-    @model_validator(mode="after")
-    def _names_one(self) -> NamedKernelEntry:
-        if bool(self.url) == bool(self.file) or (self.file and "://" in self.file):
-            raise ValueError("a kernel needs either a file or a url")
-        read_location(self.text)
-        return self
-
-    @property
-    def text(self) -> str:
-        """Return the file or URL of the kernel."""
-        if self.kernel is None:
-            return self.url or self.file
-        return f"{self.url}{'' if self.url.endswith('/') else '/'}?kernel={quote(self.kernel)}"
-
-    @field_validator("key")
-    @classmethod
-    def _is_key(cls, key: str | None) -> str | None:
-        if key is not None and not KEY.fullmatch(key):
-            raise ValueError("a key consists of letters, digits, `-`, `_` and `.`")
-        return key
-
-    @field_validator("env")
-    @classmethod
-    def _may_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
-        if any(not MAY_BE_PASSED.fullmatch(name) for name in env):
-            raise ValueError("gateways pass on only variables whose names begin with KERNEL_")
-        return env
-
-    def __str__(self) -> str:
-        """Return the kernel as a string, without any secret."""
-        return f"{self.key}={self.text}" if self.key else self.text
-
-
-class UnencryptedError(StartError):
-    """A server on another machine is configured without encryption."""
-
-
-def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
-    """Check that the connection to each server is encrypted or explicitly allowed to be plain, before a token is sent.
-
-    Raises:
-        UnencryptedError: a connection is unencrypted and the settings do not allow that.
-    """
-    for one in kernels:
-        if isinstance(one.location, KernelUrl) and one.location.is_in_the_open and not one.is_plain_allowed:
-            raise UnencryptedError(IN_THE_OPEN.format(base=one.location.base))
-
-
-def first_error(error: ValidationError) -> str:
-    """Return the first validation error of the setting, without its values, which may be secrets."""
-    first = error.errors(include_input=False, include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"][1:] if part != "NamedKernelEntry")
-    words = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {words}" if where else words
-
-
-def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
-    """Return the kernels of the setting.
-
-    A kernel without a token uses the token of another kernel on the same server.
-    """
-    return tuple(_named(entry, entries, environ) for entry in entries)
-
-
-def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ: Mapping[str, str]) -> NamedKernel:
-    location = read_location(entry.text)
-    if not isinstance(location, KernelUrl):
-        return NamedKernel(location, entry.key)
-    like = [one for one in (entry, *entries) if _base(one) == location.base]
-    with_token = next((one for one in like if one.token_file or one.token_env), None)
-    if with_token is not None:
-        token = TokenSource(with_token.token_file, with_token.token_env)
-    else:
-        token = TokenSource(variable=CLI_TOKEN if environ.get(CLI_TOKEN) else None)
-    if location.spec is not None and entry.key and not location.name:
-        location = KernelUrl(location.base, spec=location.spec, name=entry.key)
-    return NamedKernel(location, entry.key, token, entry.env, is_plain_allowed=any(one.plain_http for one in like))
-
-
-def _base(entry: NamedKernelEntry) -> str | None:
-    location = read_location(entry.text)
-    return location.base if isinstance(location, KernelUrl) else None
-
-
 MIB = 2**20
 PREFIX = "CODRIVER_"
 
@@ -305,6 +176,21 @@ class Settings(BaseModel):
         """Return whether a change of the setting takes effect only when the server restarts."""
         return cls.DECLARED[name].needs_restart if name in cls.DECLARED else name in NEED_RESTART
 
+    @classmethod
+    def grows(cls, name: str) -> bool:
+        """Return whether a running server adds new entries of the list. Removed entries stay until a restart."""
+        return cls.DECLARED[name].grows if name in cls.DECLARED else name in GROWING
+
+    @classmethod
+    def reason_ignored(cls, name: str) -> str:
+        """Return why the setting is ignored in a workspace's file, even if accepted, or an empty string."""
+        return cls.DECLARED[name].reason_ignored if name in cls.DECLARED else ""
+
+    @classmethod
+    def extends(cls, name: str) -> bool:
+        """Return whether a stronger layer extends the list. Other lists are replaced."""
+        return name in cls.DECLARED and cls.DECLARED[name].extends
+
     def policy_of(self, name: str) -> str | None:
         """Return the path of the machine's policy if it turns this setting off."""
         return self._turned_off.get(name)
@@ -336,9 +222,6 @@ class Settings(BaseModel):
     )
     repl: tuple[Text, ...] = Field((), description="REPLs to start: python, lisp, clojure, …, a command line, or none.")
     nrepl: tuple[Address, ...] = Field((), description="REPLs to connect to: [KEY=][HOST:]PORT.")
-    kernels: tuple[NamedKernelEntry, ...] = Field(
-        (), description="Jupyter kernels to connect to: files, URLs, or tables [[kernels]]."
-    )
     lanes: bool = Field(
         default=True, description="Give each client a separate session in REPLs that support concurrent sessions."
     )
@@ -427,14 +310,14 @@ class Settings(BaseModel):
 
 NEED_RESTART = frozenset(
     {
-        "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "kernels", "port_files", "log_max_entities",
+        "host", "mcp_socket_server_port", "require_token", "repl", "nrepl", "port_files", "log_max_entities",
         "log_max_bytes", "history_max_entities", "history_max_bytes", "spill_max_bytes", "outbox_messages",
         "outbox_bytes", "max_clients", "max_line_bytes", "event_loop",
     }
 )  # fmt: skip
 """The settings that a running server does not change."""
 
-GROWING = frozenset({"repl", "nrepl", "kernels"})
+GROWING = frozenset({"repl", "nrepl"})
 """The list settings to which a running server adds new entries. Removed entries stay until a restart."""
 
 
@@ -451,6 +334,8 @@ def settings_with(declared: tuple[Setting[Any], ...]) -> type[Settings]:
 
 
 def _type_of(setting: Setting[Any]) -> Any:
+    if setting.annotation is not None:
+        return setting.annotation()
     kind = type(setting.default)
     return Text if kind is str else kind
 
@@ -463,9 +348,11 @@ def settings_table(model: type[Settings]) -> str:
     ]
     for name, info in model.model_fields.items():
         change = "at a restart" if model.needs_restart(name) else "at once"
-        if name in GROWING:
+        if model.grows(name):
             change = "additions: immediately"
         default, when = f"`{printed(info.default)}`", granting.when_it_counts(name, model.grants_of(name))
+        if model.reason_ignored(name):
+            when = "never"
         cells = (f"`{spelled(name)}`", default, allowed(name, model), info.description or "", when, change)
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
@@ -484,8 +371,8 @@ def allowed(name: str, model: type[Settings]) -> str:
         return " or ".join(get_args(info.annotation))
     if name == "nrepl":
         return "a list of strings like [KEY=][HOST:]PORT, with ports from 1 to 65535"
-    if name == "kernels":
-        return ALLOWED
+    if name in model.DECLARED and (words := model.DECLARED[name].allowed):
+        return words
     return "a non-empty string" if isinstance(info.default, str) else "a list of non-empty strings"
 
 

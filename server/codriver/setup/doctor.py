@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__, files
-from codriver.errors import CodriverError, install_extra
+from codriver.errors import CodriverError
 from codriver.files import OTHERS, LinkRefusedError, is_private
 from codriver.files.own_folders import port_file, server_directory
 from codriver.net import server_record
@@ -25,8 +25,6 @@ from codriver.net.relay_install import RULES as RELAY_RULES
 from codriver.net.relay_install import relay_files, shipped_relay
 from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
 from codriver.repls import kinds
-from codriver.repls.jupyter.connection_files import runtime_directory
-from codriver.repls.jupyter.kernel_discovery import KernelSearch
 from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.repls.launch.recipes import lapse_of
 from codriver.settings import trust
@@ -55,11 +53,11 @@ from codriver.systems.programs import LAUNCHD_PATH, directories_to_add, to_end, 
 from codriver.wire.untrusted import as_map, as_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from codriver.net.server_record import ServerRecord
     from codriver.setup.clients import Environment, Launch
-    from codriver.setup.doctor_checks import State, Support
+    from codriver.setup.doctor_checks import FeatureChecks, State, Support
 
 CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 """Calls a tool of the running server with a name and arguments, and returns its answer.
@@ -72,7 +70,6 @@ Reach = Callable[["Launch", Path], "str | None"]
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
-INSTALL: Final = install_extra("jupyter")
 COMING: Final = frozenset({"connecting", "starting"})
 
 
@@ -83,14 +80,19 @@ def diagnose(
     reach: Reach = obstacle,
     *,
     settings_model: type[Settings] = Settings,
+    of_features: Sequence[FeatureChecks] = (),
 ) -> Report:
     """Check versions, settings, skills, the server, the relay, clients, permissions and REPLs of a workspace.
 
-    `settings_model` has the settings of the base and its features. Changes nothing, and starts nothing but the relay
-    for a moment if a server is running.
+    `settings_model` has the settings of the base and its features, and `of_features` what features check. Changes
+    nothing, and starts nothing but the relay for a moment if a server is running.
     """
     workspace = launch.workspace
-    checks = [_check_versions(), *_check_programs(), *_check_settings(workspace, environment, settings_model)]
+    checks = [
+        _check_versions(of_features),
+        *_check_programs(),
+        *_check_settings(workspace, environment, settings_model),
+    ]
     health = _try(call_tool, "server_health")
     listed = _try(call_tool, "list_sessions") if isinstance(health, dict) else {}
     sessions = _rows(listed, "sessions")
@@ -101,11 +103,11 @@ def diagnose(
     checks += check_entries(launch, environment)
     checks += check_hooks(launch, environment, call_tool)
     repls = _rows(health, "repls") if isinstance(health, dict) else []
-    checks += _check_repls(workspace, repls, running=isinstance(health, dict))
+    checks += _check_repls(workspace, repls, of_features, running=isinstance(health, dict))
     checks += _check_homes(sessions)
     checks += _check_test_runs(_rows(listed, "testRuns"))
     if not isinstance(health, dict):
-        checks += _check_kernels(workspace, environment)
+        checks += (check for one in of_features for check in one.without_server(workspace, environment))
         checks += _check_python(workspace, environment, settings_model)
     return Report(tuple(checks), tuple(_repl_report(session, call_tool) for session in sessions))
 
@@ -123,9 +125,9 @@ def _rows(answer: dict[str, Any] | str, key: str) -> list[Mapping[str, Any]]:
     return as_maps(answer.get(key)) if isinstance(answer, dict) else []
 
 
-def _check_versions() -> Check:
+def _check_versions(of_features: Iterable[FeatureChecks]) -> Check:
     parts = [f"codriver {__version__}", f"Python {platform.python_version()}"]
-    for name in ("mcp", "basilisp", "jupyter_client"):
+    for name in ("mcp", "basilisp", *(name for one in of_features for name in one.packages)):
         try:
             parts.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
@@ -346,27 +348,28 @@ def _others_may_write(status: os.stat_result) -> bool:
     return is_open(status, stat.S_IWOTH) or (is_open(status, stat.S_IWGRP) and not is_current_group(status.st_gid))
 
 
-def _check_repls(workspace: Path, repls: list[Mapping[str, Any]], *, running: bool) -> Iterator[Check]:
+def _check_repls(
+    workspace: Path, repls: list[Mapping[str, Any]], of_features: Sequence[FeatureChecks], *, running: bool
+) -> Iterator[Check]:
     if running and not repls:
         projects = find_projects(workspace)
         fix = f"codriver serve --repl {projects[0].repl}" if projects else kinds.PYTHON.by_hand
         yield Check("REPLs", "note", "none is connected", fix)
     for repl in repls:
-        yield from _check_repl(repl)
+        yield from _check_repl(repl, of_features)
     if not running:
         yield from check_port_files(workspace)
 
 
-def _check_repl(repl: Mapping[str, Any]) -> Iterator[Check]:
+def _check_repl(repl: Mapping[str, Any], of_features: Iterable[FeatureChecks]) -> Iterator[Check]:
     key, phase, address = repl.get("key"), repl.get("phase"), str(repl.get("address", ""))
     text = f"{key}: {repl.get('dialect')}, {phase}" + (f", at {address}" if address else "")
     if phase == "connected":
         yield Check("REPLs", "ok", text)
     elif phase in COMING:
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not connected yet'}")
-    elif repl.get("kind") in ("kernel", "server"):
-        cure = f"rm {repl.get('origin')}, if its kernel has ended" if _has_jupyter() else INSTALL
-        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'for an unknown reason'}", cure)
+    elif fix := next(filter(None, (one.fix_for(repl) for one in of_features)), None):
+        yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'for an unknown reason'}", fix)
     elif (check := check_found_port(repl, text)) is not None:
         yield check
     elif repl.get("kind") == "process":
@@ -378,19 +381,6 @@ def _check_repl(repl: Mapping[str, Any]) -> Iterator[Check]:
     host, _, port = address.rpartition(":")
     if host and port.isdecimal():
         yield from check_exposure(str(key), host, int(port))
-
-
-def _has_jupyter() -> bool:
-    return importlib.util.find_spec("jupyter_client") is not None
-
-
-def _check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """Report the kernels that run in the workspace if there is no server that could have connected to them."""
-    cure = "codriver serve connects to it" if _has_jupyter() else INSTALL
-    folder = runtime_directory({"HOME": str(environment.home), **environment.variables})
-    for kernel in KernelSearch(workspace.resolve(), folder).find().kernels:
-        whose = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"
-        yield Check("REPLs", "note", f"{whose} is running, found by {kernel.origin.text}", cure)
 
 
 def _check_python(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:

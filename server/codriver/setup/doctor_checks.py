@@ -85,6 +85,18 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class FeatureChecks:
+    """What a feature adds to the doctor."""
+
+    packages: tuple[str, ...]
+    """Optional Python packages, whose versions are shown."""
+    without_server: Callable[[Path, Environment], Iterator[Check]]
+    """Check a workspace that has no server."""
+    fix_for: Callable[[Mapping[str, Any]], str | None]
+    """Return what to do about a REPL of the feature that is not connected, or None for any other REPL."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """A capability of a REPL. `detail` is the op that provides it, or how to get it."""
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, WithJsonSchema, model_validator
 
 from codriver.editing import Create, InsertDef, ReplaceDef, ReplaceText
+from codriver.tools.calls.argument_reading import argument_name, fields_of
 from codriver.tools.calls.arguments import UNLISTED, Given, without_default
-from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic needs it at run time
 from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver_lisp.source_text import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from codriver.editing import FileEdit
+    from pydantic import ValidationInfo
+
+    from codriver.editing import FileEdit, FilePart
 
 MAX_TEXT_CHARS = 8 * 2**20
 UNDO: Final = "undo"
 """Type of the edit that reverts the caller's last batch."""
 
 _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
-    "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line", "cell"})),
+    "text": (frozenset({"old_text", "new_text"}), frozenset({"name", "line"})),
     "replace": (frozenset({"line", "target_line_text", "code"}), frozenset()),
     "delete": (frozenset({"line", "target_line_text"}), frozenset()),
     "insert": (frozenset({"line", "target_line_text", "code"}), frozenset()),
@@ -48,6 +50,14 @@ OF_LISP: Final = (
 )
 
 
+class PartArguments(Given):
+    """Arguments that a feature adds to each edit of `edit_files`, to limit it to a part of its file."""
+
+    def part(self) -> FilePart | None:
+        """Return the part of the file, or None for the whole file."""
+        raise NotImplementedError
+
+
 class EditArguments(Given):
     """One edit of `edit_files`. The schema tells clients which fields each type accepts."""
 
@@ -58,10 +68,10 @@ class EditArguments(Given):
             "newName": "newText",
             "newForm": "code",
             "content": "code",
-            "cell_id": "cell",
-            "cellId": "cell",
         }
     )
+
+    _part: FilePart | None = PrivateAttr(default=None)
 
     file_path: str = Field("", json_schema_extra=without_default)
     """The file. Required, except for `undo`."""
@@ -84,8 +94,6 @@ class EditArguments(Given):
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None
-    cell: CellName | None = Field(None, json_schema_extra={UNLISTED: True})
-    """Cell of a notebook, by id or index. `list_cells` mentions this argument."""
     line: int | None = None
     target_line_text: str | None = None
     code: str | None = None
@@ -118,12 +126,30 @@ class EditArguments(Given):
             raise ValueError("; ".join(errors))
         return self
 
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_part(cls, given: Any, handler: Callable[[Any], Self], info: ValidationInfo) -> Self:
+        """Validate the arguments of the edit, and those that features add to it."""
+        models: tuple[type[PartArguments], ...] = (info.context or {}).get(EditArguments, ())
+        if not models or not isinstance(given, dict):
+            return handler(given)
+        own, part = dict(given), None
+        for model in models:
+            names = [name for name in own if argument_name(model, name) in fields_of(model)]
+            if added := {argument_name(model, name): own.pop(name) for name in names}:
+                part = model.model_validate(added).part() or part
+        found = handler(own)
+        if part is not None and found.type != "text":
+            raise ValueError(f"{found.type} does not accept {part.argument}")
+        found._part = part  # noqa: SLF001  # of this class
+        return found
+
     def to_edit(self) -> FileEdit | Create:
         """Convert the arguments to an edit of the editor. The type `undo` has none."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
             case "text":
-                return ReplaceText(self.old_text or "", self.new_text or "", self.name, self.line, self.cell)
+                return ReplaceText(self.old_text or "", self.new_text or "", self.name, self.line, self._part)
             case "replace" | "delete":
                 return Replace(target, self.code or "")
             case "insert":

@@ -24,16 +24,14 @@ from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import OF_ANY, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
-from codriver.tools.guarded_edits import NOTEBOOK, why_not
-from codriver.tools.ledgers.cell_output_writes import digest_of
+from codriver.tools.guarded_edits import why_not
 from codriver_lisp.edit import Rename
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from codriver.editing import Diagnostics, FileResult, OtherUses, Outcome
-    from codriver.editing.file_changes import Change
-    from codriver.tools.calls.call import Call, Services
+    from codriver.tools.calls.call import Call
 
 MAX_EDITS = 200
 MAX_TESTS = 20
@@ -103,7 +101,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             requests,
             limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
             allow_outside=settings.allow_edits_outside_workspace,
-            guard=partial(_why_not_now, services, who),
+            guard=partial(why_not, services, who),
             dry_run=arguments.dry_run,
         )
     if not (arguments.load or arguments.test) or arguments.dry_run:
@@ -167,7 +165,7 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditReq
         requests,
         limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=False,
-        guard=partial(why_not, services.workspace, settings),
+        guard=partial(why_not, services, call.who(given_who)),
         dry_run=True,
     )
 
@@ -268,12 +266,3 @@ _WHOLE: Final = Tool(
     is_core=True,
 )
 TOOL: Final = replace(_WHOLE, without_lisp=_without_lisp(_WHOLE))
-
-
-def _why_not_now(services: Services, who: str, change: Change) -> str:
-    """Return the reason why a caller must not make a change, or an empty string. Waits for servers."""
-    before, path = change.before.data, change.path
-    is_notebook = path.suffix == NOTEBOOK and before is not None
-    if is_notebook and services.ledger.notebooks.is_stale(who, path, digest_of(before or b"")):
-        return "it changed since you read it; list_cells returns its present cells"
-    return why_not(services.workspace, services.live.settings, change)

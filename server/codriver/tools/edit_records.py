@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from codriver.core import caller_names
 from codriver.core.actions import AddServerLine
 from codriver.log import facts
+from codriver.tools.calls.hooks import note_change
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ def record_edits(
         who = call.who(given)
         for one in results:
             call.services.ledger.edits.add(who, one.change.path)
-            call.services.ledger.notebooks.forget(who, one.change.path)
+            note_change(call, who, one.change.path)
         changed = ", ".join(
             f"{one.display_path} ({len(one.done)})" if one.done else one.display_path for one in results
         )

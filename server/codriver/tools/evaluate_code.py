@@ -174,6 +174,7 @@ TOOL = Tool(
     arguments=EvaluateArguments,
     output=answer_schema(**EVALUATION),
     run=evaluate_code,
+    may_be_task=True,
     lists_output=True,
     needs=("evaluate",),
     setting="enable_mcp_repl_evaluation",

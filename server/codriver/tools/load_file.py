@@ -135,6 +135,7 @@ TOOL = Tool(
     arguments=LoadFileArguments,
     output=answer_schema(**EVALUATION),
     run=load_file,
+    may_be_task=True,
     needs=("load-file", "evaluate"),
     setting="enable_mcp_repl_evaluation",
     destructive=True,

@@ -19,14 +19,12 @@ from codriver.tools import (
     get_evaluation,
     inspect_app,
     interrupt_evaluation,
-    list_cells,
     list_sessions,
     load_file,
     macroexpand,
     note_edit,
     repl_output_log,
     restart_repl,
-    run_cell,
     run_tests,
     send_input,
     server_health,
@@ -37,6 +35,7 @@ from codriver.tools import (
     wait_for,
     what_changed,
 )
+from codriver.tools.calls.call import NO_HOOKS
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import on_offer
 from codriver.tools.calls.tool import Manifest, Tool
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from codriver.core.state import State
     from codriver.settings.model import Settings
     from codriver.tools.calls.arguments import AddedArguments
+    from codriver.tools.calls.call import CallHooks
 
 
 BASE_TOOLS: tuple[Tool, ...] = (
@@ -72,8 +72,6 @@ BASE_TOOLS: tuple[Tool, ...] = (
     edit_files.TOOL,
     undo_edit.TOOL,
     *inspect_app.TOOLS,
-    list_cells.TOOL,
-    run_cell.TOOL,
 )
 
 USUAL = (
@@ -87,7 +85,6 @@ USUAL = (
     "symbol_info",
     "status",
     "connect_repl",
-    "run_cell",
     "inspect_app",
     "change_app",
     "watch_app",
@@ -100,26 +97,27 @@ seam.
 
 
 def manifest_with(
-    tools: tuple[Tool, ...] = (), added: tuple[AddedArguments, ...] = (), parts: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = (), added: tuple[AddedArguments, ...] = (), hooks: CallHooks = NO_HOOKS
 ) -> Manifest:
-    """Return the manifest of a server whose features add these tools, arguments, and values of `part`."""
-    every = tuple([_extended(tool, added, parts) for tool in (*BASE_TOOLS, *tools)])
+    """Return the manifest of a server whose features add these tools, arguments, and what `hooks` has."""
+    every = tuple([_extended(tool, added, hooks) for tool in (*BASE_TOOLS, *tools)])
     by_name = {tool.name: tool for tool in every}
     usual = (*(by_name[name] for name in USUAL), *(by_name[tool.name] for tool in tools if tool.is_usual))
     return Manifest(every, usual, note_edit.TOOLS)
 
 
-def _extended(tool: Tool, added: tuple[AddedArguments, ...], parts: tuple[str, ...]) -> Tool:
-    """Return a tool with the arguments and values of `part` that features add to it."""
+def _extended(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:
+    """Return a tool with the arguments, values of `part` and subjects of `status` that features add to it."""
     models = tuple(one.model for one in added if tool.name in one.tools)
-    extended = replace(tool, added=models) if models else tool
-    if parts and tool.name == "get_evaluation":
+    inside = {one.inside for one in added if one.inside is not None}
+    added_inside = {model: tuple(one.model for one in added if one.inside is model) for model in inside}
+    extended = replace(tool, added=models, added_inside=MappingProxyType(added_inside)) if models or inside else tool
+    if hooks.parts and tool.name == "get_evaluation":
         part = extended.schema["properties"]["part"]
         pattern = part["pattern"].removesuffix(")$")
-        properties = {**extended.schema["properties"], "part": {**part, "pattern": "|".join([pattern, *parts]) + ")$"}}
-        extended = replace(extended)
-        object.__setattr__(extended, "schema", {**extended.schema, "properties": properties})
-    return extended
+        properties = {"part": {**part, "pattern": "|".join([pattern, *hooks.parts]) + ")$"}}
+        extended = extended.with_properties(properties)
+    return status.with_subjects(extended, hooks.subjects) if hooks.subjects and tool.name == "status" else extended
 
 
 def tools_offered(

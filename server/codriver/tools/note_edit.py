@@ -28,7 +28,7 @@ from codriver.tools.answers.file_editors import written_file
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.call import Started
-from codriver.tools.calls.hooks import introduction, notes_of_edits
+from codriver.tools.calls.hooks import introduction, note_change, notes_of_edits
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
             continue
         display_path = show(services.workspace, path)
         services.ledger.edits.add(who, path)
-        services.ledger.notebooks.forget(who, path)
+        note_change(call, who, path)
         facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.without_secrets)
         call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT, data=facts))
         messages += await notes_of_edits(call, [written_file(call, who, path, display_path)])

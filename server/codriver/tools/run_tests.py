@@ -39,6 +39,7 @@ TOOL = Tool(
         sessionKey="string",
     ),
     run=run_chosen_tests,
+    may_be_task=True,
     needs=("test",),
     setting="enable_mcp_repl_evaluation",
     destructive=True,

@@ -6,16 +6,16 @@ gate and returns the same answer as a call of that tool.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from codriver.core.values import PYTHON
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools import (
     complete_symbol,
-    list_cells,
     list_sessions,
     macroexpand,
     restart_repl,
@@ -31,15 +31,20 @@ from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.gate import run
 from codriver.tools.calls.session_choice import session_in_use
 from codriver.tools.calls.tool import Tool
-from codriver.tools.list_cells import CellName  # noqa: TC001  # pydantic reads it
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codriver.core.values import Evaluation
-    from codriver.tools.calls.call import Call
+    from codriver.errors import RefusedError
+    from codriver.tools.calls.call import Call, Subject
 
 
-About = Literal["sessions", "jobs", "activity", "error", "stale", "threads", "variables", "cells", "server"]
+ABOUT: Final = ("sessions", "jobs", "activity", "error", "stale", "threads", "variables", "server")
+"""Subjects that are always available. Features add others."""
 
+FILE: Final = "for activity, an edited file."
+"""What the argument `file` is for the subjects that are always available."""
 CODE_CHARACTERS: Final = 120
 """Maximum length of the code of one job."""
 MOST_JOBS: Final = 30
@@ -55,7 +60,6 @@ TOOLS_BEHIND: Final = {
         symbol_info.TOOL,
         complete_symbol.TOOL,
         macroexpand.TOOL,
-        list_cells.TOOL,
     )
 }
 """Tools that answer for `status`, by name."""
@@ -64,12 +68,11 @@ TOOLS_BEHIND: Final = {
 class StatusArguments(ActivityArguments):
     """Arguments of `status`: the subject, the session or notebook, and the filters of activity."""
 
-    about: About
+    about: Annotated[str, WithJsonSchema({"enum": list(ABOUT), "type": "string"})]
     repl_session_key: str | None = None
-    file: str | None = Field(None, description="The notebook; for activity, an edited file.")
+    file: str | None = Field(None, description=FILE.capitalize())
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
     start: int | None = Field(None, alias="from", ge=0, json_schema_extra={UNLISTED: True})
-    cell: CellName | None = Field(None, description="One cell's source, by index or id.")
     whole: bool = Field(default=False, description="For error: with the frames of libraries.")
     evaluation_id: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """Evaluation or test run whose error to return. Default: the last one."""
@@ -92,17 +95,21 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
             return await _of_tool(call, "stacktrace", arguments, **given)
         case "stale":
             return await _of_tool(call, "what_changed", arguments, replSessionKey=arguments.repl_session_key)
-        case "cells":
-            if arguments.file is None:
-                raise refused("bad-arguments", "about: cells requires a notebook", hint="Pass its path as file.")
-            given = {"filePath": arguments.file, "from": arguments.start, "cell": arguments.cell}
-            return await _of_tool(call, "list_cells", arguments, **given)
         case "variables":
             return await _variables(call, arguments)
         case "threads":
             return await _threads(call, arguments)
         case "jobs":
             return _jobs(call, arguments)
+        case subject if subject in call.services.hooks.subjects:
+            return await call.services.hooks.subjects[subject].answer(call, arguments)
+        case subject:
+            raise _no_such_subject(call, subject)
+
+
+def _no_such_subject(call: Call, subject: str) -> RefusedError:
+    known = ", ".join([*ABOUT, *call.services.hooks.subjects])
+    return refused("bad-arguments", f"status knows nothing about {subject!r}", hint=f"about is one of {known}.")
 
 
 async def _of_tool(call: Call, name: str, arguments: StatusArguments, **given: Any) -> Answer:
@@ -169,13 +176,31 @@ def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
     return row
 
 
+DESCRIPTION: Final = (
+    "Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations and test "
+    "runs, ended ones too), activity (what was done, newest first: code with results, edits with diffs, test runs, "
+    "failures), error (last exception or failed test: values, causes, numbered frames with variables), stale (files "
+    "newer than loaded code), threads, variables, {}server."
+)
+
+
+def with_subjects(tool: Tool, subjects: Mapping[str, Subject]) -> Tool:
+    """Return `status` with the subjects that features add."""
+    about, file = tool.schema["properties"]["about"], tool.schema["properties"]["file"]
+    described = replace(tool, description=DESCRIPTION.format("".join(f"{one.summary}, " for one in subjects.values())))
+    uses = [*(one.file for one in subjects.values()), FILE]
+    return described.with_properties(
+        {
+            "about": {**about, "enum": [*about["enum"], *subjects]},
+            "file": {**file, "description": "; ".join(uses).capitalize()},
+        }
+    )
+
+
 TOOL = Tool(
     name="status",
     title="What is here and what was done",
-    description="Read-only. about: sessions (REPLs, kernels, applications; who uses them), jobs (evaluations and test "
-    "runs, ended ones too), activity (what was done, newest first: code with results, edits with diffs, test runs, "
-    "failures), error (last exception or failed test: values, causes, numbered frames with variables), stale (files "
-    "newer than loaded code), threads, variables, cells (of a notebook), server.",
+    description=DESCRIPTION.format(""),
     arguments=StatusArguments,
     output=answer_schema(),
     run=status,

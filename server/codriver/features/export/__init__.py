@@ -19,4 +19,6 @@ def _server() -> ServerHooks:
     return ServerHooks(prompts=(SESSION_TO_TEST,))
 
 
-FEATURE = Feature("export", server=_server, commands=(Command("export", MODULE), Command("replay", MODULE)))
+FEATURE = Feature(
+    "export", server=_server, requires=("jupyter",), commands=(Command("export", MODULE), Command("replay", MODULE))
+)

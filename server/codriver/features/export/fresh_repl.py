@@ -31,7 +31,6 @@ from codriver.repls.contract.adapter_values import (
     Value,
     text_of,
 )
-from codriver.repls.jupyter.connection_files import StartedKernels, shut_down
 from codriver.repls.launch import processes
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract.adapter_values import Event, TestRun
     from codriver.repls.launch.processes import ReplProcess
-    from codriver.repls.launch.recipes import Recipe
+    from codriver.repls.launch.recipes import AddressFile, Recipe
 
     Learn = Callable[[Iterable[tuple[str, str]]], None]
     Tell = Callable[[str, str], None]
@@ -244,16 +243,16 @@ async def fresh_repl(
                 reading.set()
             keep_event(heard, evaluation, event, learn, tell)
 
-        file = await _connection_file(recipe, stack)
+        file = await _address_file(recipe, stack)
         running = await stack.enter_async_context(
             processes.start(
                 recipe.command, cwd=folder, env=recipe.env, on_output=lambda _stream, _text: None,
                 port_file=recipe.port_file, start_timeout_s=recipe.start_timeout_s,
-                farewell=partial(shut_down, file) if file else None,
+                farewell=partial(file.farewell, file.path) if file else None,
             )
         )  # fmt: skip
         connect = partial(connectors[recipe.protocol], listener=listen, workspace=workspace, is_remote=False)
-        place = str(file or await running.endpoint())
+        place = str(file.path if file else await running.endpoint())
         adapter = await _connected(stack, partial(connect, place), running, recipe)
         fresh = FreshRepl(adapter, heard, timeout_s, is_kernel=file is not None)
         tasks = await stack.enter_async_context(cancelled_on_exit())
@@ -272,13 +271,13 @@ async def fresh_repl(
             tasks.cancel_scope.cancel()
 
 
-async def _connection_file(recipe: Recipe, stack: AsyncExitStack) -> Path | None:
+async def _address_file(recipe: Recipe, stack: AsyncExitStack) -> AddressFile | None:
     """Return the connection file of a kernel, which is deleted when `stack` exits; None for other REPLs."""
-    if recipe.connection_file is not None:
-        kernels = StartedKernels()
-        stack.callback(kernels.discard_all)
-        await anyio.to_thread.run_sync(kernels.prepare, recipe.connection_file)
-    return recipe.connection_file
+    file = recipe.address_file
+    if file is not None:
+        stack.callback(file.discard, file.path)
+        await anyio.to_thread.run_sync(partial(file.prepare, file.path, is_first=True))
+    return file
 
 
 async def _connected(
@@ -298,7 +297,7 @@ async def _connected(
         try:
             return await stack.enter_async_context(connect())
         except (ReplUnreachableError, NotAnReplError) as error:
-            if recipe.connection_file is None:
+            if recipe.address_file is None:
                 raise
             if running.over.is_set():
                 cause = await running.wait()

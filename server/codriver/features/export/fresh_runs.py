@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
@@ -23,10 +24,11 @@ from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.features.export.documents.document_check import Failed, SoundDocument, check_document
 from codriver.features.export.documents.verification import REPL_DIED, Observed, Question, Raised, strictly, verifying
 from codriver.features.export.fresh_repl import FreshRepl, fresh_repl
+from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
-from codriver.repls.connectors import CONNECTORS
+from codriver.repls import connectors
 from codriver.repls.kinds import JUPYTER, KINDS, PYTHON, kind_of
 from codriver.repls.launch.recipes import recipe
 from codriver.repls.programs import python_text
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.recordings import Recorded, Recording
     from codriver.features.export.documents.verification import Checked, Delivery
     from codriver.features.export.fresh_repl import Ran, Tell
+    from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.launch.recipes import Recipe
     from codriver.testing.runs import TestFailure, TestReport
 
@@ -64,6 +67,16 @@ DRIVER: Final = "codriver_exported_tests"
 NO_RUN_HINT: Final = "Choose --format script"
 TEST_FILE: Final = "test_exported.py"
 """The file name used for a Python document that is not written to a Python file."""
+
+
+def connect_kernel(address: str, **how: Any) -> AbstractAsyncContextManager[Adapter]:
+    """Connect to a kernel. The adapter is large, and most documents need none."""
+    from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter  # noqa: PLC0415  # see above
+
+    return connect_jupyter(address, **how)
+
+
+CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType({**connectors.CONNECTORS, JUPYTER: connect_kernel})
 
 
 @dataclass(slots=True)
@@ -136,7 +149,10 @@ class FreshRuns:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance
-        return recipe(words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python)
+        return recipe(
+            words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python,
+            launchers={JUPYTER: launch_kernel},
+        )  # fmt: skip
 
     async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
         """Start a fresh REPL that lives until `stack` exits.

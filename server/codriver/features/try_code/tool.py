@@ -142,8 +142,7 @@ async def _kept(call: Call, arguments: TryArguments, tried: Sequence[Tried], fie
     if not green:
         return Answer({**fields, "notKept": "none passed" if wanted == FIRST_GREEN else f"{wanted} did not pass"})
     candidate = next(one for one in arguments.candidates if one.label == green[0])
-    dumped = [edit.model_dump(by_alias=True, exclude_unset=True) for edit in candidate.edits]
-    given: dict[str, object] = {"who": arguments.who, "edits": dumped, "load": True, "test": arguments.test}
+    given: dict[str, object] = {"who": arguments.who, "edits": candidate.edits, "load": True, "test": arguments.test}
     given |= {"onFailure": "restore", "limitMs": arguments.judged_ms}
     answer = await edit_files(call, EditFilesArguments.model_validate(given))
     key = "kept" if answer.ok else "notKept"

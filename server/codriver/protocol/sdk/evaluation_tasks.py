@@ -41,7 +41,6 @@ from codriver.protocol.error_messages import (
     TOO_MANY,
     meta_of,
 )
-from codriver.protocol.results import WITH_TASKS
 from codriver.protocol.trust_question import supports_forms
 from codriver.tools.calls.call import Call, LastingCall, Services
 from codriver.tools.calls.evaluation_waits import give_input, stop
@@ -58,8 +57,6 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[ClientSession]
 
 
-ABLE = WITH_TASKS | {"codriver"}
-"""Tools whose calls may become tasks."""
 BOTH = frozenset({OLDER, MODERN})
 ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -174,7 +171,7 @@ class EvaluationTasks:
         params = types.CallToolRequestParams.model_validate(ctx.params, by_name=False)
         client = ctx.lifespan_context
         called = self._caller.find(params.name, params.arguments or {})
-        if called is None or called[0].name not in WITH_TASKS:
+        if called is None or not called[0].may_be_task:
             raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: omit task")
         if not self.can_add(client):
             raise MCPError(TOO_MANY, f"{MOST} tasks of this client are unfinished: cancel some, or wait for them")
@@ -209,7 +206,7 @@ class EvaluationTasks:
 
     def is_able(self, ctx: Context, tool: Tool) -> bool:
         """Return whether this call may become a task, because its client supports them."""
-        if not offered(ctx) or tool.name not in ABLE:
+        if not offered(ctx) or not tool.may_be_task:
             return False
         return self.can_add(ctx.lifespan_context)
 

@@ -23,7 +23,6 @@ from codriver.core.values import ListeningProgram
 from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls import kinds
-from codriver.repls.jupyter.connection_files import key_of_kernel
 from codriver.repls.launch.processes import find, watch
 from codriver.repls.launch.projects import repls_to_start
 from codriver.repls.launch.recipes import RecipeError
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
-    from codriver.repls.jupyter.named_kernels import NamedKernel
     from codriver.repls.launch.processes import Found
     from codriver.repls.launch.recipes import Recipe
 
@@ -58,13 +56,13 @@ class Discovery:
         commands: Sequence[str],
         port_files: Sequence[str],
         recipe_of: Callable[[str], Recipe],
-        kernels: Sequence[NamedKernel] = (),
+        named: Sequence[ReplFound] = (),
     ) -> None:
         self._core = core
         self._workspace = workspace
         self._addresses = addresses
         self._commands = commands
-        self._kernels = kernels
+        self._named = named
         self._recipe_of = recipe_of
         self._port_files = (*kinds.port_files(), *port_files)
         self._found: tuple[Found, ...] = ()
@@ -77,14 +75,13 @@ class Discovery:
         """Report the configured REPLs to the core, or that a search has started if there are none."""
         if not self._is_configured:
             self._dispatch(Searching(is_under_way=True))
-        self.configure(self._addresses, self._commands, self._kernels)
+        self.configure(self._addresses, self._commands, self._named)
 
-    def configure(self, addresses: Sequence[str], commands: Sequence[str], kernels: Sequence[NamedKernel] = ()) -> None:
+    def configure(self, addresses: Sequence[str], commands: Sequence[str], named: Sequence[ReplFound] = ()) -> None:
         """Report configured REPLs that the core does not know yet."""
         found = [_configured_address(text) for text in addresses]
         found += [_configured_command(text) for text in commands if text != kinds.NO_REPL]
-        found += map(_configured_kernel, kernels)
-        self._dispatch(*found)
+        self._dispatch(*found, *named)
 
     async def run(self) -> None:
         """Watch the port files, and start a REPL if none is configured or found."""
@@ -118,7 +115,7 @@ class Discovery:
 
     @property
     def _is_configured(self) -> bool:
-        return bool(self._addresses or self._commands or self._kernels)
+        return bool(self._addresses or self._commands or self._named)
 
     async def choose_again(self) -> None:
         """Choose a REPL again after the user accepted the workspace, unless REPLs are configured.
@@ -285,19 +282,9 @@ def _configured_command(text: str) -> ReplFound:
     kind = kinds.kind_of(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     if kind is not None and (spec := text.partition(":")[2]):
-        key = key_of_kernel(spec)
+        key = kinds.key_of_kernelspec(spec)
         dialect = dialect if key == kind.key else "unknown"
     return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
-
-
-def _configured_kernel(kernel: NamedKernel) -> ReplFound:
-    """Describe a Jupyter kernel, named by its connection file or URL, as a REPL to connect to."""
-    location = kernel.location
-    if isinstance(location, Path):
-        address, key = f"jupyter://{location}", "jup"
-        return ReplFound(f"kernel:{location}", kernel.key or key, Origin("kernel", str(location)), address)
-    address = location.address
-    return ReplFound(f"server:{address}", kernel.key or location.key, Origin("server", str(location)), address)
 
 
 SEARCH_S: Final = 8 * PORT_FILES_S

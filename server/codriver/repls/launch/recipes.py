@@ -9,26 +9,30 @@ import itertools
 import os
 import shutil
 import sys
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from codriver import files
-from codriver.errors import StartError, install_extra
+from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.working_trees import main_checkout
-from codriver.repls.jupyter.connection_files import (
-    CODRIVER_PREFIX,
-    KernelSpecError,
-    command_of,
-    find_kernelspec,
-    kernel_directories,
-    runtime_directory,
+from codriver.repls.kinds import (
+    KINDS,
+    NO_REPL,
+    NREPL,
+    NREPL_VERSION,
+    PYTHON,
+    Kind,
+    Launcher,
+    by_word,
+    kind_of,
+    title_of,
 )
-from codriver.repls.kinds import KINDS, NO_REPL, NREPL, NREPL_VERSION, PYTHON, by_word, kind_of, title_of
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.projects import (
     ACCEPTED,
@@ -44,11 +48,6 @@ from codriver.repls.launch.projects import (
 from codriver.systems.programs import is_path, passes_quotes_on, program_in, split_command
 from codriver_lisp.reader import top_level_forms
 from codriver_relay.starter import CLIENTS_PATH, server_environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from codriver.repls.kinds import Kind, Launcher
 
 UNACCEPTED: Final = "--unaccepted"
 """The worker's option for a workspace that has not been accepted."""
@@ -77,11 +76,6 @@ SLOW_START_S: Final = 180.0
 
 START_S: Final = 30.0
 """Seconds to wait for the start of other REPLs."""
-
-IPYKERNEL: Final = "ipykernel_launcher"
-"""The module that starts IPython's kernel."""
-PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher": "xeus-python"}
-"""The packages of modules that start kernels, where the names differ."""
 
 
 class RecipeError(StartError):
@@ -116,6 +110,25 @@ def lapse_of(lapsed: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class AddressFile:
+    """A file with the address of a REPL that is chosen before its process starts.
+
+    Such a REPL does not announce that it is ready, so connecting is retried.
+    """
+
+    path: Path
+    prepare: Callable[..., None]
+    """Called with the path before a start, and with `is_first`, for the first start of this server. May block.
+
+    Write the file, unless it exists and this is another start. Raises a `StartError`.
+    """
+    discard: Callable[[Path], None]
+    """Remove the file, if it exists. May block."""
+    farewell: Callable[[Path], Awaitable[None]]
+    """Ask the REPL to end, before its process is ended."""
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """The command that starts a REPL. `env` is its complete environment."""
 
@@ -131,8 +144,8 @@ class Recipe:
     """
     remark: str | None = None
     """Information that is reported once per workspace."""
-    connection_file: Path | None = None
-    """The file with the ports and key of a kernel, which must be written before the start."""
+    address_file: AddressFile | None = None
+    """The file with the REPL's address, if that is chosen before the start."""
     remedies: tuple[tuple[str, str], ...] = ()
     """Pairs of text in the last output of an ended process, and what it means."""
     awaits_trust: bool = False
@@ -152,10 +165,17 @@ class Project:
     python: str
     safe: Interpreter | None = None
     """The interpreter that replaces a forbidden one of the project."""
+    launchers: Mapping[Launcher, Launch] = field(default_factory=lambda: NO_LAUNCHERS)
+    """How features start REPLs."""
 
     def interpreter(self) -> Interpreter:
         """Return the interpreter that runs the project's Python code."""
         return self.safe or find_python(self.workspace, self.environ, self.python)
+
+
+Launch = Callable[[Kind, str, Project], Recipe]
+"""Return the recipe for a REPL of a kind, by the words that name it. Raises a `RecipeError`."""
+NO_LAUNCHERS: Final[Mapping[Launcher, Launch]] = MappingProxyType({})
 
 
 def recipe(
@@ -166,6 +186,7 @@ def recipe(
     acceptance_of: Callable[[Path], Acceptance] = lambda _: ACCEPTED,
     is_requested: bool = False,
     python: str = AUTO,
+    launchers: Mapping[Launcher, Launch] = NO_LAUNCHERS,
 ) -> Recipe:
     """Return the recipe for a `repl` setting, which is a known name or a command line.
 
@@ -180,7 +201,7 @@ def recipe(
     Raises:
         RecipeError: the REPL cannot run on this machine, or is a program from an unaccepted checkout.
     """
-    project = Project(workspace, environ, python)
+    project = Project(workspace, environ, python, launchers=launchers)
     is_worker = is_embedded(words)
     if is_requested:
         found = _recipe(words, project)
@@ -241,7 +262,7 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
     """
     workspace = project.workspace
     inside = checkouts(workspace)
-    outside = Project(NOWHERE, outside_environment(workspace, project.environ), AUTO, project.safe)
+    outside = replace(project, workspace=NOWHERE, environ=outside_environment(workspace, project.environ), python=AUTO)
     named_kind = next((kind for kind in KINDS if kind.repl == words.strip()), None) or kind_of(words)
     alike = [kind for kind in KINDS if named_kind is not None and kind.dialect == named_kind.dialect]
     for kind in alike if named_kind is not None and not named_kind.needs_project else ():
@@ -269,7 +290,14 @@ def is_embedded(words: str) -> bool:
     return kind is not None and kind.launcher == "worker"
 
 
-def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, python: str = AUTO) -> None:
+def check_word(
+    words: str,
+    workspace: Path,
+    environ: Mapping[str, str],
+    *,
+    python: str = AUTO,
+    launchers: Mapping[Launcher, Launch] = NO_LAUNCHERS,
+) -> None:
     """Check that a single word is a known REPL or a program, because anything else is a typing error.
 
     Raises:
@@ -277,12 +305,15 @@ def check_word(words: str, workspace: Path, environ: Mapping[str, str], *, pytho
     """
     word = words.strip()
     if word and len(word.split()) == 1 and word != NO_REPL and word not in by_word():
-        _recipe(word, Project(workspace, environ, python))
+        _recipe(word, Project(workspace, environ, python, launchers=launchers))
 
 
 def _recipe(words: str, project: Project) -> Recipe:
     if kind := kind_of(words):
-        return _LAUNCHERS[kind.launcher](kind, words.strip(), project)
+        launch = _LAUNCHERS.get(kind.launcher) or project.launchers.get(kind.launcher)
+        if launch is None:
+            raise RecipeError(words, f"this Codriver has no feature that starts a {kind.title}")
+        return launch(kind, words.strip(), project)
     try:
         command = tuple(split_command(words))
     except ValueError as error:
@@ -294,7 +325,7 @@ def _recipe(words: str, project: Project) -> Recipe:
         known_words = ", ".join(by_word())
         raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
     command = (found, *command[1:])
-    return Recipe(command, _child_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_S)
+    return Recipe(command, child_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_S)
 
 
 def _worker(kind: Kind, words: str, project: Project) -> Recipe:
@@ -342,7 +373,7 @@ def _recipe_of(
     port_file = next((project.workspace / name for name in kind.port_files), None)
     timeout_s = SLOW_START_S if kind.is_slow else START_S
     return Recipe(
-        command, _child_environ(project.environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes), caution
+        command, child_environ(project.environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes), caution
     )
 
 
@@ -422,53 +453,11 @@ def _program(kind: Kind, words: str, project: Project) -> Recipe:
     return _recipe_of(kind, (found, *kind.arguments), project)
 
 
-def _jupyter(kind: Kind, words: str, project: Project) -> Recipe:
-    """Return the recipe of a kernel: the named kernelspec, or IPython in the project's interpreter without one."""
-    if find_spec("jupyter_client") is None:
-        raise RecipeError(words, f"jupyter_client is not installed; run {install_extra('jupyter')}")
-    found = project.interpreter()
-    _, is_named, spec_name = words.partition(":")
-    name = f"{CODRIVER_PREFIX}{os.getpid()}-{words.replace(':', '-')}.json"
-    file = runtime_directory(project.environ) / name
-    added: dict[str, str] = {}
-    note = f"Python code is evaluated by IPython in {found.path} ({found.whose})"
-    command: tuple[str, ...] = (found.path, "-m", IPYKERNEL, "-f", str(file))
-    if is_named:
-        try:
-            spec = find_kernelspec(spec_name, kernel_directories(found.path, project.environ))
-            command, added = command_of(spec, file, python=found.path, environ=project.environ)
-        except KernelSpecError as error:
-            raise RecipeError(words, str(error)) from error
-        note = f"the kernel is that of {spec.directory}"
-    is_in_python = command[0] == found.path
-    module = command[command.index("-m") + 1] if is_in_python and "-m" in command[:-1] else ""
-    package = PACKAGES.get(module, module)
-    remedy = f"{found.path} has no {package}: run `pip install {package}` in that environment ({found.whose})"
-    return Recipe(
-        command,
-        {**_kernel_environ(project.environ), **added},
-        start_timeout_s=SLOW_START_S,
-        protocol=kind.protocol,
-        notes=(note,),
-        caution=found.caution if is_in_python else None,
-        remark=found.remark if is_in_python else None,
-        connection_file=file,
-        remedies=((f"No module named {module}", remedy),) if module else (),
-    )
-
-
-def _kernel_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a kernel, without variables from another kernel or server."""
-    environment = {name: value for name, value in _child_environ(environ).items() if not name.startswith("JPY_")}
-    return {**environment, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-
-
-_LAUNCHERS: Final[Mapping[Launcher, Callable[[Kind, str, Project], Recipe]]] = {
+_LAUNCHERS: Final[Mapping[Launcher, Launch]] = {
     "program": _program,
     "python-program": _python_program,
     "worker": _worker,
     "clojure": _clojure,
-    "jupyter": _jupyter,
 }
 
 
@@ -508,6 +497,6 @@ def _has_basilisp(python: str) -> bool:
     return any(root.glob("lib/python3*/*-packages/basilisp/__init__.py"))
 
 
-def _child_environ(environ: Mapping[str, str]) -> dict[str, str]:
+def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a REPL, without PYTHONDONTWRITEBYTECODE so that Basilisp can cache its core."""
     return {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -23,14 +23,13 @@ from codriver.core.values import PYTHON
 from codriver.files import Links, Rules
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.jupyter.kernel_processes import find_process
 from codriver.repls.kinds import PYTHON as PYTHON_KIND
 from codriver.repls.kinds import split_address
 from codriver.systems.file_system import is_mine
 from codriver.systems.programs import python_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from codriver.core.state import Repl
     from codriver.tools.calls.call import Call
@@ -82,18 +81,24 @@ async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
         return None
     if not await call.services.work.files.run(call.client, call.services.may_run_files):
         return None
-    read = partial(_of_process, repl, profile.process_id, call.services.workspace)
+    hooks = call.services.hooks
+    read = partial(_of_process, repl, profile.process_id, call.services.workspace, hooks.process_of)
     return await call.services.work.files.run(call.client, read)
 
 
-def _of_process(repl: Repl, process_id: int, workspace: Path) -> TestEnvironment | None:
+def _of_process(
+    repl: Repl, process_id: int, workspace: Path, process_of: Mapping[str, Callable[[str], int | None]]
+) -> TestEnvironment | None:
     """Read the environment of the process that serves a REPL. Blocks.
 
     The result is None if the process belongs to another user, or does not serve that REPL.
     """
     process_directory = PROCESSES / str(process_id)
     with suppress(OSError, ValueError):
-        if not (is_mine(process_directory.stat().st_uid) and (repl.owned or _serves(process_id, repl.address or ""))):
+        if not (
+            is_mine(process_directory.stat().st_uid)
+            and (repl.owned or _serves(process_id, repl.address or "", process_of))
+        ):
             return None
         pairs = [one.partition(b"=") for one in _words(process_directory / "environ") if b"=" in one]
         variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
@@ -110,12 +115,11 @@ def _words(file: Path) -> list[bytes]:
     return files.read_head(file, PROCESS_RULES).split(b"\0")
 
 
-def _serves(process_id: int, address: str) -> bool:
-    """Return whether a process listens at the address of a REPL. A kernel is recognised by its connection file."""
-    _, location = split_address(address)
-    if location.endswith(".json"):
-        found = find_process(location)
-        return found is not None and found.id == process_id
+def _serves(process_id: int, address: str, process_of: Mapping[str, Callable[[str], int | None]]) -> bool:
+    """Return whether a process listens at the address of a REPL, or serves it in the way of a feature."""
+    protocol, location = split_address(address)
+    if (find := process_of.get(protocol)) is not None:
+        return find(location) == process_id
     port = location.rpartition(":")[2]
     listening = {f"socket:[{inode}]" for inode, at in listening_sockets().items() if at.rpartition(":")[2] == port}
     open_files = (PROCESSES / str(process_id) / "fd").iterdir()

@@ -53,8 +53,8 @@ class AnswerInProgress:
     delivery: Delivery
     left_out: tuple[str, ...] = ()
     """Notes about truncated text."""
-    cell: tuple[str, str] | None = None
-    """Description of a notebook cell, and a note if its file lacks the outputs."""
+    of_outcome: tuple[str, ...] = ()
+    """Notes of features about the outcome of the evaluation."""
     given: tuple[str, ...] = ()
     """Notes of the tool that answers."""
     repetition: list[str] = field(default_factory=list)

@@ -136,8 +136,11 @@ async def _described(
     if evaluation.failure:
         fields["error"] = error = _error(call, evaluation.failure, max_bytes // 2)
         max_bytes -= min(max_bytes // 2, len(json.dumps(error, ensure_ascii=False)))
-    if cell := await call.services.ledger.cells.describe(evaluation):
-        fields["cell"] = cell[0]
+    of_outcome: tuple[str, ...] = ()
+    for hook in call.services.hooks.describe:
+        if (found := await hook(call, evaluation)) is not None:
+            fields |= found.fields
+            of_outcome += found.notes
     left_out: list[str] = []
     begins_at: dict[str, int] = {}
     if transcript is not None:
@@ -152,7 +155,7 @@ async def _described(
     reported_state = Seen(evaluation.generation, namespace or reader.namespace_seen)
     repl = call.services.core.state.repls.get(evaluation.repl)
     answer = AnswerInProgress(
-        call, evaluation, repl, who, session, reported_state, delivery, tuple(left_out), cell, notes
+        call, evaluation, repl, who, session, reported_state, delivery, tuple(left_out), of_outcome, notes
     )
     fields["notes"] = await notes_for(answer)
     if evaluation.status in OCCUPYING and not evaluation.is_answered and call.belongs_to(evaluation, who):
@@ -350,9 +353,9 @@ async def _of_evaluation(answer: AnswerInProgress) -> Notes:
     return [*with_editors, *(note for note in notes if note not in about_edits)]
 
 
-def _of_cell(answer: AnswerInProgress) -> Notes:
-    """Return the note about outputs that are being written to a notebook."""
-    return answer.cell[1:] if answer.cell and answer.cell[1] else ()
+def _of_outcome(answer: AnswerInProgress) -> Notes:
+    """Return the notes of features about the outcome."""
+    return answer.of_outcome
 
 
 def _of_text(answer: AnswerInProgress) -> Notes:
@@ -421,7 +424,7 @@ def _of_tool(answer: AnswerInProgress) -> Notes:
 ADVISERS: Final[tuple[Adviser, ...]] = (
     notes_of_first_use,
     _of_evaluation,
-    _of_cell,
+    _of_outcome,
     _of_text,
     notes_of_repetition,
     _of_standing,

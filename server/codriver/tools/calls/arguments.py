@@ -45,6 +45,11 @@ class AddedArguments:
 
     tools: tuple[str, ...]
     model: type[Given]
+    inside: type[Given] | None = None
+    """The model of objects inside the arguments of any tool that get these arguments, which must be unlisted.
+
+    None for arguments of the `tools` themselves.
+    """
 
 
 def without_default(schema: Schema) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Request
     from codriver.editing import Editor
+    from codriver.editing.file_changes import Change
     from codriver.log.history import History
     from codriver.log.logbook import AppLog
     from codriver.log.output_log import Entry, LogQuery, OutputLog
@@ -89,6 +90,16 @@ class CallHooks:
     """Called when a caller edited a file: return notes for the answer. An edit outside of Codriver has no text."""
     started: tuple[Callable[[Call, Started], Awaitable[str]], ...] = ()
     """Called when a client has started. Each returns text for its agent."""
+    describe: tuple[Callable[[Call, Evaluation], Awaitable[Description | None]], ...] = ()
+    """Return what an answer about an evaluation also has, or None."""
+    guards: tuple[Callable[[Services, str, Change], str], ...] = ()
+    """Return why a caller must not change a file, or an empty string. They may wait for other programs."""
+    changed: tuple[Callable[[Call, str, Path], None], ...] = ()
+    """Called with each file that the caller of this name changed, reverted, or reported as changed."""
+    process_of: Mapping[str, Callable[[str], int | None]] = field(default_factory=lambda: MappingProxyType({}))
+    """By protocol: return the process that serves a REPL at a location which is no port, or None. They block."""
+    subjects: Mapping[str, Subject] = field(default_factory=lambda: MappingProxyType({}))
+    """Additional values of `about` in `status`."""
     parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -96,6 +107,26 @@ class CallHooks:
 
 
 NO_HOOKS = CallHooks()
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a feature adds to the answer about an evaluation. The notes are about its outcome."""
+
+    fields: Mapping[str, object]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject of `status` that a feature adds."""
+
+    summary: str
+    """The subject as the description of `status` lists it."""
+    file: str
+    """What the argument `file` is for this subject, as its description begins."""
+    answer: Callable[[Call, Any], Awaitable[Answer]]
+    """Answer a call with the arguments of `status`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +181,8 @@ class Services:
     """How long calls wait for evaluations."""
     delivered: NoteRecords = field(default_factory=NoteRecords)
     """Notes that each caller has received."""
+    learn_secret: Callable[[str, str], None] = lambda _name, _secret: None
+    """Redact a secret of this name from everything that the server reports and stores."""
     grants: InterpreterGrants | None = None
     """The user's permission to run the project's interpreter, for the life of this server."""
     remarks: Remarks | None = None

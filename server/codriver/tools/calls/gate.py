@@ -17,7 +17,6 @@ from codriver.core.state import TRUST
 from codriver.core.values import LISP, PYTHON
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.kinds import JUPYTER
 from codriver.settings.model import Settings, spelled
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.argument_reading import (
@@ -99,7 +98,7 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
         capability = tool.needs[0]
         is_any = any(repl.phase == "connected" for repl in state.repls.values())
         message = None if is_any else f"no REPL is connected, and {tool.name} needs one"
-        return CapabilityMissingError(capability, _provider(capability, state, settings), message=message)
+        return CapabilityMissingError(capability, _provider(tool, state, settings), message=message)
     return None
 
 
@@ -151,8 +150,9 @@ def on_offer(
     return tuple(filter(may_be_listed, spoken))
 
 
-def _provider(capability: str, state: State, settings: Settings) -> str:
-    """Describe how to get a capability that no connected REPL has."""
+def _provider(tool: Tool, state: State, settings: Settings) -> str:
+    """Describe how to get the capability that a tool needs and no connected REPL has."""
+    capability, source = tool.needs[0], tool.source
     ways = {
         repl.profile.missing[capability]
         for repl in state.repls.values()
@@ -160,17 +160,16 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
     }
     if ways:
         return "; ".join(sorted(ways))
-    is_of_kernels = capability == "cells"
     coming = ", ".join(
         repl.key
         for repl in state.repls.values()
         if repl.is_coming
         # A REPL that failed is started again and may fail again, so the reason is included.
         and not (repl.phase == "waiting" and repl.note)
-        and (not is_of_kernels or repl.origin.text.startswith("jupyter"))
+        and (source is None or source.may_have(repl))
     )
-    if is_of_kernels and not coming:
-        return f"a Jupyter kernel has it: {to_have_kernel(state)}"
+    if source is not None and not coming:
+        return source.advice(state)
     if coming:
         return f"the REPL {coming} is starting: call again when list_sessions lists it as connected"
     gone = "; ".join(
@@ -185,15 +184,6 @@ def _provider(capability: str, state: State, settings: Settings) -> str:
     if settings.repl or why:
         return f"no connected REPL has it{why}: {start}, or see status"
     return f"no connected REPL has it: {to_name_one(state)}, or {start}"
-
-
-def to_have_kernel(state: State, kernelspec: str = "") -> str:
-    """Describe how to add a Jupyter kernel to the REPLs that this server starts."""
-    started = [repl.origin.text for repl in state.repls.values() if repl.owned and not repl.is_stand_in]
-    names = ", ".join(f"'{words}'" for words in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
-    return (
-        f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server then starts it"
-    )
 
 
 def to_name_one(state: State) -> str:
@@ -325,7 +315,7 @@ def _validated(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[s
     if reader.errors:
         raise _bad_arguments(tool, reader.errors)
     try:
-        return model.model_validate(read)
+        return model.model_validate(read, context=tool.added_inside)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
         raise _bad_arguments(tool, [_error(tool, one["loc"], one["type"], one["msg"]) for one in found]) from error
@@ -334,7 +324,7 @@ def _validated(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[s
 def _error(tool: Tool, position: Position, kind: str, message: str) -> ArgumentError:
     if kind == "extra_forbidden":
         model, _ = model_at(tool.arguments, position)
-        models = (model, *tool.added) if len(position) == 1 else (model,)
+        models = (model, *(tool.added if len(position) == 1 else tool.added_inside.get(model, ())))
         near = next(filter(None, (nearest(one, str(position[-1])) for one in models)), None)
         return ArgumentError(position, "there is no such argument" + (f"; did you mean {near}?" if near else ""))
     if kind == "too_short" and position and isinstance(position[-1], str):
@@ -348,7 +338,8 @@ def _bad_arguments(tool: Tool, errors: list[ArgumentError]) -> RefusedError:
     for error in errors:
         model, position = model_at(tool.arguments, error.position)
         words = f"each of {'.'.join(map(str, position))} accepts" if position else f"the arguments of {tool.name} are:"
-        added = () if position else [name for one in tool.added for name in fields_of(one)]
+        models = tool.added_inside.get(model, ()) if position else tool.added
+        added = [name for one in models for name in fields_of(one)]
         known[words] = [*fields_of(model), *added]
     lines = "; ".join(f"{'.'.join(map(str, error.position)) or 'arguments'}: {error.text}" for error in errors)
     return refused(

@@ -8,6 +8,7 @@ from codriver.tools.calls.call import CallHooks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.tools.calls.answer import Answer
@@ -29,6 +30,11 @@ def merged(every: tuple[CallHooks, ...]) -> CallHooks:
         notes=tuple(one for hooks in every for one in hooks.notes),
         edited=tuple(one for hooks in every for one in hooks.edited),
         started=tuple(one for hooks in every for one in hooks.started),
+        describe=tuple(one for hooks in every for one in hooks.describe),
+        guards=tuple(one for hooks in every for one in hooks.guards),
+        changed=tuple(one for hooks in every for one in hooks.changed),
+        process_of={protocol: find for hooks in every for protocol, find in hooks.process_of.items()},
+        subjects={name: subject for hooks in every for name, subject in hooks.subjects.items()},
         parts={name: read for hooks in every for name, read in hooks.parts.items()},
     )
 
@@ -50,6 +56,12 @@ async def completed(call: Call, answer: Answer, evaluation: str) -> Answer:
     for complete in call.services.hooks.complete:
         answer = await complete(call, answer, evaluation)
     return answer
+
+
+def note_change(call: Call, who: str, file: Path) -> None:
+    """Notify features that a caller changed a file."""
+    for changed in call.services.hooks.changed:
+        changed(call, who, file)
 
 
 async def notes_of_edits(call: Call, edited: Iterable[EditedFile]) -> list[str]:

@@ -7,9 +7,9 @@ may use, and its validated arguments. It returns an `Answer` or raises a `Refuse
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic.alias_generators import to_camel
 
@@ -18,6 +18,9 @@ from codriver.tools.calls.answer import ANY_ANSWER, Answer
 from codriver.tools.calls.arguments import UNLISTED, Arguments, Given, Schema
 from codriver.tools.calls.call import Call
 
+if TYPE_CHECKING:
+    from codriver.core.state import Repl, State
+
 UNLISTED_KEYS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
@@ -25,6 +28,16 @@ UNLISTED_KEYS: Final = frozenset(
 
 
 Run = Callable[[Call, Any], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilitySource:
+    """The REPLs that can have a capability, for the hint about a tool that needs it."""
+
+    may_have: Callable[[Repl], bool]
+    """Return whether a REPL that is starting may have it."""
+    advice: Callable[[State], str]
+    """Describe how to get the capability if no such REPL is starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,8 @@ class Tool:
     """Whether a tool of a feature is in the default list."""
     other_names: tuple[str, ...] = ()
     """Names of this tool in Backseat Driver, accepted but not listed."""
+    may_be_task: bool = False
+    """Whether a client with tasks may call it as a task."""
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
@@ -60,6 +75,13 @@ class Tool:
     """Whether the whole `output` is listed. That of evaluations is described once."""
     added: tuple[type[Given], ...] = ()
     """Models of arguments that features add."""
+    added_inside: Mapping[type[Given], tuple[type[Given], ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Models of arguments that features add to objects inside the arguments, by the model of the object.
+
+    Pydantic hands it to the validators of these objects as their context.
+    """
+    source: CapabilitySource | None = None
+    """Where the first capability of `needs` comes from, if only some REPLs can have it."""
     without_lisp: Tool | None = None
     """Variant without arguments for Lisp, which is listed in workspaces without Lisp."""
     schema: Schema = field(init=False)
@@ -71,6 +93,13 @@ class Tool:
     def listed_output(self) -> Schema:
         """Return the schema of answers as listed. Clients validate every answer with it, so it has to fit all."""
         return self.output if self.lists_output else ANY_ANSWER
+
+    def with_properties(self, properties: Mapping[str, Any]) -> Tool:
+        """Return a copy of the tool in whose schema these arguments replace those of the same names."""
+        copied = replace(self)
+        schema = {**self.schema, "properties": {**self.schema["properties"], **properties}}
+        object.__setattr__(copied, "schema", schema)
+        return copied
 
     def __post_init__(self) -> None:
         schema = _plain(self.arguments.model_json_schema(by_alias=True))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from codriver.editing.code_names import ImportGraph
 from codriver.tools.ledgers.file_edits import FileEdits
 from codriver.tools.ledgers.lisp_drift import LispKnown
-from codriver.tools.ledgers.notebook_reads import NotebookReads
 from codriver.tools.ledgers.own_saves import Saves
 from codriver.tools.ledgers.python_test_runs import TestsRun
 from codriver.tools.ledgers.recent_edits import Acts
@@ -17,15 +16,11 @@ from codriver.tools.ledgers.untested_edits import EditsNoted
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from codriver.tools.ledgers.cell_output_writes import CellWrites
-
 
 @dataclass(slots=True)
 class Ledger:
     """All records of callers' code and files, for the life of one server."""
 
-    cells: CellWrites
-    """Outputs being written to notebooks, by evaluation."""
     start_soon: Callable[..., object]
     """Starts a function with arguments in the background."""
     acts: Acts = field(default_factory=Acts)
@@ -34,8 +29,6 @@ class Ledger:
     """Files that have been edited but not tested since."""
     file_edits: FileEdits = field(default_factory=FileEdits)
     """Most recent edits of each file, by any caller."""
-    notebooks: NotebookReads = field(default_factory=NotebookReads)
-    """Versions of notebooks that callers know."""
     saves: Saves = field(default_factory=Saves)
     """Files that the server wrote, and which file watchers ignore."""
     tests: TestsRun = field(default_factory=TestsRun)

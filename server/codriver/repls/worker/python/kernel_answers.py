@@ -1,7 +1,6 @@
 """Answers within a Jupyter kernel of Python: names, source, drift, loads, tests, and the last error with its locals.
 
-The needed modules of this package are loaded into the kernel as texts, see `codriver.repls.jupyter.python_questions`.
-User code runs only in loads and tests.
+The needed modules of this package are loaded into the kernel as texts. User code runs only in loads and tests.
 """
 
 from __future__ import annotations

@@ -1,0 +1,42 @@
+"""What the doctor checks about kernels."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.errors import install_extra
+from codriver.features.jupyter.kernels.connection_files import runtime_directory
+from codriver.features.jupyter.kernels.kernel_discovery import KernelSearch
+from codriver.setup.doctor_checks import Check, FeatureChecks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from codriver.setup.clients import Environment
+
+INSTALL: Final = install_extra("jupyter")
+
+
+def _has_jupyter() -> bool:
+    return importlib.util.find_spec("jupyter_client") is not None
+
+
+def fix_for(repl: Mapping[str, Any]) -> str | None:
+    """Return what to do about a kernel that is not connected, or None for any other REPL."""
+    if repl.get("kind") not in ("kernel", "server"):
+        return None
+    return f"rm {repl.get('origin')}, if its kernel has ended" if _has_jupyter() else INSTALL
+
+
+def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
+    """List the kernels that a human started here, which no server has tried to connect to."""
+    fix = "codriver serve connects to it" if _has_jupyter() else INSTALL
+    directory = runtime_directory({"HOME": str(environment.home), **environment.variables})
+    for kernel in KernelSearch(workspace.resolve(), directory).find().kernels:
+        whose = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"
+        yield Check("REPLs", "note", f"{whose} is running, found by {kernel.origin.text}", fix)
+
+
+CHECKS: Final = FeatureChecks(("jupyter_client",), check_kernels, fix_for)

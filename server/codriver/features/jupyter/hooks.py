@@ -1,0 +1,118 @@
+"""What Jupyter adds to a running server."""
+
+from __future__ import annotations
+
+import os
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.errors import refused
+from codriver.features.jupyter import list_cells, run_cell
+from codriver.features.jupyter.arguments import CellOfEdit, StatusArguments
+from codriver.features.jupyter.cell_output_writes import CellWrites, describe_cell, digest_of
+from codriver.features.jupyter.configured_kernels import check_kernels, kernels_of, repls_named
+from codriver.features.jupyter.kernel_recipe import launch_kernel
+from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
+from codriver.features.jupyter.kernels.kernel_processes import find_process
+from codriver.features.jupyter.kernels.server_kernels import FILES, PROTOCOLS, ServerKernels, describe_silence
+from codriver.features.jupyter.notebook_edits import apply_to_notebook
+from codriver.features.jupyter.notebook_reads import NotebookReads
+from codriver.features.jupyter.open_notebooks import find_open_notebook
+from codriver.repls.kinds import JUPYTER
+from codriver.server_hooks import Connectors, Part, ServerHooks
+from codriver.tools.calls.arguments import AddedArguments
+from codriver.tools.calls.call import CallHooks, Subject
+from codriver.tools.calls.gate import run
+from codriver.tools.edit_arguments import EditArguments
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from codriver.editing.file_changes import Change
+    from codriver.features.jupyter.kernels.named_kernels import NamedKernel
+    from codriver.tools.calls.answer import Answer
+    from codriver.tools.calls.call import Call, Services
+
+NOTEBOOK: Final = ".ipynb"
+
+
+def _server_kernels(services: Services, _tasks: TaskGroup) -> ServerKernels:
+    def named() -> tuple[NamedKernel, ...]:
+        return kernels_of(services.live.settings, os.environ)
+
+    return ServerKernels(os.environ, services.learn_secret, services.transcripts.store.wait_until_written, named)
+
+
+def _discovery(services: Services, _tasks: TaskGroup) -> KernelDiscovery:
+    return KernelDiscovery(
+        core=services.core,
+        workspace=services.workspace,
+        environ=os.environ,
+        protocols={FILES, *PROTOCOLS},
+        named_ids=services.part(ServerKernels).ids,
+    )
+
+
+def _writes(services: Services, tasks: TaskGroup) -> CellWrites:
+    reads = services.part(NotebookReads)
+    return CellWrites(tasks, services.core, services.repls, services.transcripts, services.editor, reads)
+
+
+def _process_of(file: str) -> int | None:
+    found = find_process(file)
+    return None if found is None else found.id
+
+
+def why_not(services: Services, who: str, change: Change) -> str:
+    """Return why a caller must not change a notebook, or an empty string. Waits for servers."""
+    before, path = change.before.data, change.path
+    if path.suffix != NOTEBOOK or before is None:
+        return ""
+    if services.part(NotebookReads).is_stale(who, path, digest_of(before)):
+        return "it changed since you read it; list_cells returns its present cells"
+    if where := find_open_notebook(path):
+        return f"it is open in {where}, whose copy would lack the edit; ask your human to close it in that program"
+    return ""
+
+
+def _forget(call: Call, who: str, file: Path) -> None:
+    call.services.part(NotebookReads).forget(who, file)
+
+
+async def status_of_cells(call: Call, arguments: Any) -> Answer:
+    """Answer `status` about the cells of a notebook."""
+    if arguments.file is None:
+        raise refused("bad-arguments", "about: cells requires a notebook", hint="Pass its path as file.")
+    added = call.addition(StatusArguments)
+    cell = None if added is None else added.cell
+    given = {"filePath": arguments.file, "from": arguments.start, "cell": cell, "who": arguments.who}
+    return await run(list_cells.TOOL, call, {name: value for name, value in given.items() if value is not None})
+
+
+SERVER: Final = ServerHooks(
+    tools=(list_cells.TOOL, run_cell.TOOL),
+    parts=(
+        Part(NotebookReads, lambda _services, _tasks: NotebookReads()),
+        Part(CellWrites, _writes),
+        Part(ServerKernels, _server_kernels, end=ServerKernels.end),
+        Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),
+    ),
+    connectors=(Connectors(ServerKernels, ServerKernels.connectors, describe_silence),),
+    launchers=((JUPYTER, launch_kernel),),
+    named_repls=(repls_named,),
+    checks=(check_kernels,),
+    added_arguments=(
+        AddedArguments(("status",), StatusArguments),
+        AddedArguments((), CellOfEdit, inside=EditArguments),
+    ),
+    calls=CallHooks(
+        describe=(describe_cell,),
+        process_of=MappingProxyType({FILES: _process_of}),
+        guards=(why_not,),
+        changed=(_forget,),
+        subjects=MappingProxyType({"cells": Subject("cells (of a notebook)", "the notebook", status_of_cells)}),
+    ),
+    edit_languages=((NOTEBOOK, apply_to_notebook),),
+)

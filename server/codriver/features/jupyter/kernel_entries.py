@@ -1,0 +1,137 @@
+"""Entries of the setting `kernels`: Jupyter kernels by connection file or URL, with the sources of their tokens."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic.alias_generators import to_camel
+
+from codriver.errors import StartError
+from codriver.features.jupyter.kernels.named_kernels import (
+    CLI_TOKEN,
+    IN_THE_OPEN,
+    KernelUrl,
+    NamedKernel,
+    TokenSource,
+    read_location,
+    split_key,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from pydantic import ValidationError
+
+KEY: Final = re.compile(r"[A-Za-z][\w.-]*")
+MAY_BE_PASSED: Final = re.compile(r"KERNEL_\w+")
+
+
+class NamedKernelEntry(BaseModel):
+    """One kernel of the setting, which as a string is `[KEY=]FILE|URL`."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
+
+    url: str = ""
+    file: str = ""
+    kernel: str | None = None
+    key: str | None = None
+    token_file: str | None = None
+    token_env: str | None = None
+    env: dict[str, str] = Field(default_factory=dict)
+    plain_http: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_text(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            key, location = split_key(given)
+            return {("url" if "://" in location else "file"): location} | ({"key": key} if key else {})
+        if isinstance(given, dict) and "token" in given:
+            raise ValueError("a settings file must not contain a token: use tokenFile or tokenEnv")
+        return given
+
+    @model_validator(mode="after")
+    def _names_one(self) -> NamedKernelEntry:
+        if bool(self.url) == bool(self.file) or (self.file and "://" in self.file):
+            raise ValueError("a kernel needs either a file or a url")
+        read_location(self.text)
+        return self
+
+    @property
+    def text(self) -> str:
+        """Return the file or URL of the kernel."""
+        if self.kernel is None:
+            return self.url or self.file
+        return f"{self.url}{'' if self.url.endswith('/') else '/'}?kernel={quote(self.kernel)}"
+
+    @field_validator("key")
+    @classmethod
+    def _is_key(cls, key: str | None) -> str | None:
+        if key is not None and not KEY.fullmatch(key):
+            raise ValueError("a key consists of letters, digits, `-`, `_` and `.`")
+        return key
+
+    @field_validator("env")
+    @classmethod
+    def _may_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
+        if any(not MAY_BE_PASSED.fullmatch(name) for name in env):
+            raise ValueError("gateways pass on only variables whose names begin with KERNEL_")
+        return env
+
+    def __str__(self) -> str:
+        """Return the kernel as a string, without any secret."""
+        return f"{self.key}={self.text}" if self.key else self.text
+
+
+class UnencryptedError(StartError):
+    """A server on another machine is configured without encryption."""
+
+
+def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
+    """Check that the connection to each server is encrypted or explicitly allowed to be plain, before a token is sent.
+
+    Raises:
+        UnencryptedError: a connection is unencrypted and the settings do not allow that.
+    """
+    for one in kernels:
+        if isinstance(one.location, KernelUrl) and one.location.is_in_the_open and not one.is_plain_allowed:
+            raise UnencryptedError(IN_THE_OPEN.format(base=one.location.base))
+
+
+def first_error(error: ValidationError) -> str:
+    """Return the first validation error of the setting, without its values, which may be secrets."""
+    first = error.errors(include_input=False, include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"][1:] if part != "NamedKernelEntry")
+    words = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {words}" if where else words
+
+
+def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
+    """Return the kernels of the setting.
+
+    A kernel without a token uses the token of another kernel on the same server.
+    """
+    return tuple(_named(entry, entries, environ) for entry in entries)
+
+
+def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ: Mapping[str, str]) -> NamedKernel:
+    location = read_location(entry.text)
+    if not isinstance(location, KernelUrl):
+        return NamedKernel(location, entry.key)
+    like = [one for one in (entry, *entries) if _base(one) == location.base]
+    with_token = next((one for one in like if one.token_file or one.token_env), None)
+    if with_token is not None:
+        token = TokenSource(with_token.token_file, with_token.token_env)
+    else:
+        token = TokenSource(variable=CLI_TOKEN if environ.get(CLI_TOKEN) else None)
+    if location.spec is not None and entry.key and not location.name:
+        location = KernelUrl(location.base, spec=location.spec, name=entry.key)
+    return NamedKernel(location, entry.key, token, entry.env, is_plain_allowed=any(one.plain_http for one in like))
+
+
+def _base(entry: NamedKernelEntry) -> str | None:
+    location = read_location(entry.text)
+    return location.base if isinstance(location, KernelUrl) else None

@@ -1,0 +1,69 @@
+"""Evaluations of other clients of a kernel: a human's cells, told as events under ids of their own.
+
+All of a kernel's clients get its published messages, but nobody gets another's replies and questions for input. Silent
+code and messages of widgets are nobody's evaluation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.records import Recent
+from codriver.features.jupyter.kernels.execution import Execution, failure_of, report_of
+from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
+from codriver.wire.untrusted import text_of
+
+if TYPE_CHECKING:
+    from codriver.features.jupyter.kernels.kernel import KernelInfo
+    from codriver.features.jupyter.kernels.messages import Message
+    from codriver.repls.contract.adapter_values import Event, Listener
+
+MAX_PAST: Final = 200
+"""The number of past executions whose late output is still told as theirs."""
+
+
+class OthersEvaluations:
+    """The executions of other clients of one kernel, for the life of its connection."""
+
+    def __init__(self, listener: Listener, info: KernelInfo) -> None:
+        self._listener = listener
+        self._info = info
+        self._executions: Recent[str, Execution] = Recent(MAX_PAST)
+
+    def receive(self, message: Message) -> None:
+        """Take a message on iopub without a request of ours."""
+        execution = self._executions.get(message.parent_id)
+        if message.type == "execute_input" and execution is None:
+            self._begin(message)
+        elif execution is None:
+            self._stray(message)
+        else:
+            execution.receive(message)
+            if message.state == "idle" and not execution.is_over:
+                self._end(message.parent_id, execution)
+
+    def _begin(self, message: Message) -> None:
+        event_id = message.parent_id
+
+        def notify(event: Event) -> None:
+            self._listener(event_id, event)
+
+        execution = self._executions[event_id] = Execution(notify, self._info.quirks)
+        notify(OthersCode(message.text("code")))
+        execution.receive(message)
+
+    def _end(self, event_id: str, execution: Execution) -> None:
+        execution.is_over = True
+        ending = OthersEnding("done")
+        if execution.is_interrupted:
+            ending = OthersEnding("interrupted")
+        elif execution.error is not None:
+            failure = failure_of(execution.error, language=self._info.language, cell=execution.count)
+            self._listener(event_id, Output("err", report_of(failure, language=self._info.language)))
+            ending = OthersEnding("failed", failure)
+        self._listener(event_id, ending)
+
+    def _stray(self, message: Message) -> None:
+        """Tell output without an owner: from a kernel's start, or an execution that started before we came."""
+        if message.type == "stream" and (text := text_of(message.content, "text")):
+            self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

@@ -1,0 +1,20 @@
+"""Find out whether a notebook is open in another program, which would not see what is written to the file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory, runtime_directory
+from codriver.features.jupyter.kernels.kernel_discovery import where_open
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def find_open_notebook(path: Path) -> str | None:
+    """Return a name for the Jupyter Server in which a notebook is open, or None.
+
+    Waits for servers.
+    """
+    return where_open(path, RuntimeDirectory(runtime_directory(os.environ)).contents().servers)

@@ -1,0 +1,321 @@
+"""`run_cell`: run cells of a notebook in its kernel, and write their outputs to the file."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Literal, Self
+
+import anyio
+from pydantic import Field, model_validator
+
+from codriver.core import evaluation_queue
+from codriver.core.values import NOTEBOOK, Request
+from codriver.editing.editable_paths import NotEditableError, editable_path, show
+from codriver.editing.file_changes import UnreadableError, read
+from codriver.editing.vscode import editor_with
+from codriver.errors import RefusedError, refused
+from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic asks for it
+from codriver.features.jupyter.cell_output_writes import CellWrites, Write, digest_of
+from codriver.features.jupyter.list_cells import kernel_of
+from codriver.features.jupyter.missing_kernel import CELLS, KERNELS, to_have_kernel
+from codriver.features.jupyter.notebook_reads import NotebookReads
+from codriver.features.jupyter.notebooks import not_a_notebook, notebook_in
+from codriver.features.jupyter.open_notebooks import find_open_notebook
+from codriver.tools.acts.source_files import FILE
+from codriver.tools.acts.submission import begin, default_limits
+from codriver.tools.answers.answer_notes import with_notes
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.gate import check_may_edit
+from codriver.tools.calls.session_choice import Target, check_tree, resolve
+from codriver.tools.calls.tool import Tool
+from codriver.tools.restart_repl import RestartArguments, restart_repl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from codriver.core.state import Repl, State
+    from codriver.features.jupyter.notebooks import Cell, Notebook
+    from codriver.tools.calls.call import Call
+
+MAX_IMAGES = 10
+KERNEL_OF_VSCODE = re.compile(r"kernel-v\d+-?\w")
+
+
+RESTART_S = 60.0
+ALL_MS = 600_000
+"""Default time limit of all cells together, in ms."""
+
+
+class RunCellArguments(Evaluating):
+    """Arguments of `run_cell`."""
+
+    file_path: str
+    cell: CellName | None = Field(None, description="The cell's id, or its index from 0.")
+    cells: Literal["all"] | None = Field(
+        None, description="Run all cells, up to the first error; a kernel of Codriver's starts again first."
+    )
+    restart: bool | None = Field(None, description="Restart a kernel that somebody else started, too.")
+    timeout_ms: int | None = Field(None, ge=100, le=600_000)
+    repl_session_key: str | None = None
+
+    @model_validator(mode="after")
+    def _names_cells(self) -> Self:
+        if (self.cell is None) == (self.cells is None):
+            raise ValueError("pass either cell or cells")
+        if self.restart is not None and self.cells is None:
+            raise ValueError("restart requires cells")
+        return self
+
+
+def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> RefusedError:
+    """Return the refusal of a call for whose cells no kernel, or no single kernel, was found."""
+    choice = f"Call again with replSessionKey set to one of: {', '.join(keys)}. For a separate kernel, " if keys else ""
+    start = to_have_kernel(state, "" if kernelspec == "python3" else kernelspec)
+    return refused("no-kernel", f"{name} has no kernel{why}: nothing was run", hint=choice + start)
+
+
+async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
+    """Run one cell or all of them. The output of each cell is written when it finishes, even after this call."""
+    check_may_edit("run_cell", call.services.live.settings)
+    notebook = await _open(call, arguments)
+    target = _target(call, arguments.repl_session_key, notebook.path, notebook.content)
+    check_tree(call, target, notebook.who, arguments.repl_session_key)
+    if arguments.cell is None:
+        answer = await _run_all(call, arguments, notebook, target)
+    else:
+        cell = notebook.content.cell(arguments.cell)
+        _check_cell(cell, notebook.path.name)
+        evaluation = _begin(call, notebook, target, cell)
+        timeout_ms = call.wait_ms(arguments.timeout_ms)
+        current = await wait(call, evaluation, timeout_ms / 1000, may_last=True)
+        answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+    return await _with_note_on_editors(call, notebook, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedNotebook:
+    """A notebook that may be run and written: no other program has it open, and its caller read this version."""
+
+    who: str
+    path: Path
+    display_path: str
+    """Path as displayed in answers."""
+    stamp: bytes
+    content: Notebook
+    find_open: Callable[[], str | None]
+
+
+async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
+    """Read the notebook and check that it may be run.
+
+    Raises:
+        RefusedError: the file is not a writable notebook, is open in another program, or has changed.
+    """
+    who, services = call.who(arguments.who), call.services
+    allow_outside = services.live.settings.allow_edits_outside_workspace
+    reading = partial(_read, services.workspace, arguments.file_path, allow_outside=allow_outside)
+    path, stamp, content = await services.work.notebooks.run(call.client, reading)
+    if services.part(NotebookReads).is_stale(who, path, stamp):
+        raise refused(
+            "file-changed",
+            f"{path.name} changed since you read it: nothing was run or written",
+            hint="list_cells returns the present cells.",
+        )
+    find_open = partial(find_open_notebook, path)
+    if where := await services.work.files.run(call.client, find_open):
+        kernel = kernel_of(call.state, path, services.workspace)
+        way = (
+            f"Evaluate the cell's code in its kernel with evaluate_code and replSessionKey {kernel.key}"
+            if kernel
+            else ""
+        )
+        raise refused(
+            "notebook-open",
+            f"{path.name} is open in {where}, whose copy would lack the outputs: nothing was run",
+            hint=f"{way or 'Evaluate its code with evaluate_code'}. The file is left to the human.",
+        )
+    return OpenedNotebook(who, path, show(services.workspace, path), stamp, content, find_open)
+
+
+def _check_cell(cell: Cell, name: str) -> None:
+    """Check that a cell has code, and not too much.
+
+    Raises:
+        RefusedError: the cell has no code, or too much.
+    """
+    if not _has_code(cell):
+        what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
+        raise refused(
+            "no-code",
+            f"cell {cell.index} of {name} {what}: nothing was run",
+            hint="list_cells shows which cells have code.",
+        )
+    if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
+        raise refused(
+            "too-much-code",
+            f"cell {cell.index} of {name} has {size:,} bytes of code, and the limit is {FILE.most_bytes:,}: "
+            "nothing was run",
+            hint="Split the cell, or move its data to a file that the code reads.",
+        )
+
+
+def _has_code(cell: Cell) -> bool:
+    return cell.type == "code" and bool(cell.source.strip())
+
+
+def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> str:
+    """Start running a cell, and return the id of its evaluation. Its outputs are written when it finishes."""
+    request = Request(
+        id=evaluation_queue.next_id(call.state),
+        code=cell.source,
+        session=target.session.name,
+        file=str(notebook.path),
+        cell=cell.name,
+        description=f"run cell {cell.index} of {notebook.display_path}",
+        default_limits=default_limits(call, target),
+    )
+    begin(call, target, notebook.who, request)
+    write = Write(notebook.path, notebook.display_path, cell.index, cell.id, notebook.stamp, notebook.find_open)
+    call.services.part(CellWrites).begin(call.state.evaluations[request.id], write)
+    return request.id
+
+
+async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNotebook, target: Target) -> Answer:
+    """Run all cells with code in order, until one fails or the time is up, and describe them all."""
+    cells = [cell for cell in notebook.content.cells if _has_code(cell)]
+    for cell in cells:
+        _check_cell(cell, notebook.path.name)
+    if not cells:
+        raise refused("no-code", f"no cell of {notebook.path.name} has code: nothing was run", hint="")
+    ends = anyio.current_time() + (arguments.timeout_ms or ALL_MS) / 1000
+    fields: dict[str, object] = {"sessionKey": target.repl.key}
+    restarts = target.repl.owned if arguments.restart is None else arguments.restart
+    if restarts:
+        target = await _restarted(call, arguments, target)
+    fields["restarted"] = restarts
+    lines: list[str] = []
+    for number, cell in enumerate(cells):
+        evaluation = _begin(call, notebook, target, cell)
+        current = await wait(call, evaluation, max(ends - anyio.current_time(), 0.1), may_last=True)
+        description = await call.services.part(CellWrites).describe(current)
+        lines.append(f"{description[0] if description else cell.index}: {current.status}")
+        left = [str(cell.index) for cell in cells[number + 1 :]]
+        if current.status != "done" or (description and description[1]):
+            answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+            fields |= {"cells": lines, **({"notRun": left} if left else {})}
+            return replace(answer, fields={**answer.fields, **fields})
+        refreshed = partial(_read, call.services.workspace, arguments.file_path, allow_outside=True)
+        _, stamp, _ = await call.services.work.notebooks.run(call.client, refreshed)
+        notebook = replace(notebook, stamp=stamp)
+    answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
+    return replace(answer, fields={**answer.fields, **fields, "cells": lines})
+
+
+async def _restarted(call: Call, arguments: RunCellArguments, target: Target) -> Target:
+    """Restart a kernel, and return its session.
+
+    Raises:
+        RefusedError: the kernel is not ready in time.
+        CapabilityMissingError: only its human can restart it.
+    """
+    key = target.repl.key
+    given = {"replSessionKey": key, "timeoutMs": int(RESTART_S * 1000), "who": arguments.who}
+    await restart_repl(call, RestartArguments.model_validate(given))
+    return resolve(call.state, key)
+
+
+async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
+    """Add a note about unsaved changes, once for each caller, if an editor has the directory open."""
+    subject = ("editor", notebook.path)
+    if not call.services.delivered.notes.is_new(notebook.who, subject):
+        return answer
+    editor = await call.services.work.files.run(call.client, partial(editor_with, notebook.path.parent, os.environ))
+    if editor is None and any(_is_of_vscode(repl) for repl in call.state.repls.values()):
+        editor = "VS Code"
+    if editor is None:
+        return answer
+    call.services.delivered.notes.note(notebook.who, [subject])
+    name = notebook.path.name
+    note = f"{editor} has this folder open: unsaved changes to {name} in it will conflict with what was written"
+    return replace(answer, fields=with_notes(dict(answer.fields), [note]))
+
+
+def _is_of_vscode(repl: Repl) -> bool:
+    """Return whether VS Code started the kernel, by the name of its connection file. Source: `createConnectionFile`."""
+    return repl.origin.kind == "kernel" and KERNEL_OF_VSCODE.match(PurePath(repl.origin.text).name) is not None
+
+
+def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
+    """Return the path, stamp and content of a notebook that can be written.
+
+    Raises:
+        RefusedError: the file is not such a notebook.
+    """
+    try:
+        path = editable_path(workspace, given, allow_outside=allow_outside)
+        data = read(path, workspace).data
+    except (NotEditableError, UnreadableError) as error:
+        raise not_a_notebook(given, str(error)) from error
+    if data is None:
+        raise not_a_notebook(given, "there is no such file")
+    return path, digest_of(data), notebook_in(data, path.name)
+
+
+def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
+    """Return the session of the notebook's kernel, or else the session with the key, or else the only free kernel.
+
+    Raises:
+        RefusedError: the kernel is ambiguous.
+    """
+    of_notebook = kernel_of(call.state, path, call.services.workspace)
+    if of_notebook is not None:
+        if key not in (None, of_notebook.key):
+            raise refused(
+                "ambiguous-session",
+                f"{path.name} has the kernel {of_notebook.key}, but replSessionKey is {key}: nothing was run",
+                hint=f"Omit replSessionKey, or evaluate the cell's code in {key} with evaluate_code.",
+            )
+        return resolve(call.state, of_notebook.key)
+    kernels = [repl for repl in call.state.repls.values() if _runs_cells(repl)]
+    keys = [repl.key for repl in kernels]
+    if key is not None:
+        target = resolve(call.state, key)
+        if not _runs_cells(target.repl):
+            raise _no_kernel(call.state, path.name, notebook.kernel, keys, f", and {key} is not a Jupyter kernel")
+        return target
+    free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_discovered_only]
+    if len(free) != 1:
+        raise _no_kernel(call.state, path.name, notebook.kernel, keys, "")
+    return resolve(call.state, free[0])
+
+
+def _runs_cells(repl: Repl) -> bool:
+    """Return whether the REPL records outputs of cells, or did so and is reconnecting."""
+    return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
+
+
+TOOL = Tool(
+    name="run_cell",
+    title="Run notebook cell",
+    description="Run a cell of a notebook file in its kernel, or all, and write the outputs into the file.",
+    arguments=RunCellArguments,
+    output=answer_schema(**EVALUATION, cell="string", cells=STRINGS, notRun=STRINGS, restarted="boolean"),
+    run=run_cell,
+    needs=(CELLS,),
+    source=KERNELS,
+    is_usual=True,
+    may_be_task=True,
+    setting="enable_mcp_repl_evaluation",
+    destructive=True,
+    open_world=True,
+    languages=(NOTEBOOK,),
+    search_hint="jupyter notebook execute cell",
+)

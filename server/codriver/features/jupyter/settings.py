@@ -1,0 +1,41 @@
+"""The setting of Jupyter: kernels to connect to.
+
+It counts only in the user's own settings, because it decides which server receives a token.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.settings.declared import Setting
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+
+def _annotation() -> Any:
+    from codriver.features.jupyter.kernel_entries import NamedKernelEntry  # noqa: PLC0415  # with the settings alone
+
+    return tuple[NamedKernelEntry, ...]
+
+
+def _describe_error(error: ValidationError) -> str:
+    from codriver.features.jupyter.kernel_entries import first_error  # noqa: PLC0415  # as above
+
+    return first_error(error)
+
+
+KERNELS: Final[Setting[Any]] = Setting(
+    "kernels",
+    (),
+    "Jupyter kernels to connect to: files, URLs, or tables [[kernels]].",
+    needs_restart=True,
+    annotation=_annotation,
+    allowed="a list of strings like [KEY=]FILE or [KEY=]URL, or of tables [[kernels]]",
+    describe_error=_describe_error,
+    reason_ignored="is ignored in a workspace's file, because it decides which server receives a token: move it to "
+    "your own settings, or on the command line",
+    extends=True,
+    grows=True,
+    variables=("CODRIVER_KERNEL_TOKEN",),
+)

@@ -1,0 +1,143 @@
+"""Parsing the contents of messages: as JSON, yielding to other tasks if they are long, and refused with a reason."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codriver.features.jupyter.kernels import messages
+from codriver.features.jupyter.kernels.messages import (
+    CHUNK_BYTES,
+    MAX_DEPTH,
+    MAX_ELEMENTS,
+    SHORT_BYTES,
+    UnreadableError,
+    joined,
+    reading,
+    repaired,
+)
+
+ALPHABET = 'a"\\\n\té文😀\x00'
+
+
+def read(content):
+    """Return the content, and how often its reader yielded."""
+    work, turns = reading(content, "token"), 0
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return done.value, turns
+        turns += 1
+
+
+def problem(content):
+    with pytest.raises(UnreadableError) as caught:
+        read(content)
+    return caught.value.cause
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("text", [*ALPHABET, ALPHABET, "a" * 50 + "\\", '"' * 7 + "x", "\\" * 3 + '"', "\ud800"])
+def test_long_texts_are_parsed_exactly_as_json(text, ascii_only):
+    long = text * (3 * CHUNK_BYTES // len(text))
+    content = {"data": {"text/plain": long, "list": [1, long, {"x": None}]}, "short": text}
+    if not ascii_only and text == "\ud800":
+        return
+    found, turns = read(json.dumps(content, ensure_ascii=ascii_only).encode())
+    assert found == content
+    assert turns > 6
+
+
+@given(st.text(ALPHABET, max_size=40), st.integers(1, 2000), st.booleans())
+def test_texts_are_parsed_wherever_a_chunk_ends(text, count, ascii_only):
+    content = {"text": "x" * SHORT_BYTES + text * count}
+    assert read(json.dumps(content, ensure_ascii=ascii_only).encode())[0] == content
+
+
+def test_short_content_is_parsed_without_yielding():
+    assert read(b'{"a": [1, "b"]}') == ({"a": [1, "b"]}, 0)
+
+
+def test_short_content_has_the_same_depth_limit_as_long_content():
+    flat = {"a": [["["] * 3] * 1000}
+    assert read(json.dumps(flat).encode())[0] == flat
+    for depth in (MAX_DEPTH - 1, MAX_DEPTH):
+        nested = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
+        if depth < MAX_DEPTH:
+            assert read(nested)[0]["a"]
+        else:
+            assert f"more than {MAX_DEPTH} deep" in problem(nested)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'{"a": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", f"more than {MAX_DEPTH} deep"),
+        (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", f"more than {MAX_DEPTH} deep"),
+        (b'{"a": [' + b"[]," * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
+        (b'{"a": [' + b'"",' * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
+        (b'{"a": "' + b"x" * 100_000, "it ends within a text"),
+        (b"[" + b" " * 100_000 + b"]", "a JSON list, and no object"),
+        (b"nothing", "it is no JSON"),
+        (b" " * 200_000, "it is no JSON"),
+        (b'{"a": ' + b"9" * 100_000 + b"}", "it is no JSON"),
+        (b'{"a": "' + b"\n" * 100_000 + b'"}', "it is no JSON"),
+    ],
+    ids=range(10),
+)
+def test_unreadable_content_is_refused_with_a_reason(content, reason):
+    assert reason in problem(content)
+
+
+def test_brackets_inside_strings_do_not_count_as_elements():
+    content = {"a": "[{}, " * MAX_ELEMENTS, "b": ["[" * 300] * 1000}
+    assert read(json.dumps(content).encode())[0] == content
+
+
+def in_pieces(content, size):
+    return [content[start : start + size] for start in range(0, len(content), size)]
+
+
+def joined_of(pieces):
+    work = joined(pieces)
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            return done.value
+
+
+@given(
+    st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 7, 999])
+)
+def test_a_text_without_its_middle_has_a_marker(text, ascii_only, cut, more, size):
+    whole = "x" * 100 + text * 30 + "y" * 200
+    content = json.dumps({"name": "stdout", "text": whole}, ensure_ascii=ascii_only).encode()
+    head, tail = content[: 60 + cut], content[-60 - more :]
+    left_out = len(content) - len(head) - len(tail)
+    pieces = repaired(in_pieces(head, size), in_pieces(tail, size), left_out)
+    found = json.loads(joined_of(pieces).decode(errors="replace"))
+    begins, mark, ends = found["text"].partition("\n[... ")
+    assert whole.startswith(begins)
+    assert whole.endswith(ends.partition(" ...]\n")[2])
+    assert mark
+    assert found["name"] == "stdout"
+
+
+def test_a_display_without_its_middle_is_still_a_display():
+    content = json.dumps(
+        {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
+    ).encode()
+    found = json.loads(joined_of(repaired([content[:100]], [content[-200:]], len(content) - 300)))
+    assert found["transient"] == {"display_id": "d"}
+    assert "bytes are left out here" in found["data"]["text/plain"]
+
+
+def test_no_chunk_exceeds_the_chunk_size(monkeypatch):
+    lengths = []
+    loaded = messages._loaded
+    monkeypatch.setattr(messages, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
+    read(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
+    assert max(lengths) <= CHUNK_BYTES + 2

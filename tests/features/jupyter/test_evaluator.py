@@ -1,0 +1,214 @@
+"""The evaluator with a scripted kernel: missing ends, code that is dropped, and late values."""
+
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.lowlevel
+import pytest
+from scripted_channel import ScriptedChannel
+
+from codriver.core.values import Form, Request
+from codriver.errors import ReplDisconnectedError
+from codriver.features.jupyter.kernels import evaluator
+from codriver.features.jupyter.kernels.execution import CUT_BY_SERVER, NOT_RUN
+from codriver.features.jupyter.kernels.jupyter_adapter import connect
+from codriver.repls.contract.adapter_values import Display, OthersCode, OthersEnding, Output, Value
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def opened(channel):
+    events = []
+    async with connect(channel.open, listener=lambda identity, event: events.append((identity, event))) as adapter:
+        channel.sent.clear()
+        yield adapter, events
+
+
+async def sent(channel, count):
+    """Return the id of the request that is sent as number `count`."""
+    with anyio.fail_after(30):
+        while len(channel.sent) < count:
+            await anyio.lowlevel.checkpoint()
+    *_, identity = channel.sent[count - 1]
+    return identity
+
+
+async def over(endings, count=1):
+    with anyio.fail_after(30):
+        while len(endings) < count:
+            await anyio.lowlevel.checkpoint()
+    return endings[count - 1]
+
+
+def run(channel, identity, *, status="ok", idle=True, **content):
+    """Play all messages of an evaluation."""
+    channel.state("busy", identity)
+    channel.say("shell", "execute_reply", {"status": status, **content}, identity)
+    if idle:
+        channel.state("idle", identity)
+
+
+async def test_a_missing_end_adds_a_note(monkeypatch):
+    monkeypatch.setattr(evaluator, "IDLE_S", 0.01)
+    monkeypatch.setattr(evaluator, "REPLY_S", 0.01)
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        run(channel, await sent(channel, 1), idle=False)
+        assert (await over(endings)).notes == (evaluator.NO_IDLE,)
+        adapter.start_evaluation(Request("f", "1"), endings.append)
+        channel.state("idle", await sent(channel, 2))
+        assert (await over(endings, 2)).notes == (evaluator.NO_REPLY,)
+
+
+async def test_messages_lost_while_code_ran_add_a_note():
+    channel, endings = ScriptedChannel(), []
+    channel.lost_messages = 7
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        channel.lost_messages += 1200
+        run(channel, identity)
+        assert (await over(endings)).notes == (evaluator.LOST.format(1200),)
+        adapter.start_evaluation(Request("f", "1"), endings.append)
+        run(channel, await sent(channel, 2))
+        assert (await over(endings, 2)).notes == ()
+
+
+async def test_code_dropped_by_the_kernel_is_sent_again():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        run(channel, await sent(channel, 1), status="aborted")
+        run(channel, await sent(channel, 2))
+        assert (await over(endings)).status == "done"
+
+
+async def test_code_dropped_repeatedly_fails_as_not_run():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        for count in range(1, evaluator.MOST_SENT + 1):
+            run(channel, await sent(channel, count), status="aborted")
+        ending = await over(endings)
+        assert (ending.status, ending.failure.type) == ("failed", NOT_RUN)
+        assert len(channel.sent) == evaluator.MOST_SENT
+
+
+async def test_forms_are_sent_one_by_one_until_one_fails():
+    channel, endings = ScriptedChannel(), []
+    forms = (Form("1", 1, 1), Form("2", 2, 1), Form("3", 3, 1))
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1\n2\n3", forms=forms), endings.append)
+        identity = await sent(channel, 1)
+        channel.say("shell", "execute_reply", {"status": "ok"}, identity)
+        await anyio.wait_all_tasks_blocked()
+        assert len(channel.sent) == 1
+        channel.state("idle", identity)
+        run(channel, await sent(channel, 2), status="error", ename="E", evalue="no", traceback=[])
+        ending = await over(endings)
+        assert (ending.failure.type, ending.failure.message, ending.failure.form) == ("E", "no", 2)
+        assert [content["code"] for _, _, content, _ in channel.sent] == ["1", "2"]
+
+
+async def test_a_published_error_is_a_failure_even_if_the_reply_is_ok():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        channel.say("iopub", "error", {"ename": "<class 'KeyError'>", "evalue": "\x1b[31m1\x1b[0m"}, identity)
+        run(channel, identity)
+        failure = (await over(endings)).failure
+        assert (failure.type, failure.message) == ("KeyError", "1")
+
+
+async def test_a_value_after_the_end_is_marked_late():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, events):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        run(channel, identity)
+        await over(endings)
+        channel.say("iopub", "execute_result", {"data": {"text/plain": "1"}}, identity)
+        channel.say("iopub", "stream", {"name": "stdout", "text": "late"}, identity)
+        assert events == [("e", Value("1", is_late=True)), ("e", Output("out", "late"))]
+
+
+async def test_deno_values_are_awaited_slightly_longer():
+    channel, endings = ScriptedChannel(implementation="Deno kernel"), []
+    async with opened(channel) as (adapter, events):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        run(channel, identity)
+        await anyio.lowlevel.checkpoint()
+        channel.say("iopub", "execute_result", {"data": {"text/plain": "\x1b[33m1\x1b[39m"}}, identity)
+        await over(endings)
+        assert events == [("e", Value("1"))]
+
+
+async def test_text_and_images_of_r_are_values_and_displays():
+    channel, endings = ScriptedChannel(implementation="IRkernel"), []
+    async with opened(channel) as (adapter, events):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        for bundle in ({"text/plain": "[1] 3", "text/html": "3"}, {"text/plain": "plot", "image/png": "iVBO"}):
+            channel.say("iopub", "display_data", {"data": bundle}, identity)
+        run(channel, identity)
+        await over(endings)
+        assert [type(event) for _, event in events] == [Value, Display]
+
+
+async def test_output_omitted_by_the_server_adds_a_note():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        identity = await sent(channel, 1)
+        channel.say("iopub", "stream", {"name": "stderr", "text": "IOPub data rate exceeded.\nThe…"}, identity)
+        run(channel, identity)
+        assert CUT_BY_SERVER in (await over(endings)).notes
+
+
+async def test_evaluations_fail_as_disconnected_if_the_kernel_dies():
+    channel, endings = ScriptedChannel(), []
+    async with opened(channel) as (adapter, _):
+        adapter.start_evaluation(Request("e", "1"), endings.append)
+        adapter.start_evaluation(Request("f", "2"), endings.append)
+        channel.state("busy", await sent(channel, 1))
+        channel.close("the kernel's process ended")
+        for count in (1, 2):
+            assert isinstance(await over(endings, count), ReplDisconnectedError)
+        assert len(channel.sent) == 1
+
+
+async def test_comm_messages_and_silent_code_are_ignored():
+    channel = ScriptedChannel()
+    async with opened(channel) as (_, events):
+        channel.state("busy", "theirs", session="them")
+        channel.say("iopub", "comm_msg", {"data": {}}, "theirs", session="them")
+        channel.say("iopub", "execute_result", {"data": {"text/plain": "1"}}, "theirs", session="them")
+        channel.state("idle", "theirs", session="them")
+        assert events == []
+
+
+async def test_output_at_kernel_start_belongs_to_no_evaluation():
+    channel = ScriptedChannel()
+    async with opened(channel) as (_, events):
+        channel.say("iopub", "stream", {"name": "stderr", "text": "warning\n"})
+        assert events == [(None, Output("err", "warning\n"))]
+
+
+async def test_code_of_another_client_is_reported_with_its_outcome():
+    channel = ScriptedChannel()
+    async with opened(channel) as (_, events):
+        channel.state("busy", "theirs", session="them")
+        channel.say("iopub", "execute_input", {"code": "boom", "execution_count": 3}, "theirs", session="them")
+        channel.say("iopub", "error", {"ename": "E", "evalue": "no", "traceback": []}, "theirs", session="them")
+        channel.state("idle", "theirs", session="them")
+        channel.say("iopub", "stream", {"name": "stdout", "text": "late"}, "theirs", session="them")
+        (_, code), (_, report), (_, ending), (_, late) = events
+        assert {identity for identity, _ in events} == {"theirs"}
+        assert report == Output("err", "E: no\n")
+        assert (code, late) == (OthersCode("boom"), Output("out", "late"))
+        assert isinstance(ending, OthersEnding)
+        assert (ending.status, ending.failure.type) == ("failed", "E")

@@ -1,0 +1,146 @@
+"""Kernel processes are recognized by the connection file in their command lines, however it is spelled."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from codriver.features.jupyter.kernels.kernel_processes import (
+    directories_of_processes,
+    find_process,
+    paths_in_command,
+)
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has /proc")
+
+WAIT = "import sys; print(1, flush=True); sys.stdin.read()"
+LISTEN = f"import socket; made = socket.create_server(('127.0.0.1', 0)); {WAIT}"
+
+
+@contextmanager
+def process(folder, *words, code=WAIT):
+    """Run a process with these arguments for the duration of the context."""
+    command = [sys.executable, "-c", code, *words]
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        running.stdout.readline()
+        yield running
+        running.stdin.close()
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Return a workspace, and a connection file in a runtime directory with a space in its name."""
+    workspace, runtime = tmp_path / "ws", tmp_path / "run time"
+    workspace.mkdir()
+    runtime.mkdir()
+    file = runtime / "kernel-v3-1f.json"
+    file.touch()
+    return workspace, file
+
+
+SPELLINGS = [
+    ["-f", "{file}"],
+    ["-f={file}"],
+    ["--f={file}"],
+    ["-f{file}"],
+    ["--f", "{file}"],
+    ["--f='{file}'"],
+    ['--f="{file}"'],
+    ['-f"{file}"'],
+    ["-f", '"{file}"'],
+    ["--IPKernelApp.connection_file={file}"],
+    ["--IPKernelApp.connection_file", "{file}"],
+    ['--ConnectionFileMixin.connection_file="{file}"'],
+    ["--IPKernelApp.connection_file='{file}'"],
+    ["--connection-file={file}"],
+    ["--connection-file", "{file}"],
+    ["--connection_file={file}"],
+    ["--kernel", "--conn", "{file}"],
+    ["--conn={file}"],
+    ["start", "{file}"],
+    ["-e", 'IRkernel::main("{file}")'],
+    ["-e", "import IJulia; IJulia.run_kernel('{file}')"],
+    ["-f", "../run time/{name}"],
+    ["--f=../run time/{name}"],
+    ["-f../run time/{name}"],
+    ['--f="../run time/{name}"'],
+    ["-f", "./../ws/../run time/{name}"],
+    ["-f", "{name}"],
+    ["--f={name}"],
+    ["-f{name}"],
+    ["--f='{name}'"],
+    ["--debug", "--f={file}", "--log-level=10"],
+    ["--f={file}", "--a=b=c"],
+]
+
+
+@pytest.mark.parametrize("words", SPELLINGS, ids=" ".join)
+def test_a_kernel_is_found_by_any_spelling_of_its_connection_file(places, words):
+    workspace, file = places
+    spelled = [word.format(file=file, name=file.name) for word in words]
+    with process(workspace, *spelled) as running:
+        assert directories_of_processes([file, file.with_name("other.json")]) == {file: workspace}
+        assert find_process(str(file)).id == running.pid
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--existing", "{file}"],
+        ["--existing={file}"],
+        ['--existing="{file}"'],
+        ["--existing", "{name}"],
+        ["-f", "{file}.bak"],
+        ["-f", "/elsewhere{file}"],
+        ["-f", "{name}x"],
+        ["-f", "sub/{name}"],
+    ],
+    ids=" ".join,
+)
+def test_consoles_and_other_files_are_not_kernels(places, words):
+    workspace, file = places
+    with process(workspace, *[word.format(file=file, name=file.name) for word in words]):
+        assert directories_of_processes([file]) == {}
+        assert find_process(str(file)) is None
+
+
+def test_a_bare_name_means_a_file_in_the_working_directory_first(places):
+    workspace, file = places
+    (workspace / file.name).touch()
+    with process(workspace, "-f", file.name):
+        assert directories_of_processes([file]) == {}
+        assert directories_of_processes([workspace / file.name]) == {workspace / file.name: workspace}
+
+
+def test_a_linked_path_means_the_same_file(places):
+    workspace, file = places
+    (workspace / "linked").symlink_to(file.parent)
+    with process(workspace, f"--f={workspace}/linked/{file.name}"):
+        assert directories_of_processes([file]) == {file: workspace}
+
+
+def test_another_process_with_the_file_does_not_hide_the_kernel(places):
+    workspace, file = places
+    with process("/", "-f", str(file)), process(workspace, f"--f={file}", code=LISTEN) as kernel:
+        assert directories_of_processes([file]) == {file: workspace}
+        assert find_process(str(file)).id == kernel.pid
+
+
+def test_a_forked_child_of_the_kernel_is_not_mistaken_for_it(places):
+    workspace, file = places
+    fork = "import os; made = __import__('socket').create_server(('127.0.0.1', 0)); os.fork(); "
+    with process(workspace, f"--f={file}", code=fork + WAIT) as kernel:
+        kernel.stdout.readline()  # the child's line
+        assert find_process(str(file)).id == kernel.pid
+
+
+def test_two_candidate_processes_are_ambiguous(places):
+    workspace, file = places
+    with process("/", "-f", str(file)), process(workspace, "-f", str(file)):
+        assert directories_of_processes([file]) == {}
+
+
+def test_the_program_name_is_not_an_argument():
+    assert list(paths_in_command(["kernel.json", "a"])) == ["a"]
+    assert list(paths_in_command([])) == []

@@ -1,0 +1,105 @@
+import json
+
+import pytest
+from accepted import accept
+
+from codriver.app.workspace_settings import load
+from codriver.features.jupyter.configured_kernels import kernels_of
+from codriver.features.jupyter.kernel_entries import UnencryptedError, check_encrypted
+from codriver.features.jupyter.kernels.named_kernels import KernelUrl, TokenSource
+from codriver.features.jupyter.settings import KERNELS
+from codriver.settings.layers import SettingsError, as_rows
+
+SECRET = "0123456789abcdef-secret"
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """Return the user's own settings file."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    (tmp_path / "ws").mkdir()
+    path = tmp_path / "config" / "codriver" / "codriver.toml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+def kernels(own, text="", *, given=(), environ=None):
+    own.write_text(text)
+    loaded = load(own.parents[2] / "ws", environ=environ or {}, overrides={"kernels": tuple(given) or None})
+    return kernels_of(loaded.settings, environ or {})
+
+
+def test_a_table_names_a_kernel_with_its_token_and_variables(own):
+    (kernel,) = kernels(
+        own,
+        '[[kernels]]\nurl = "https://hub/user/me/"\nkernel = "python3"\nkey = "gpu"\ntokenFile = "~/.hub-token"\n'
+        'env = {KERNEL_MEMORY = "8G"}\n',
+    )
+    assert kernel.location == KernelUrl("https://hub/user/me", spec="python3", name="gpu")
+    assert (kernel.key, kernel.token, kernel.env) == ("gpu", TokenSource(file="~/.hub-token"), {"KERNEL_MEMORY": "8G"})
+
+
+def test_a_command_line_kernel_is_added_and_uses_its_servers_token(own):
+    own_kernels = '[[kernels]]\nurl = "http://box:8888/?kernel=ir"\ntokenEnv = "BOX"\nplainHttp = true\n'
+    first, second, third = kernels(own, own_kernels, given=["http://box:8888/api/kernels/a-1", "x=https://c/?kernel="])
+    assert first.token == second.token == TokenSource(variable="BOX")
+    assert second.location == KernelUrl("http://box:8888", kernel="a-1")
+    assert second.is_plain_allowed
+    assert (third.key, third.token, third.is_plain_allowed) == ("x", TokenSource(), False)
+
+
+def test_a_server_without_a_named_token_gets_the_default_token_variable(own):
+    (kernel,) = kernels(own, given=["https://c/?kernel="], environ={"CODRIVER_KERNEL_TOKEN": SECRET})
+    assert kernel.token == TokenSource(variable="CODRIVER_KERNEL_TOKEN")
+
+
+def test_the_kernel_token_variable_is_not_an_unknown_setting(own):
+    assert not load(own.parents[2] / "ws", environ={"CODRIVER_KERNEL_TOKEN": SECRET}).warnings
+
+
+@pytest.mark.parametrize("is_accepted", [False, True])
+def test_kernels_in_a_workspace_file_are_ignored(own, is_accepted):
+    workspace = own.parents[2] / "ws"
+    (workspace / "codriver.toml").write_text('kernels = ["https://thief/?kernel=python3"]\n')
+    if is_accepted:
+        accept(workspace)
+    loaded = load(workspace, environ={})
+    assert loaded.settings.value_of(KERNELS) == ()
+    (warning,) = loaded.warnings
+    assert "kernels is ignored in a workspace's file" in warning
+    assert "thief" not in warning
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (f'[[kernels]]\nurl = "https://h/?kernel=a&token={SECRET}"', "tokenFile or tokenEnv"),
+        (f'[[kernels]]\nurl = "https://me:{SECRET}@h/?kernel=a"', "tokenFile or tokenEnv"),
+        (f'[[kernels]]\nurl = "https://h/?kernel=a"\ntoken = "{SECRET}"', "tokenFile or tokenEnv"),
+        (f'[[kernels]]\nurl = "https://h/?kernel=a"\nsecret = "{SECRET}"', "secret"),
+        (f'[[kernels]]\nurl = "https://h/{SECRET}"', "no kernel of it"),
+        (f'[[kernels]]\nfile = "{SECRET}.json"', "absolute path"),
+        (f'[[kernels]]\nkey = "a"\ntokenFile = "{SECRET}"', "either a file or a url"),
+        (f'[[kernels]]\nurl = "https://h/?kernel=a"\nkey = "{SECRET} x"', "a key consists of"),
+        (f'[[kernels]]\nurl = "https://h/?kernel=a"\nenv = {{AWS_SECRET = "{SECRET}"}}', "KERNEL_"),
+        (f'kernels = "{SECRET}"', "kernels"),
+    ],
+)
+def test_an_invalid_kernel_is_refused_without_showing_a_token(own, text, why):
+    with pytest.raises(SettingsError, match=why) as raised:
+        kernels(own, text)
+    assert SECRET not in f"{raised.value} {raised.value.errors} {raised.value.__cause__}"
+
+
+def test_the_list_of_settings_shows_kernels_without_secrets(own):
+    own.write_text('[[kernels]]\nurl = "https://h/"\nkernel = "ir"\nkey = "r"\ntokenEnv = "HUB"\n')
+    rows = {name: value for name, value, _ in as_rows(load(own.parents[2] / "ws", environ={"HUB": SECRET}))}
+    assert json.loads(rows["kernels"]) == ["r=https://h/?kernel=ir"]
+
+
+def test_plain_http_to_another_machine_needs_the_users_explicit_setting(own):
+    with pytest.raises(UnencryptedError, match="plainHttp = true"):
+        check_encrypted(kernels(own, given=["http://box/?kernel="]))
+    check_encrypted(kernels(own, given=["http://127.0.0.1:8888/?kernel=", "https://box/?kernel=", "/tmp/k.json"]))
+    check_encrypted(kernels(own, '[[kernels]]\nurl = "http://box/?kernel="\nplainHttp = true\n'))

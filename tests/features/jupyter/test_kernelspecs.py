@@ -1,0 +1,119 @@
+"""Kernelspecs in Jupyter's directories: found in order, read carefully, and turned into commands."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from codriver.features.jupyter.kernels.connection_files import (
+    KernelSpecError,
+    command_of,
+    data_directory,
+    find_kernelspec,
+    kernel_directories,
+    kernel_names,
+)
+
+IR = {"argv": ["R", "--slave", "-e", "IRkernel::main()", "--args", "{connection_file}"], "language": "R"}
+FILE = Path("/run/user/jupyter/kernel-1.json")
+
+
+def write_spec(folder, name, spec):
+    (folder / name).mkdir(parents=True)
+    text = spec if isinstance(spec, str) else json.dumps(spec)
+    (folder / name / "kernel.json").write_text(text)
+    return folder / name
+
+
+def program(folder, name):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+    return str(folder / name)
+
+
+def test_the_project_directory_comes_first_and_the_system_last(tmp_path):
+    environ = {"JUPYTER_PATH": "/one:/two", "JUPYTER_DATA_DIR": "/data"}
+    folders = kernel_directories(str(tmp_path / ".venv/bin/python"), environ)
+    assert folders == (
+        tmp_path / ".venv/share/jupyter/kernels",
+        *(Path(name) / "kernels" for name in ("/one", "/two", "/data")),
+        Path("/usr/local/share/jupyter/kernels"),
+        Path("/usr/share/jupyter/kernels"),
+    )
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="XDG folders are not macOS's")
+def test_the_user_directory_depends_on_the_platform():
+    assert data_directory({"HOME": "/h"}) == Path("/h/.local/share/jupyter")
+    assert data_directory({"HOME": "/h", "XDG_DATA_HOME": "/x"}) == Path("/x/jupyter")
+
+
+def test_the_first_kernelspec_of_a_name_is_used(tmp_path):
+    write_spec(tmp_path / "a", "ir", IR)
+    write_spec(tmp_path / "b", "ir", {"argv": ["other"]})
+    found = find_kernelspec("ir", [tmp_path / "none", tmp_path / "a", tmp_path / "b"])
+    assert (found.directory, found.language) == (tmp_path / "a" / "ir", "R")
+
+
+def test_an_unknown_kernelspec_is_refused_with_those_available(tmp_path):
+    write_spec(tmp_path, "ir", IR)
+    write_spec(tmp_path, "bash", IR)
+    with pytest.raises(KernelSpecError, match=r"no kernelspec 'deno'; there are: bash, ir"):
+        find_kernelspec("deno", [tmp_path])
+    assert kernel_names([tmp_path, tmp_path / "none"]) == ("bash", "ir")
+
+
+@pytest.mark.parametrize("name", ["../ir", "a/b", "", "a b"])
+def test_a_kernelspec_name_cannot_leave_its_directory(tmp_path, name):
+    write_spec(tmp_path, "ir", IR)
+    with pytest.raises(KernelSpecError, match="there is no kernelspec"):
+        find_kernelspec(name, [tmp_path / "deeper"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ("{", "is no JSON"),
+        ("[]", "has no `argv`"),
+        ({"argv": []}, "has no `argv`"),
+        ({"argv": "python"}, "has no `argv`"),
+        ({"argv": ["a", 1]}, "has no `argv`"),
+        ({"argv": ["a"], "env": {"A": 1}}, "an `env` that is no object"),
+        ({"argv": ["a"], "env": "A"}, "an `env` that is no object"),
+        ("[" * 50_000, "is no JSON"),
+        ("[" * 100_000, "cannot be read: it has"),
+    ],
+)
+def test_a_broken_kernelspec_is_refused_with_its_path(tmp_path, spec, words):
+    folder = write_spec(tmp_path, "ir", spec)
+    with pytest.raises(KernelSpecError, match=words) as refused:
+        find_kernelspec("ir", [tmp_path])
+    assert str(folder) in str(refused.value)
+
+
+@pytest.mark.parametrize("word", ["python", "python3", "python3.11"])
+def test_python_means_the_project_interpreter(tmp_path, word):
+    write_spec(tmp_path, "py", {"argv": [word, "-m", "k", "-f", "{connection_file}"], "env": {"A": "${HOME}/x"}})
+    spec = find_kernelspec("py", [tmp_path])
+    command, env = command_of(spec, FILE, python="/p/bin/python", environ={"HOME": "/h"})
+    assert command == ("/p/bin/python", "-m", "k", "-f", str(FILE))
+    assert env == {"A": "/h/x"}
+
+
+def test_other_programs_are_found_next_to_the_interpreter_or_on_path(tmp_path):
+    write_spec(tmp_path, "k", {"argv": ["deno", "{resource_dir}/a", "{prefix}", "{other}"]})
+    spec = find_kernelspec("k", [tmp_path])
+    in_path, beside = program(tmp_path / "path", "deno"), tmp_path / "env" / "bin"
+    python, environ = str(beside / "python"), {"PATH": str(tmp_path / "path")}
+    command, _env = command_of(spec, FILE, python=python, environ=environ)
+    assert command == (in_path, f"{tmp_path}/k/a", str(tmp_path / "env"), "{other}")
+    own = program(beside, "deno")
+    assert command_of(spec, FILE, python=python, environ=environ)[0][0] == own
+
+
+def test_a_missing_program_is_refused(tmp_path):
+    write_spec(tmp_path, "k", {"argv": ["no-such-program"]})
+    with pytest.raises(KernelSpecError, match="its program 'no-such-program' is not there"):
+        command_of(find_kernelspec("k", [tmp_path]), FILE, python="/p/bin/python", environ={"PATH": "/nowhere"})

@@ -1,0 +1,230 @@
+import contextlib
+import socket
+import ssl
+import subprocess
+import threading
+from functools import partial
+from uuid import uuid4
+
+import anyio
+import pytest
+from jupyter_servers import TOKEN, jupyter_server, kernel_gateway
+from needs import program
+from refusals import refused_as
+
+from codriver.features.jupyter.kernels import server_api
+from codriver.features.jupyter.kernels.kernel_discovery import HttpExchange
+from codriver.features.jupyter.kernels.named_kernels import TokenSource
+from codriver.features.jupyter.kernels.server_api import (
+    KernelGoneError,
+    ServerAnswerError,
+    ServerApi,
+    TokenRefusedError,
+)
+from codriver.repls.contract.adapter import ReplUnreachableError
+
+pytestmark = pytest.mark.anyio
+SOURCE = TokenSource(variable="T")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with jupyter_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+def api(base, token=TOKEN, source=SOURCE):
+    return ServerApi(base, source, {"T": token})
+
+
+def shown(error):
+    return f"{error} {error.hint} {error.details} {error!r}"
+
+
+@pytest.mark.slow
+async def test_a_kernel_can_be_started_listed_interrupted_restarted_and_deleted(server):
+    calls = api(server.base)
+    started = await calls.start("python3", {"KERNEL_SIZE": "small"})
+    assert started.spec == "python3"
+    assert started.id in {kernel.id for kernel in await calls.kernels()}
+    assert (await calls.kernel(started.id)).connections == 0
+    await calls.restart(started.id)  # which waits until it answers: an interrupt would end one that just starts
+    await calls.interrupt(started.id)
+    await calls.delete(started.id)
+    assert started.id not in server.kernels()
+    for call in (calls.kernel, calls.interrupt, calls.restart):
+        with pytest.raises(KernelGoneError, match="knows no such kernel: HTTP 404"):
+            await call(started.id)
+    await calls.delete(started.id)
+
+
+@pytest.mark.slow
+async def test_sessions_of_a_server_name_notebooks_and_their_kernels(server):
+    wanted = {"path": "work/a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": "python3"}}
+    opened = server.call("POST", "/api/sessions", wanted)[1]
+    (session,) = await api(server.base).sessions()
+    assert (session.path, session.kernel.id) == ("work/a.ipynb", opened["kernel"]["id"])
+    server.call("DELETE", f"/api/sessions/{opened['id']}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("token", ["wrong-4711-wrong", None])
+async def test_a_wrong_or_missing_token_is_reported_with_its_source(server, token):
+    calls = api(server.base, token) if token else ServerApi(server.base, TokenSource(), {})
+    for call in (calls.kernels, calls.sessions, lambda: calls.kernel(str(uuid4())), lambda: calls.start("ir", {})):
+        with pytest.raises(TokenRefusedError, match="token") as raised:
+            await call()
+        assert ("the variable T" if token else "tokenFile or tokenEnv") in raised.value.hint
+        assert "4711" not in shown(raised.value)
+
+
+@pytest.mark.slow
+async def test_an_unknown_kernelspec_is_refused_as_the_server_does(server):
+    with pytest.raises(ServerAnswerError, match="refuses: HTTP 50"):
+        await api(server.base).start("cobol", {})
+
+
+@pytest.mark.slow
+async def test_a_kernel_gateway_that_cannot_list_says_so(tmp_path):
+    with kernel_gateway(tmp_path) as gateway:
+        calls = api(gateway.base)
+        for listing in (calls.kernels, calls.sessions):
+            with pytest.raises(TokenRefusedError, match="does not list its kernels") as raised:
+                await listing()
+            assert "name the kernel's id" in raised.value.hint
+        started = await calls.start("python3", {})
+        assert (await calls.kernel(started.id)).spec == "python3"
+        await calls.delete(started.id)
+
+
+async def test_an_unreadable_token_is_reported_before_anything_is_sent():
+    with refused_as("repl-unreachable", match="the variable T: it is not set"):
+        await ServerApi("http://127.0.0.1:9", SOURCE, {}).kernels()
+
+
+@contextlib.contextmanager
+def answering(answer):
+    """Run a server that sends every client the same bytes, and return what it received."""
+    told = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listener.accept()
+                    with connection:
+                        told.append(connection.recv(65536))
+                        answer(connection) if callable(answer) else connection.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", told
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+
+
+async def test_a_redirect_is_not_followed_with_the_token():
+    with answering(b"") as (elsewhere, told):
+        moved = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}/login\r\nContent-Length: 0\r\n\r\n".encode()
+        with answering(moved) as (base, asked), pytest.raises(ServerAnswerError) as refused:
+            await api(base).kernels()
+    assert "does not run" in str(refused.value)
+    assert not isinstance(refused.value, TokenRefusedError)  # a Hub whose server is started again has it come back
+    assert f"Authorization: token {TOKEN}".encode() in asked[0]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "RemoteDisconnected|does not speak HTTP"),
+        (b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n<html></h>", "something else than JSON"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + b"[" * 100_000, "something else than JSON"),
+        (b"HTTP/1.1 424 F\r\nContent-Length: 0\r\n\r\n", "HTTP 424"),
+        (b'HTTP/1.1 500 F\r\nContent-Length: 21\r\n\r\n{"message":"\\u001b[2J"', "refuses: HTTP 500"),
+        (b'HTTP/1.1 500 F\r\nContent-Length: 23\r\n\r\n{"message":"\\u001b[2J"}', r"HTTP 500 \(\\x1b\[2J\)"),
+    ],
+)
+async def test_a_server_that_is_not_jupyter_is_refused_with_an_explanation(answer, why):
+    with answering(answer) as (base, _), pytest.raises((ReplUnreachableError, ServerAnswerError), match=why) as raised:
+        await api(base).kernels()
+    assert TOKEN not in shown(raised.value)
+
+
+async def test_malformed_list_entries_are_skipped():
+    body = b'[3, null, {"id": 7, "connections": "x"}, {"id": "a-1", "name": "ir"}]'
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)) as (base, _):
+        assert [(one.id, one.spec, one.connections) for one in await api(base).kernels()] == [
+            ("7", "", 0),
+            ("a-1", "ir", 0),
+        ]
+    with answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]") as (base, _):
+        assert (await api(base).kernel("a-1")).id == ""
+
+
+async def test_an_oversized_answer_is_not_buffered(monkeypatch):
+    monkeypatch.setattr(server_api, "HttpExchange", partial(HttpExchange, max_bytes=1000))
+    with answering(b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 5000) as (base, _), pytest.raises(ReplUnreachableError):
+        await api(base).kernels()
+
+
+async def test_a_server_that_answers_byte_by_byte_times_out():
+    over = threading.Event()
+
+    def drip(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while not over.wait(0.05):
+                connection.sendall(b" ")
+
+    with answering(drip) as (base, _):
+        calls = ServerApi(base, SOURCE, {"T": TOKEN}, timeout_s=0.3)
+        with anyio.fail_after(60), pytest.raises(ReplUnreachableError, match="did not answer GET /api/kernels"):
+            await calls.kernels()
+        over.set()
+
+
+async def test_an_unreachable_server_is_explained():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(ReplUnreachableError, match="nothing listens there"):
+        await api(f"http://127.0.0.1:{port}").kernels()
+    with pytest.raises(ReplUnreachableError, match="its host name is not known"):
+        await api("http://no-such-host.invalid").kernels()
+
+
+@pytest.fixture
+def certificate(tmp_path):
+    """Create a certificate that no authority signed, with its key."""
+    openssl = program("openssl", install="install the package openssl")
+    path = tmp_path / "own.pem"
+    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -days 1"
+    subprocess.run(
+        [openssl, *words.split(), "-keyout", tmp_path / "key", "-out", tmp_path / "certificate"],
+        capture_output=True, timeout=60, check=True,
+    )  # fmt: skip
+    path.write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "certificate").read_bytes())
+    return path
+
+
+async def test_an_untrusted_certificate_ends_a_call_before_the_token_is_sent(certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    told = []
+
+    def serve(listener):
+        connection, _ = listener.accept()
+        secure = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        with contextlib.suppress(OSError), secure:
+            told.append(secure.recv(65536))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        with pytest.raises(ReplUnreachableError, match="certificate is not trusted"):
+            await api(f"https://127.0.0.1:{listener.getsockname()[1]}").kernels()
+        thread.join(10)
+    assert not any(told)

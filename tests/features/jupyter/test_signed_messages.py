@@ -1,0 +1,117 @@
+"""Messages as kernels sign them: assembled within limits, and dropped if the key differs."""
+
+import json
+
+import pytest
+
+from codriver.features.jupyter.kernels import zmq_socket
+from codriver.features.jupyter.kernels.zmq_socket import MOST_HEADER, MOST_OF_OTHERS, Assembler, Numbers, Signer
+from codriver.wire.zmtp import Chunk
+
+SIGNER = Signer(b"key", "hmac-sha256")
+HEADER = {"msg_id": "1", "msg_type": "stream"}
+PARENT = {"msg_id": "0"}
+
+
+def take(assembler, parts, size=7):
+    """Receive the message of these parts, each in chunks of a size."""
+    for number, part in enumerate(parts, 1):
+        for start in range(0, max(1, len(part)), size):
+            ends = start + size >= len(part)
+            found = assembler.receive_next(
+                Chunk(part[start : start + size], ends, ends and number == len(parts), len(part))
+            )
+    return found
+
+
+def parts(content, signer=SIGNER, header=HEADER):
+    return signer.parts(header, PARENT, {}, content)
+
+
+@pytest.mark.parametrize("before", [[], [b"topic"], [b"id", b""]])
+@pytest.mark.parametrize("after", [[], [b"buffer", b""]])
+def test_a_signed_message_is_read_whatever_surrounds_it(before, after):
+    found = take(Assembler(SIGNER), [*before, *parts({"text": "x" * 100}), *after])
+    assert (found.header, found.parent, found.type) == (HEADER, PARENT, "stream")
+    assert json.loads(b"".join(found.head)) == {"text": "x" * 100}
+
+
+def test_messages_signed_with_another_key_are_counted():
+    assembler = Assembler(SIGNER)
+    assert take(assembler, parts({}, Signer(b"other", "hmac-sha256"))) is None
+    assert take(assembler, [b"garbage"]) is None
+    assert take(assembler, [*parts({})[:-1]]) is None
+    assert assembler.unsigned == 3
+    assert take(assembler, parts({})) is not None
+
+
+def test_a_replayed_message_is_dropped():
+    assembler, message = Assembler(SIGNER), parts({})
+    assert take(assembler, message) is not None
+    assert take(assembler, message) is None
+
+
+def test_without_a_key_nothing_is_signed():
+    assert take(Assembler(Signer(b"", "hmac-sha256")), parts({}, Signer(b"", ""))) is not None
+
+
+def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(monkeypatch):
+    for name, value in {"WHOLE_BYTES": 50, "MOST_HEAD": 20, "MOST_TAIL": 10}.items():
+        monkeypatch.setattr(zmq_socket, name, value)
+    content = json.dumps({"text": "x" * 100}).encode()
+    found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
+    assert (b"".join(found.head), b"".join(found.tail)) == (content[:20], content[-10:])
+    assert found.left_out == len(content) - 30
+
+
+def test_an_oversized_header_is_refused():
+    assembler = Assembler(SIGNER)
+    assert take(assembler, parts({}, header={**HEADER, "x": "y" * MOST_HEADER}), size=10_000) is None
+    assert assembler.unsigned == 1
+
+
+def test_endless_parts_are_not_buffered():
+    assembler = Assembler(SIGNER)
+    for _ in range(100_000):
+        assembler.receive_next(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
+    for part in parts({}):
+        assembler.receive_next(Chunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
+    for _ in range(100_000):
+        assembler.receive_next(Chunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
+    assert len(assembler._parts) == 5
+    assert assembler.receive_next(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
+
+
+def numbered(numbers, *ids, kind="stream", content=None):
+    """Receive messages with these ids."""
+    for one in ids:
+        header = {"msg_id": one, "msg_type": kind}
+        numbers.received(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))
+    return numbers
+
+
+def idle(numbers, one):
+    return numbered(numbers, one, kind="status", content={"execution_state": "idle"})
+
+
+def series(numbers):
+    return [f"session_7_{number}" for number in numbers]
+
+
+def test_lost_messages_are_counted_when_the_kernel_becomes_idle():
+    numbers = numbered(Numbers(), *series(range(10)), *series(range(500, 510)))
+    assert numbers.lost == 0
+    assert idle(numbers, *series([510])).lost == 490
+    numbered(numbers, *series(range(511, 600)))
+    assert idle(numbers, *series([600])).lost == 490
+
+
+def test_reordered_messages_and_replies_to_others_do_not_count_as_lost():
+    numbers = numbered(Numbers(), *series([0, *range(300, 400), *range(1, 300)]))
+    assert idle(numbers, *series([400])).lost == 0
+    assert idle(numbers, *series([400 + MOST_OF_OTHERS])).lost == 0
+
+
+def test_messages_without_numbers_never_count_as_lost():
+    numbers = numbered(Numbers(), "7b1c-0", "_", "a_b", "a_" + "9" * 5000, "17")
+    assert idle(numbers, "ffff").lost == 0

@@ -1,0 +1,169 @@
+"""Kernels started by a server: the command, its environment, and the file by which others find them."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from needs import modules
+
+from codriver.app.features import launchers
+from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory
+from codriver.features.jupyter.kernels.started_kernels import discard, prepare
+from codriver.repls import kinds
+from codriver.repls.launch.discovery import _configured_command
+from codriver.repls.launch.projects import NOT_ACCEPTED
+from codriver.repls.launch.recipes import RecipeError, check_word, recipe
+
+modules("jupyter_client")
+
+
+def write_spec(folder, name, spec):
+    (folder / name).mkdir(parents=True)
+    (folder / name / "kernel.json").write_text(json.dumps(spec))
+
+
+def program(folder, name):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("#!/bin/sh\n")
+    (folder / name).chmod(0o755)
+
+
+@pytest.fixture
+def place(tmp_path):
+    """Create a workspace with its own environment, and the variables of a machine on which nothing else is
+    installed.
+    """
+    workspace = tmp_path / "work"
+    program(workspace / ".venv" / "bin", "python")
+    environ = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path), "JUPYTER_RUNTIME_DIR": str(tmp_path / "run")}
+    return workspace, environ
+
+
+def file_for(environ, words):
+    return str(Path(environ["JUPYTER_RUNTIME_DIR"]) / f"kernel-codriver-{os.getpid()}-{words}.json")
+
+
+def test_jupyter_means_ipython_in_the_project_interpreter(place):
+    workspace, environ = place
+    made = recipe("jupyter", workspace, environ, launchers=launchers())
+    python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter")
+    assert made.command == (python, "-m", "ipykernel_launcher", "-f", file)
+    assert (str(made.address_file.path), made.protocol, made.port_file) == (file, "jupyter", None)
+    ((words, remedy),) = made.remedies
+    assert words == "No module named ipykernel_launcher"
+    assert f"{python} has no ipykernel: run `pip install ipykernel` in that environment" in remedy
+
+
+def test_a_kernelspec_of_the_project_environment_comes_first(place, tmp_path):
+    workspace, environ = place
+    own = workspace / ".venv/share/jupyter/kernels"
+    write_spec(own, "xpython", {"argv": ["python3.11", "-m", "xpython_launcher", "-f", "{connection_file}"]})
+    write_spec(tmp_path / "data" / "kernels", "xpython", {"argv": ["other"]})
+    environ = {**environ, "JUPYTER_DATA_DIR": str(tmp_path / "data")}
+    made = recipe("jupyter:xpython", workspace, environ, launchers=launchers())
+    python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter-xpython")
+    assert made.command == (python, "-m", "xpython_launcher", "-f", file)
+    assert "pip install xeus-python" in made.remedies[0][1]
+
+
+def test_variables_of_another_kernel_are_removed_from_the_environment(place, tmp_path):
+    workspace, environ = place
+    strange = {"JPY_PARENT_PID": "1", "JPY_SESSION_NAME": "a.ipynb", "PYTHONDONTWRITEBYTECODE": "1"}
+    made = recipe("jupyter", workspace, {**environ, **strange}, launchers=launchers())
+    assert made.env == {**environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    program(tmp_path / "bin", "k")
+    write_spec(tmp_path / "kernels", "k", {"argv": ["k"], "env": {"PS1": "$$"}})
+    made = recipe("jupyter:k", workspace, {**environ, "JUPYTER_PATH": str(tmp_path)}, launchers=launchers())
+    assert made.env["PS1"] == "$"
+    assert made.remedies == ()
+
+
+@pytest.mark.parametrize("words", ["jupyter:none", "jupyter:../k", "jupyter:"])
+def test_an_unknown_kernelspec_is_refused_immediately(place, words):
+    workspace, environ = place
+    with pytest.raises(RecipeError, match=rf"`--repl {words}` cannot work here: there is no kernelspec"):
+        check_word(words, workspace, environ, launchers=launchers())
+
+
+@pytest.mark.parametrize("words", ["jupyter", "jupyter:k"])
+def test_no_kernel_is_started_in_an_untrusted_workspace(place, tmp_path, words):
+    workspace, environ = place
+    write_spec(tmp_path / "kernels", "k", {"argv": [sys.executable]})
+    environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
+    assert recipe(words, workspace, environ, launchers=launchers()).command
+    with pytest.raises(RecipeError, match="nobody has accepted this checkout: ask your human to run: codriver trust"):
+        recipe(words, workspace, environ, acceptance_of=lambda _: NOT_ACCEPTED, launchers=launchers())
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "dialect"),
+    [
+        ("jupyter", "jup", "python"),
+        ("jupyter:xpython", "jup", "python"),
+        ("jupyter:ir", "r", "unknown"),
+        ("jupyter:deno", "deno", "unknown"),
+    ],
+)
+def test_the_repl_option_determines_the_key(words, key, dialect):
+    found = _configured_command(words)
+    assert (found.key, found.dialect, found.keyed, found.origin.text) == (key, dialect, True, words)
+
+
+def test_other_options_with_a_colon_are_command_lines():
+    assert kinds.kind_of("python:3") is None
+    assert kinds.kind_of("jupyter:ir") is kinds.kind_of(" jupyter ")
+
+
+# The connection file
+
+
+def test_a_connection_file_is_private_complete_and_stable_across_restarts(tmp_path):
+    file = tmp_path / "runtime" / f"kernel-codriver-{os.getpid()}-jupyter.json"
+    prepare(file, is_first=True)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    text = file.read_text()
+    assert len(json.loads(text)["key"]) == 64
+    prepare(file, is_first=False)
+    assert file.read_text() == text
+    assert not RuntimeDirectory(file.parent).contents().kernels
+    discard(file)
+    discard(file)
+    assert not file.exists()
+
+
+def test_a_file_that_led_to_no_kernel_is_rewritten(tmp_path):
+    file = tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json"
+    prepare(file, is_first=True)
+    key = json.loads(file.read_text())["key"]
+    discard(file)
+    prepare(file, is_first=False)
+    assert json.loads(file.read_text())["key"] != key
+
+
+def test_a_file_left_by_another_process_is_not_trusted(tmp_path):
+    file, victim = tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json", tmp_path / "victim"
+    victim.write_text("mine")
+    file.symlink_to(victim)
+    prepare(file, is_first=True)
+    assert victim.read_text() == "mine"
+    assert not file.is_symlink()
+
+
+def test_only_files_of_killed_servers_are_removed(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        pass
+    names = {
+        f"kernel-codriver-{process.pid}-jupyter.json": False,
+        f"kernel-codriver-{os.getppid()}-jupyter.json": True,
+        "kernel-codriver-x.json": True,
+        f"kernel-{process.pid}.json": True,
+    }
+    for name in names:
+        (tmp_path / name).touch()
+    prepare(tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json", is_first=True)
+    assert {name: (tmp_path / name).exists() for name in names} == names
