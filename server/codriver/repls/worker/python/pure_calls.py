@@ -34,6 +34,11 @@ IMPURE = frozenset({
     "symlink_to", "chmod", "replace_with", "parse_args", "parse_known_args", "print_help", "exit", "error",
     "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
 })  # fmt: skip
+"""Names in pure modules that are not pure.
+
+They read the clock or chance, touch files, print, end the process, or change what they are given. Source: the
+documentation of those modules.
+"""
 PURE_BUILTINS = frozenset({
     "abs", "all", "any", "ascii", "bin", "bool", "bytearray", "bytes", "callable", "chr", "classmethod", "complex",
     "__import__", "dict", "dir", "divmod", "enumerate", "filter", "float", "format", "frozenset", "getattr",
@@ -42,12 +47,16 @@ PURE_BUILTINS = frozenset({
     "object", "oct", "ord", "pow", "property", "range", "repr", "reversed", "round", "set", "slice", "sorted",
     "staticmethod", "str", "sum", "super", "tuple", "type", "vars", "zip", "globals", "locals",
 })  # fmt: skip
+"""Built-in functions and types that compute a value; the others print, read, run code or set attributes.
+
+Source: the chapter on built-in functions of the library reference.
+"""
 MUTATORS = frozenset({
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
     "intersection_update", "move_to_end", "pop", "popitem", "popleft", "remove", "reverse", "rotate", "setdefault",
     "sort", "subtract", "symmetric_difference_update", "update",
 })  # fmt: skip
-"""Methods of built-in collections that change them."""
+"""Methods of built-in collections and of `collections` that change them. Source: the library reference."""
 READING = frozenset({
     "as_posix", "capitalize", "casefold", "center", "copy", "count", "decode", "difference", "elements", "encode",
     "endswith", "expandtabs", "find", "format", "format_map", "fromkeys", "get", "groups", "index", "intersection",
@@ -59,7 +68,7 @@ READING = frozenset({
     "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
-"""Methods that only read, whatever they are made on."""
+"""Methods that only read, whatever they are made on: of the built-in types, of paths, and of pydantic's models."""
 FILLING = MUTATORS | frozenset({
     "command", "group", "handler", "mount", "on_event", "option", "route", "set_defaults", "subscribe", "use",
     "websocket", "middleware", "exception_handler", "errorhandler", "before_request", "after_request",
@@ -70,11 +79,16 @@ FILLING = MUTATORS | frozenset({
     "dispatch", "filter", "simple_tag", "inclusion_tag", "tag", "field_validator", "validator", "config_from_object",
     "model_rebuild", "update_forward_refs",
 })  # fmt: skip
-"""Methods that register or add something in the object that they are made on."""
+"""Methods that register or add something in the object that they are made on.
+
+Source: the decorators and registering methods in the documentation of Flask, FastAPI, Starlette, click, Celery, Django,
+pydantic and argparse.
+"""
 FILLING_STARTS = (
     "add", "set", "register", "include_", "append", "connect_signal", "on_", "use_", "map_", "bind_", "route",
     "attach", "disable", "enable",
 )  # fmt: skip
+"""Beginnings of such names, for libraries and objects that are not known."""
 ACTING = (
     "send",
     "create",
@@ -99,13 +113,14 @@ SIGNATURE_READERS = frozenset(
 )
 """Libraries that read the signatures of functions and classes that they are given."""
 SIGNATURE_READING = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
+"""Functions of `inspect`, `annotationlib` and `typing` that read signatures or annotations."""
 READERS_OF_CLASSES = frozenset({
     "vars", "dir", "list", "tuple", "set", "frozenset", "sorted", "len", "iter", "enumerate", "map", "filter", "max",
     "min", "zip", "dict", "reversed", "getmembers", "get_type_hints", "fields", "signature", "any", "all", "sum",
 })  # fmt: skip
 """Functions that read all attributes of a class, or iterate over it."""
 SNAPSHOTS = frozenset({"from_object", "config_from_object", "from_mapping"})
-"""Methods that copy the attributes of a class."""
+"""Methods of the configurations of Flask and Celery that copy the attributes of a class."""
 REGISTERING_CALLS = frozenset(
     {"shared_task", "listens_for", "receiver", "connect", "subscribe", "hookimpl", "register"}
 )
