@@ -192,6 +192,20 @@ def test_processes_that_cannot_have_a_repl_are_listed_with_a_reason(live, client
         assert (answer["reason"], "-I" in answer["message"]) == ("repl-unreachable", True)
 
 
+def test_several_programs_are_refused_by_name_also_if_one_is_connected(live):
+    with live.client(name="opencode") as caller, program(live, SHOP):
+        assert caller.call("evaluate_code", code="ORDERS", who="first")["result"] == "[]"
+        with program(live, SHOP, file="bank.py"):
+            for tool, arguments in (("evaluate_code", {"code": "ORDERS"}), ("load_file", {"filePath": "shop.py"})):
+                refused = caller.call(tool, who="second", **arguments)
+                assert (refused["reason"], refused["sessions"]) == ("ambiguous-session", ["bank", "shop"]), refused
+            assert caller.call("evaluate_code", code="ORDERS", who="first")["ok"], (
+                "it goes on with the one that it used"
+            )
+            assert caller.call("evaluate_code", code="ORDERS", replSessionKey="bank", who="second")["ok"]
+            assert caller.call("evaluate_code", code="'bank' in str(__file__)", who="second")["result"] == "True"
+
+
 def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):
     with program(live, SHOP), program(live, SHOP) as second:
         assert {row["key"] for row in rows(client, "shop")} == {"shop", "shop-2"}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from codriver.core.actions import ReplForgotten, ReplFound, ReplProgress
+from codriver.core.recent_repls import recent_repls_of
 from codriver.core.state import Origin
 from codriver.core.values import PYTHON
 from codriver.errors import refused
@@ -22,7 +23,6 @@ from codriver.features.run.naming import Named, named
 from codriver.features.run.processes import processes_of
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, prune, read_runs, runs_directory
-from codriver.tools.calls.session_choice import used_repls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.repls.contract.adapter_values import AcceptedStream
+    from codriver.tools.calls.arguments import Arguments
     from codriver.tools.calls.call import Call, Services
 
 PROTOCOL: Final = "run"
 LOOK_S: Final = 0.25
 WAIT_S: Final = 0.02
+CHOOSING: Final = frozenset({"evaluate_code", "load_file"})
+"""Tools that connect to the only program, or refuse several, if a call names no session."""
 SILENT_S: Final = 2.0
 """How long a program may take to start the next process before its session reports that there is none."""
 
@@ -161,14 +164,14 @@ class Programs:
                     self.services.core.report(ReplProgress(repl.id, words))
 
 
-async def connect_before_call(call: Call, tool: str, key: str | None) -> None:
-    """Connect to the program that a call names or can only refer to.
+async def connect_before_call(call: Call, tool: str, arguments: Arguments) -> None:
+    """Connect to the program that a call names, or can only mean.
 
     Raises:
-        RefusedError: the program does not answer, or the call is ambiguous.
+        RefusedError: the program does not answer, or several could be meant.
     """
-    programs = call.services.part(Programs)
-    if not programs.has_runs() or not _may_mean_program(call, tool, key):
+    programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
+    if not programs.has_runs() or not _may_mean_program(call, tool, key, arguments.who):
         return
     members = await programs.look()
     ready = [one for one in members if one.named.process.is_ready]
@@ -179,28 +182,39 @@ async def connect_before_call(call: Call, tool: str, key: str | None) -> None:
             _check_has_repl(members, key)
             return
     else:
-        serving = [one for one in ready if one.named.role == "serves"]
-        if len({one.run.directory for one in serving}) != 1:
-            if serving:
-                keys = sorted(one.named.key for one in serving)
-                raise refused(
-                    "ambiguous-session",
-                    f"there are {len(keys)} programs with a REPL, and replSessionKey was not given",
-                    hint=f"call again with replSessionKey set to one of: {', '.join(keys)}",
-                )
+        first: dict[Path, Member] = {}
+        for one in sorted(ready, key=lambda one: int(one.named.slot) if one.named.role == "serves" else 0):
+            if one.named.role == "serves":
+                first.setdefault(one.run.directory, one)
+        others = [repl.key for repl in _applications(call) if repl.origin.kind != "program"]
+        keys = sorted([*others, *[one.named.key for one in first.values()]])
+        if first and len(keys) > 1:
+            raise refused(
+                "ambiguous-session",
+                f"{len(keys)} applications run, and replSessionKey was not given",
+                hint=f"Call again with replSessionKey set to one of: {', '.join(keys)}.",
+                details={"sessions": keys, "count": len(keys)},
+            )
+        if not first or next(iter(first.values())).id in call.state.repls:
             return
-        member = min(serving, key=lambda one: int(one.named.slot))
+        member = next(iter(first.values()))
     await _connect(call, programs, member)
 
 
-def _may_mean_program(call: Call, tool: str, key: str | None) -> bool:
-    """Return whether a call could refer to a program that is not connected. Most calls refer to a known session."""
+def _applications(call: Call) -> list[Repl]:
+    return [repl for repl in call.state.repls.values() if repl.profile is not None and repl.profile.application]
+
+
+def _may_mean_program(call: Call, tool: str, key: str | None, who: str | None) -> bool:
+    """Return whether a call could mean a program without a connection, or one of several.
+
+    A caller that names no session means the one that it used last.
+    """
     repls = call.state.repls.values()
     if key is not None:
         keys = {repl.session_key(name) for repl in repls for name in repl.sessions}
         return key not in keys.union(*(repl.aliases for repl in repls))
-    is_known = any(repl.profile is not None and repl.profile.application for repl in repls)
-    return tool == "evaluate_code" and not is_known and not used_repls(call, call.who(None))
+    return tool in CHOOSING and not recent_repls_of(call.state, call.client, call.who(who))
 
 
 async def _connect(call: Call, programs: Programs, member: Member) -> None:

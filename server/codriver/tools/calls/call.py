@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from codriver.settings.interpreter_grants import InterpreterGrants
     from codriver.testing.test_jobs import TestJobs
     from codriver.tools.calls.answer import Answer
+    from codriver.tools.calls.arguments import Arguments
     from codriver.tools.ledgers.file_edits import EditedFile
     from codriver.tools.ledgers.workspace_records import Ledger
     from codriver_datalog.solve import QueryAnswer
@@ -61,10 +62,10 @@ class LiveSettings(Protocol):
 class CallHooks:
     """Hooks of all features into calls of the base's tools."""
 
-    before: tuple[Callable[[Call, str, str | None], Awaitable[None]], ...] = ()
+    before: tuple[Callable[[Call, str, Arguments], Awaitable[None]], ...] = ()
     """Called before a tool that needs a REPL, to connect to REPLs that the call may refer to.
 
-    Receives the tool's name and the session key of the call, if any. May refuse the call by raising an error.
+    Receives the tool's name and the arguments. May refuse the call by raising an error.
     """
     sessions: tuple[Callable[[Call, list[dict[str, object]]], Awaitable[list[dict[str, object]]]], ...] = ()
     """Return the rows of `list_sessions` with additional fields and rows."""

@@ -212,7 +212,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     if tool.needs and call.services.hooks.before and not switched_off(tool, call.services.live.settings):
         given = await parsed(tool, call, arguments)
         for prepare in call.services.hooks.before:
-            await prepare(call, tool.name, getattr(given, "repl_session_key", None))
+            await prepare(call, tool.name, given)
     obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
     if obstacle is not None:
         given = given or await parsed(tool, call, arguments)
