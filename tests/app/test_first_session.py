@@ -25,7 +25,7 @@ def workspace(tmp_path, monkeypatch):
     return folder
 
 
-def told(workspace, name):
+def first_answers(workspace, name):
     """Return the instructions and the tool names with which the relay answers this client's first lines."""
     lines = [line.encode() for line in STARTS[name]]
     is_handshake = not any(b'"server/discover"' in line for line in lines)
@@ -40,15 +40,15 @@ def told(workspace, name):
 @pytest.mark.parametrize("name", GREETS)
 def test_the_relay_answers_a_clients_first_lines_with_tools_of_a_starting_repl(workspace, name):
     first_session.keep(workspace, GREETS.values())
-    instructions, tools = told(workspace, name)
+    instructions, tools = first_answers(workspace, name)
     assert "py (python, starting)" in instructions
     assert "evaluate_code" in tools
 
 
 def test_a_client_that_lists_once_gets_the_tools_of_the_repl_in_advance(workspace):
     first_session.keep(workspace, GREETS.values())
-    assert "symbol_info" in told(workspace, "codex")[1]
-    assert "symbol_info" not in told(workspace, "gemini")[1]
+    assert "symbol_info" in first_answers(workspace, "codex")[1]
+    assert "symbol_info" not in first_answers(workspace, "gemini")[1]
 
 
 def test_an_untrusted_project_is_explained_and_its_tools_refuse_alike(workspace):
@@ -59,7 +59,7 @@ def test_an_untrusted_project_is_explained_and_its_tools_refuse_alike(workspace)
     program.write_text(f"#!/bin/sh\ntouch {workspace}/ran\n")
     program.chmod(0o700)
     first_session.keep(workspace, GREETS.values())
-    instructions, tools = told(workspace, "gemini")
+    instructions, tools = first_answers(workspace, "gemini")
     assert "nbb is stopped: " in instructions
     assert "codriver trust" in instructions
     assert "starting" not in instructions
@@ -72,18 +72,18 @@ def test_the_list_cached_by_a_server_is_kept(workspace):
     mine = {"name": name, "protocol": protocol, "greeting": {"protocolVersion": protocol, "instructions": "mine"}}
     kept_lists.write(workspace, {**mine, "tools": {"tools": []}})
     first_session.keep(workspace, GREETS.values())
-    assert told(workspace, "codex") == ("mine", [])
-    assert "evaluate_code" in told(workspace, "opencode")[1]
+    assert first_answers(workspace, "codex") == ("mine", [])
+    assert "evaluate_code" in first_answers(workspace, "opencode")[1]
 
 
 def test_a_later_settings_change_invalidates_the_cached_list(workspace):
     first_session.keep(workspace, GREETS.values())
     (workspace / "codriver.toml").write_text('toolset = "full"\n')
-    assert told(workspace, "codex") is None
+    assert first_answers(workspace, "codex") is None
 
 
 def test_forgetting_the_cached_list_twice_is_harmless(workspace):
     first_session.keep(workspace, GREETS.values())
     kept_lists.forget(workspace)
     kept_lists.forget(workspace)
-    assert told(workspace, "codex") is None
+    assert first_answers(workspace, "codex") is None

@@ -19,7 +19,7 @@ def live(tmp_path):
         yield running
 
 
-def knock(live):
+def connect_beyond_limit(live):
     """Connect a client beyond the limit, which is refused and disconnected with a warning."""
     with socket.create_connection(("127.0.0.1", live.port), timeout=20) as one, contextlib.suppress(ConnectionError):
         one.sendall(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
@@ -31,7 +31,7 @@ def knock(live):
 def test_a_server_with_unread_stderr_continues_and_stops_on_request(live):
     with live.client() as client:
         for _ in range(REFUSED):
-            knock(live)
+            connect_beyond_limit(live)
         assert client.call("server_health")["ok"]
     live.process.send_signal(signal.SIGTERM)
     assert live.process.wait(20) == 0
@@ -39,7 +39,7 @@ def test_a_server_with_unread_stderr_continues_and_stops_on_request(live):
 
 def test_a_message_reaches_stderr_even_if_the_server_ends_immediately(live):
     with live.client():
-        knock(live)
+        connect_beyond_limit(live)
     live.process.send_signal(signal.SIGTERM)
     assert "refused a client: 1 are connected already" in live.process.stdout.read()
     assert live.process.wait(20) == 0

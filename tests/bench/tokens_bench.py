@@ -18,8 +18,8 @@ from reading_cost import (
     Reader,
     answers_of,
     clojure,
+    normalized,
     python,
-    settled,
     skills_of,
     text_of,
     workspace_of,
@@ -89,7 +89,7 @@ def _measure_looks(report):
         def begin(code, **arguments):
             message, _ = reader.ask("tools/call", {"name": "evaluate_code", "arguments": {"code": code, **arguments}})
             text = text_of(message["result"])
-            return json.loads(text)["evaluationId"], len(settled(text.encode(), live.workspace))
+            return json.loads(text)["evaluationId"], len(normalized(text.encode(), live.workspace))
 
         stepping, _ = begin("import pdb, shop\npdb.runcall(shop.go, 100)")
         reader.read = 0

@@ -236,7 +236,7 @@ def test_a_module_and_its_builtins_keep_their_identity(tmp_path, code):
             sys.modules.pop(name, None)
 
 
-class TestAClassThatFailed:
+class TestFailedClass:
     """A class of a failed edit is not left among the subclasses of another."""
 
     @pytest.fixture

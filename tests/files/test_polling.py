@@ -107,14 +107,14 @@ class SeamChecks:
                 await anyio.sleep(0.005)
 
 
-async def settled(*looks):
+async def settle_all(*looks):
     for one in looks:
         await one.settle()
 
 
 async def test_short_checks_of_all_pollers_share_one_thread():
     looks = [SeamChecks(), SeamChecks(), SeamChecks()]
-    await settled(*looks)
+    await settle_all(*looks)
     async with anyio.create_task_group() as tasks:
         for one in looks:
             tasks.start_soon(one.poller.next, bool)
@@ -129,7 +129,7 @@ async def test_short_checks_of_all_pollers_share_one_thread():
 
 async def test_a_poller_is_woken_by_a_check_made_in_another_thread():
     first, second = SeamChecks(), SeamChecks()
-    await settled(first, second)
+    await settle_all(first, second)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first.poller.next, bool)
         await first.until_looked(1)
@@ -142,7 +142,7 @@ async def test_a_poller_is_woken_by_a_check_made_in_another_thread():
 
 async def test_a_failed_check_raises_only_in_its_own_poller():
     first, second = SeamChecks(), SeamChecks()
-    await settled(first, second)
+    await settle_all(first, second)
 
     def fail(_found):
         raise RuntimeError("no disk")
@@ -159,7 +159,7 @@ async def test_a_failed_check_raises_only_in_its_own_poller():
 
 async def test_checks_continue_when_the_poller_running_them_is_cancelled():
     first, second = SeamChecks(), SeamChecks()
-    await settled(first, second)
+    await settle_all(first, second)
     of_first = anyio.CancelScope()
 
     async def look_for_all():
@@ -179,7 +179,7 @@ async def test_checks_continue_when_the_poller_running_them_is_cancelled():
 
 async def test_a_poller_due_sooner_does_not_wait_for_a_slow_one():
     slow, quick = SeamChecks(interval_s=FOREVER_S), SeamChecks()
-    await settled(slow, quick)
+    await settle_all(slow, quick)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(slow.poller.next, bool)
         await anyio.sleep(0.01)
@@ -194,7 +194,7 @@ async def test_a_check_that_may_block_runs_in_its_own_thread(why):
     apart = SeamChecks(may_wait=(lambda: True) if why == "it may wait" else None)
     apart.wait_s = 0.01 if why == "it takes long" else 0.0
     shared = SeamChecks()
-    await settled(shared, apart)
+    await settle_all(shared, apart)
     async with anyio.create_task_group() as tasks:
         for one in (shared, apart):
             tasks.start_soon(one.poller.next, bool)

@@ -30,7 +30,7 @@ def event(text="1 fx db/write", timestamp=7, **known):
     return AppEvent(text, timestamp, **known)
 
 
-def asked(log, app, query, *inputs):
+def query_result(log, app, query, *inputs):
     return log.query(query, inputs=inputs, app=app).result
 
 
@@ -75,7 +75,7 @@ def test_one_query_can_join_an_evaluation_with_its_events(log, app):
     app.record(event("3 fx by ann", evaluation="e1", who="ann"))
     app.record(event("4 fx by bob", evaluation="e0", who="bob"))
     app.record(event("5 fx of the app's own"))
-    assert asked(log, app, CAUSED, "ann") == [[8, "3 fx by ann"]]
+    assert query_result(log, app, CAUSED, "ann") == [[8, "3 fx by ann"]]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_events_are_found_by_their_own_attributes(log, app, clause, found):
     app.record(event())
     app.record(event(op="fx", cause=86, ms=0.25, frame="app"))
     app.record(event(op="error", cause=86, ms=1.5))
-    assert asked(log, app, f"[:find [?e ...] :in $ $app :where {clause}]") == found
+    assert query_result(log, app, f"[:find [?e ...] :in $ $app :where {clause}]") == found
 
 
 @pytest.mark.parametrize(
@@ -108,25 +108,27 @@ def test_events_are_found_by_their_own_attributes(log, app, clause, found):
 def test_log_entities_lack_the_attributes_of_events(log, app, where):
     log.append(Entry(NO_LINE, CODE, "1", 1, who="ann", evaluation="e1"))
     app.record(event(op="fx"))
-    assert asked(log, app, f"[:find ?e ?op :in $ $app :where {where}]") == []
+    assert query_result(log, app, f"[:find ?e ?op :in $ $app :where {where}]") == []
     absent = '[:find ?e . :where [?e :output/line] (not [?e :output/op "fx"])]'
-    assert asked(log, app, absent) == 5
-    assert asked(log, app, '[:find ?o . :where [?e :output/line] [(get-else $ ?e :output/op "none") ?o]]') == "none"
+    assert query_result(log, app, absent) == 5
+    assert (
+        query_result(log, app, '[:find ?o . :where [?e :output/line] [(get-else $ ?e :output/op "none") ?o]]') == "none"
+    )
 
 
 def test_pulls_support_attributes_of_both_logs(log, app):
     log.append(Entry(NO_LINE, CODE, "1", 1))
     app.record(event(op="fx"))
     pattern = '[:output/line [:output/op :default "none"]]'
-    assert asked(log, app, f"[:find (pull ?e {pattern}) . :where [?e :output/line]]") == {
+    assert query_result(log, app, f"[:find (pull ?e {pattern}) . :where [?e :output/line]]") == {
         "id": 5,
         "line": 5,
         "op": "none",
     }
-    pulled = asked(log, app, f"[:find (pull $app ?e {pattern}) . :in $ $app :where [$app ?e :output/line]]")
+    pulled = query_result(log, app, f"[:find (pull $app ?e {pattern}) . :in $ $app :where [$app ?e :output/line]]")
     assert pulled == {"id": 6, "line": 6, "op": "fx"}
     given = "[:find (pull $app ?e ?p) . :in $ $app ?p :where [$app ?e :output/line]]"
-    assert asked(log, app, given, "[:output/op]") == {"id": 6, "op": "fx"}
+    assert query_result(log, app, given, "[:output/op]") == {"id": 6, "op": "fx"}
 
 
 @pytest.mark.parametrize("wrong", ["[?e :output/nope]", "[?e :output/line] [(missing? $ ?e :output/nope)]"])
@@ -142,12 +144,12 @@ def test_an_unknown_attribute_error_lists_event_attributes_only_if_events_are_qu
 def test_a_rule_can_query_events(log, app):
     app.record(event(op="error"))
     rules = '[[(failed ?e) [?e :output/op "error"]]]'
-    assert asked(log, app, "[:find [?e ...] :in $ $app % :where ($app failed ?e)]", rules) == [5]
+    assert query_result(log, app, "[:find [?e ...] :in $ $app % :where ($app failed ?e)]", rules) == [5]
 
 
 def test_triples_of_events_include_their_attributes(log, app):
     app.record(event(op="fx"))
-    found = asked(log, app, "[:find [?a ...] :in $ $app :where [$app 5 ?a ?v]]")
+    found = query_result(log, app, "[:find [?a ...] :in $ $app :where [$app 5 ?a ?v]]")
     assert sorted(found) == [":output/category", ":output/line", ":output/op", ":output/text", ":output/timestamp"]
 
 

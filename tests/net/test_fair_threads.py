@@ -30,7 +30,7 @@ class Gate:
         assert await anyio.to_thread.run_sync(partial(self.begun.acquire, timeout=BOUND_S))
 
 
-async def settled():
+async def run_until_idle():
     """Let every task run until it waits."""
     for _ in range(10):
         await anyio.lowlevel.checkpoint()
@@ -48,9 +48,9 @@ async def test_a_client_with_many_requests_does_not_delay_one_with_few():
             await gate.until_begun()
             for _ in range(20):
                 tasks.start_soon(ask, "hungry")
-            await settled()
+            await run_until_idle()
             tasks.start_soon(ask, "victim")
-            await settled()
+            await run_until_idle()
             assert shares.waiting == 21
             gate.open.set()
     assert order[0] == "victim"
@@ -77,7 +77,7 @@ async def test_calls_of_one_client_run_in_order():
             await gate.until_begun()
             for number in range(10):
                 tasks.start_soon(shares.run, "c", lambda number=number: order.append(number))
-                await settled()
+                await run_until_idle()
             gate.open.set()
     assert order == list(range(10))
 
@@ -153,7 +153,7 @@ async def test_callers_cancelled_while_waiting_leave_nothing_behind():
                 for _ in range(10):
                     leaving.start_soon(shares.run, "c", lambda: None)
                     leaving.start_soon(shares.run, "d", lambda: None)
-                await settled()
+                await run_until_idle()
                 assert shares.waiting == 20
                 leaving.cancel_scope.cancel()
             assert shares.waiting == 0
@@ -181,7 +181,7 @@ async def test_a_caller_without_a_turn_learns_how_many_are_waiting():
             tasks.start_soon(shares.run, "c", gate)
             await gate.until_begun()
             tasks.start_soon(shares.run, "c", lambda: None)
-            await settled()
+            await run_until_idle()
             with pytest.raises(NoTurnError) as told:
                 await shares.run("d", lambda: None, until=anyio.current_time())
             assert told.value.ahead == 1
@@ -211,7 +211,7 @@ async def test_clients_take_turns():
             await gate.until_begun()
             for client in ("many", "many", "many", "few", "few"):
                 tasks.start_soon(shares.run, client, partial(order.append, client))
-                await settled()
+                await run_until_idle()
             gate.open.set()
     assert order == ["many", "few", "many", "few", "many"]
 
@@ -233,7 +233,7 @@ async def test_references_of_failed_work_are_released():
             for _ in range(3):
                 with pytest.raises(ValueError, match="10"):
                     await shares.run("me", work)
-                await settled()
+                await run_until_idle()
         assert [known() for known in held] == [None] * 3
     finally:
         gc.enable()

@@ -19,7 +19,7 @@ INIT = """
 """
 
 
-def said(code):
+def output_of(code):
     """Return what a separate Python prints."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
 
@@ -87,12 +87,15 @@ UNUSED = {"httpx2", "cryptography", "mcp.client", "mcp.server.mcpserver"}
 
 
 def test_the_server_starts_without_the_sdk():
-    assert said(f"import sys, codriver.app.serve; print({WHOLE} & set(sys.modules))") == "set()\n"
+    assert output_of(f"import sys, codriver.app.serve; print({WHOLE} & set(sys.modules))") == "set()\n"
 
 
 def test_the_server_loads_no_client_or_http_part_of_the_sdk():
     loaded = "import sys; from codriver.protocol.sdk.sdk_server import SdkServer"
-    assert said(f"{loaded}; print({UNUSED} & set(sys.modules), 'mcp.server.lowlevel' in sys.modules)") == "set() True\n"
+    assert (
+        output_of(f"{loaded}; print({UNUSED} & set(sys.modules), 'mcp.server.lowlevel' in sys.modules)")
+        == "set() True\n"
+    )
 
 
 def test_the_whole_sdk_can_still_be_imported_in_the_same_process():
@@ -100,4 +103,4 @@ def test_the_whole_sdk_can_still_be_imported_in_the_same_process():
         "import codriver.protocol.sdk, mcp, mcp.server; "
         "print(mcp.ClientSession.__name__, mcp.server.MCPServer.__name__)"
     )
-    assert said(code) == "ClientSession MCPServer\n"
+    assert output_of(code) == "ClientSession MCPServer\n"

@@ -62,7 +62,7 @@ def test_an_integer_too_large_for_javascript_keeps_all_its_digits(live):
     assert told == ["-9007199254740993", 2**53 - 1, str(2**53 + 1), str(10**20 + 1), str(10**25 + 1)]
 
 
-def asked(client, **beside):
+def evaluate(client, **beside):
     params = {"name": "evaluate_code", "arguments": {"code": "(+ 1 2)"}, **beside}
     return client.request("tools/call", params)["result"]
 
@@ -71,7 +71,7 @@ def asked(client, **beside):
 def test_clients_that_mishandle_structured_content_get_only_text(live, name):
     with live.client(name=name) as client:
         assert not any("outputSchema" in tool for tool in client.request("tools/list")["result"]["tools"])
-        for result in (asked(client), asked(client, beside="by the SDK's way")):
+        for result in (evaluate(client), evaluate(client, beside="by the SDK's way")):
             assert result.keys() == {"content", "isError"}
             assert json.loads(result["content"][0]["text"])["result"] == "3"
 
@@ -81,7 +81,7 @@ def test_a_client_without_a_handshake_is_recognized_by_name_too(live):
     meta = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
     with live.client(handshake=False) as client:
         for _ in range(2):
-            assert "structuredContent" not in asked(client, _meta=meta)
+            assert "structuredContent" not in evaluate(client, _meta=meta)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def listed(cold):
     return relay
 
 
-def asked(cold):
+def asked_server(cold):
     """Return the new server, which the relay asks for its list as the client would."""
     peer = cold.serve()
     assert peer.read() == LIST_AGAIN
@@ -66,7 +66,7 @@ def test_a_client_without_a_handshake_is_answered_immediately(cold, monkeypatch)
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(request(8), LISTEN)
-    peer = asked(cold)
+    peer = asked_server(cold)
     assert [peer.read(), peer.read()] == [request(8), LISTEN]
     peer.send(answer("codriver-relay-stateless-list", LISTED), ACKNOWLEDGED, answer(8))
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(8)]
@@ -77,7 +77,7 @@ def test_a_client_can_list_without_discovering_first(cold, monkeypatch):
     relay = cold.relay()
     relay.send(LIST)
     assert relay.receive() == answer(7, LISTED)
-    asked(cold)
+    asked_server(cold)
 
 
 def test_a_client_that_is_not_cached_waits(cold, monkeypatch):
@@ -110,7 +110,7 @@ def test_an_open_stream_reports_a_different_list(cold, monkeypatch, other):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
-    peer = asked(cold)
+    peer = asked_server(cold)
     assert peer.read() == LISTEN
     peer.send(ACKNOWLEDGED, other, answer(8))
     assert [relay.receive(), relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1"), answer(8)]
@@ -119,7 +119,7 @@ def test_an_open_stream_reports_a_different_list(cold, monkeypatch, other):
 def test_a_stream_opened_later_reports_it_once(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
-    peer = asked(cold)
+    peer = asked_server(cold)
     peer.send(FEWER, answer(8))
     assert relay.receive() == answer(8)
     streams = [{**LISTEN, "id": identity} for identity in ("\u00e9", 3, 4)]
@@ -135,7 +135,7 @@ def test_a_closed_stream_reports_nothing(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
-    peer = asked(cold)
+    peer = asked_server(cold)
     assert peer.read() == LISTEN
     peer.send(ACKNOWLEDGED)
     assert relay.receive() == ACKNOWLEDGED
@@ -149,7 +149,7 @@ def test_a_closed_stream_reports_nothing(cold, monkeypatch):
 def test_a_client_that_listed_again_is_not_notified(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
-    peer = asked(cold)
+    peer = asked_server(cold)
     peer.send(FEWER, answer(8))
     assert relay.receive() == answer(8)
     relay.send(LIST, LISTEN)
@@ -161,7 +161,7 @@ def test_a_client_that_listed_again_is_not_notified(cold, monkeypatch):
 def test_the_list_is_compared_with_the_next_server_if_the_first_is_lost(cold, monkeypatch):
     cold.keep(monkeypatch, **KEPT)
     relay = listed(cold)
-    asked(cold).close()
+    asked_server(cold).close()
     peer = cold.accept()
     assert peer.read() == LIST_AGAIN
     relay.send(LISTEN)

@@ -24,7 +24,7 @@ PAY = f"call pay args=(amount={{}}, token=<not shown>) result={{}} from={capture
 
 
 @pytest.fixture(scope="module", params=["3.8", "3.11", "3.12", "3.13"])
-def told(request, tmp_path_factory):
+def captured_by_script(request, tmp_path_factory):
     path = interpreter(f"python{request.param}")
     folder = tmp_path_factory.mktemp("captured")
     (folder / "shop.py").write_text(CAPTURED)
@@ -42,8 +42,8 @@ def shortened(lines):
     return [line.rpartition(":")[0] for line in lines]
 
 
-def test_a_call_is_an_event_with_arguments_result_and_caller(told):
-    gave, is_same, answer, lines, is_own = told["calls"]
+def test_a_call_is_an_event_with_arguments_result_and_caller(captured_by_script):
+    gave, is_same, answer, lines, is_own = captured_by_script["calls"]
     assert gave == 16
     [line] = shortened(lines)
     assert line == (
@@ -53,11 +53,11 @@ def test_a_call_is_an_event_with_arguments_result_and_caller(told):
     assert is_same, "the signature or the docstring is another"
     assert is_own, "the function did not get its own code back"
     assert (answer["of"], answer["hits"]) == ("Shop.add", 50)
-    assert answer["how"] == ("monitored" if told["is_monitored"] else "copied")
+    assert answer["how"] == ("monitored" if captured_by_script["is_monitored"] else "copied")
 
 
-def test_an_exception_is_reported_and_keeps_its_traceback(told):
-    lines, places, wanted = told["failures"]
+def test_an_exception_is_reported_and_keeps_its_traceback(captured_by_script):
+    lines, places, wanted = captured_by_script["failures"]
     assert [line.split(" from=")[0] for line in lines] == [
         "call fail args=(n=5) raised=ValueError('too many', 5)",
         "call fail args=(n=6) raised=ValueError('too many', 6)",
@@ -65,8 +65,8 @@ def test_an_exception_is_reported_and_keeps_its_traceback(told):
     assert places == wanted
 
 
-def test_a_captured_line_reports_variables_in_old_and_new_closures(told):
-    gave, closures, conditional, is_one_code = told["lines"]
+def test_a_captured_line_reports_variables_in_old_and_new_closures(captured_by_script):
+    gave, closures, conditional, is_one_code = captured_by_script["lines"]
     assert gave == [15, 3]
     assert [line.split("locals=")[1].split(" from=")[0] for line in closures] == [
         "(x=5, y=15, k=10)",
@@ -78,8 +78,8 @@ def test_a_captured_line_reports_variables_in_old_and_new_closures(told):
     assert is_one_code, "a closure kept what listened to it"
 
 
-def test_conditions_can_use_arguments_variables_results_and_exceptions(told):
-    by_condition, gave, lines = told["conditions"]
+def test_conditions_can_use_arguments_variables_results_and_exceptions(captured_by_script):
+    by_condition, gave, lines = captured_by_script["conditions"]
     raised = by_condition.pop("raised")
     assert by_condition == {
         "n == 3": ["(n=3)"],
@@ -92,15 +92,15 @@ def test_conditions_can_use_arguments_variables_results_and_exceptions(told):
     assert ["price=20" in line for line in lines] == [True]
 
 
-def test_an_error_in_a_condition_is_counted_and_not_raised(told):
-    gave, again, *rows, lines = told["faults"]
+def test_an_error_in_a_condition_is_counted_and_not_raised(captured_by_script):
+    gave, again, *rows, lines = captured_by_script["faults"]
     assert (gave, again, lines) == (9, 10, [])
     assert [(row["failed"], row["hits"]) for row in rows] == [(1, 0)] * 3
     assert [row["why"].partition("(")[0] for row in rows] == ["KeyError", "TypeError", "ZeroDivisionError"]
 
 
-def test_generators_coroutines_and_properties_are_reported_when_they_finish(told):
-    gave, (count, fetch, feed, size) = told["kinds"]
+def test_generators_coroutines_and_properties_are_reported_when_they_finish(captured_by_script):
+    gave, (count, fetch, feed, size) = captured_by_script["kinds"]
     assert gave == [[0, 1], 5, [0, 1], 3]
     assert [line.split(" from=")[0] for line in count + fetch + feed + size] == [
         "call count args=(n=2) result='end'",
@@ -110,24 +110,24 @@ def test_generators_coroutines_and_properties_are_reported_when_they_finish(told
     ]
 
 
-def test_a_capture_ends_after_enough_hits_and_restores_the_code(told):
-    lines, is_own, is_there = told["hits"]
+def test_a_capture_ends_after_enough_hits_and_restores_the_code(captured_by_script):
+    lines, is_own, is_there = captured_by_script["hits"]
     assert lines[-1].endswith(" ended=2 hits")
     assert shortened(lines) == [PAY.format(0, -1), PAY.format(1, 0)]
     assert is_own
     assert not is_there
 
 
-def test_captures_of_one_function_can_start_and_end_in_any_order(told):
-    (one, two, three), is_own = told["together"]
+def test_captures_of_one_function_can_start_and_end_in_any_order(captured_by_script):
+    (one, two, three), is_own = captured_by_script["together"]
     assert shortened(one) == [PAY.format(1, 0)]
     assert ["left=0" in two[0], "left=1" in two[1], len(two)] == [True, True, 2]
     assert shortened(three) == [PAY.format(3, 2)]
     assert is_own
 
 
-def test_sensitive_values_are_redacted_by_path_and_by_name(told):
-    text = "\n".join(told["secrets"])
+def test_sensitive_values_are_redacted_by_path_and_by_name(captured_by_script):
+    text = "\n".join(captured_by_script["secrets"])
     assert "ada" not in text
     assert "tok-" not in text
     assert "hunter" not in text
@@ -136,8 +136,8 @@ def test_sensitive_values_are_redacted_by_path_and_by_name(told):
     assert "password=<not shown>" in text
 
 
-def test_a_function_without_source_is_captured_if_possible(told):
-    gave, is_same, lines, is_own, stream = told["without_source"]
+def test_a_function_without_source_is_captured_if_possible(captured_by_script):
+    gave, is_same, lines, is_own, stream = captured_by_script["without_source"]
     assert gave == [7, 14]
     assert [line.split("args=")[1].split(" from=")[0] for line in lines] == [
         "(a=1, b=2, d=4, c=(), e={}) result=7",
@@ -145,16 +145,16 @@ def test_a_function_without_source_is_captured_if_possible(told):
     ]
     assert is_same
     assert is_own
-    if told["is_monitored"]:
+    if captured_by_script["is_monitored"]:
         assert stream["ok"]
     else:
         assert (stream["ok"], stream["reason"]) == (False, "band-missing")
         assert "asynchronous generator" in stream["hint"]
 
 
-def test_a_running_call_is_captured_or_reported_as_missed(told):
-    untold, lines = told["running"]
-    if told["is_monitored"]:
+def test_a_running_call_is_captured_or_reported_as_missed(captured_by_script):
+    untold, lines = captured_by_script["running"]
+    if captured_by_script["is_monitored"]:
         assert untold is None
         assert ["number=2" in lines[0], "number=3" in lines[1]] == [True, True]
     else:
@@ -162,14 +162,14 @@ def test_a_running_call_is_captured_or_reported_as_missed(told):
         assert lines == []
 
 
-def test_a_condition_can_be_a_predicate_registered_by_the_application(told):
-    lines, seen = told["named"]
+def test_a_condition_can_be_a_predicate_registered_by_the_application(captured_by_script):
+    lines, seen = captured_by_script["named"]
     assert shortened(lines) == [PAY.format(9, 8)]
     assert seen == [["locals", "opType", "operation"]] * 2
 
 
-def test_no_other_function_is_changed_or_traced(told):
-    assert told["alone"] == [[None, None], True]
+def test_no_other_function_is_changed_or_traced(captured_by_script):
+    assert captured_by_script["alone"] == [[None, None], True]
 
 
 @pytest.fixture(scope="module")

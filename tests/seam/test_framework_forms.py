@@ -146,7 +146,7 @@ def _command(dialect, folder):
 
 
 @pytest.fixture(scope="module", params=["clojure", BROWSER])
-def told(request, tmp_path_factory):
+def contract_answers(request, tmp_path_factory):
     """Return the contract's answers by their names."""
     folder = tmp_path_factory.mktemp("forms")
     (folder / "program.cljs").write_text(_program(request.param))
@@ -184,117 +184,133 @@ def _passes(row, wanted):
     )
 
 
-def test_each_filter_and_pair_of_filters_matches_a_plain_search(told):
-    everything, *rest = [one["events"] for one in told.filtered]
+def test_each_filter_and_pair_of_filters_matches_a_plain_search(contract_answers):
+    everything, *rest = [one["events"] for one in contract_answers.filtered]
     assert len(everything) == 120
     for wanted, rows in zip([*SINGLES, *PAIRS], rest, strict=True):
         assert [row["id"] for row in rows] == [row["id"] for row in everything if _passes(row, wanted)], wanted
     assert all(rest[: len(SINGLES)])
-    assert (told["no-filter"]["reason"], told["predicate"]["reason"]) == ("accessor-failed", "no-such-predicate")
+    assert (contract_answers["no-filter"]["reason"], contract_answers["predicate"]["reason"]) == (
+        "accessor-failed",
+        "no-such-predicate",
+    )
 
 
-def test_values_declared_sensitive_are_hidden_everywhere(told):
-    assert "token-of" not in json.dumps([told.answers, told.filtered])
-    assert told["hidden"] == {
+def test_values_declared_sensitive_are_hidden_everywhere(contract_answers):
+    assert "token-of" not in json.dumps([contract_answers.answers, contract_answers.filtered])
+    assert contract_answers["hidden"] == {
         "ok": True, "frame": ":toy/main", "path": "[:user :token]", "value": ":codriver/redacted", "redacted": 1,
         "elided": 0,
     }  # fmt: skip
-    assert '"it said <redacted>"' in told["all"]["value"]
-    assert "no <redacted>" in told["failed"]["hint"]
-    assert told["after reset"]["value"] == "{:n 9, :user {:token :codriver/redacted}}"
+    assert '"it said <redacted>"' in contract_answers["all"]["value"]
+    assert "no <redacted>" in contract_answers["failed"]["hint"]
+    assert contract_answers["after reset"]["value"] == "{:n 9, :user {:token :codriver/redacted}}"
 
 
-def test_a_path_works_in_any_notation_and_says_how_far_it_leads(told):
-    assert (told["below"]["value"], told["text"]["value"]) == ('"Ada"', "#{:a}")
-    assert told["nowhere"]["hint"] == "the path exists up to [:user], where the keys are :name, :token"
-    assert {told[name]["reason"] for name in ("nowhere", "no-path")} == {"path-not-found"}
-    assert told["strange"] == {"ok": False, "reason": "no-such-frame", "hint": "frames: :toy/main, :rf/causa"}
+def test_a_path_works_in_any_notation_and_says_how_far_it_leads(contract_answers):
+    assert (contract_answers["below"]["value"], contract_answers["text"]["value"]) == ('"Ada"', "#{:a}")
+    assert contract_answers["nowhere"]["hint"] == "the path exists up to [:user], where the keys are :name, :token"
+    assert {contract_answers[name]["reason"] for name in ("nowhere", "no-path")} == {"path-not-found"}
+    assert contract_answers["strange"] == {
+        "ok": False,
+        "reason": "no-such-frame",
+        "hint": "frames: :toy/main, :rf/causa",
+    }
 
 
-def test_a_large_value_is_marked_with_the_path_that_fetches_it(told):
+def test_a_large_value_is_marked_with_the_path_that_fetches_it(contract_answers):
     mark = "#codriver/elided {:type string :count 3000 :path [:long]}"
-    assert (told["large"]["value"], told["large"]["elided"]) == (mark, 1)
-    assert mark in told["all"]["value"]
-    assert "#codriver/elided {:type vector :count 60 :path [:many]}" in told["all"]["value"]
-    assert told["deep"]["value"].startswith("[[[[[[[#codriver/elided")
-    assert told["whole"]["value"] == json.dumps("x" * 3000)
-    assert (told["part"]["value"], told["part"]["from"], told["part"]["total"]) == ('xxxxxx"', 2995, 3002)
+    assert (contract_answers["large"]["value"], contract_answers["large"]["elided"]) == (mark, 1)
+    assert mark in contract_answers["all"]["value"]
+    assert "#codriver/elided {:type vector :count 60 :path [:many]}" in contract_answers["all"]["value"]
+    assert contract_answers["deep"]["value"].startswith("[[[[[[[#codriver/elided")
+    assert contract_answers["whole"]["value"] == json.dumps("x" * 3000)
+    assert (contract_answers["part"]["value"], contract_answers["part"]["from"], contract_answers["part"]["total"]) == (
+        'xxxxxx"',
+        2995,
+        3002,
+    )
 
 
-def test_a_synchronous_event_reports_the_changes_of_its_epoch(told):
+def test_a_synchronous_event_reports_the_changes_of_its_epoch(contract_answers):
     changes = [{"op": "changed", "path": "[:n]", "before": "0", "after": "3"}]
-    assert (told["added"]["changes"], told["added"]["epochId"]) == (changes, 1)
-    assert (told["diff"]["changes"], told["diff"]["epochId"]) == (changes, 1)
+    assert (contract_answers["added"]["changes"], contract_answers["added"]["epochId"]) == (changes, 1)
+    assert (contract_answers["diff"]["changes"], contract_answers["diff"]["epochId"]) == (changes, 1)
 
 
-def test_a_failure_swallowed_by_the_framework_is_reported_and_undone(told):
-    assert told["failed"]["reason"] == told["spilled"]["reason"] == "handler-failed"
-    assert told["failed"]["hint"] == "ExceptionInfo: no <redacted>\\nhere {:n 1} in fail at other.cljc:9."
-    assert told["spilled"]["hint"].endswith(" was taken back.")
-    assert told["after failed"]["value"] == told["after spilled"]["value"] == "3"
-    outcomes = {row["eventId"]: row["outcome"] for row in told["epochs"]["epochs"]}
+def test_a_failure_swallowed_by_the_framework_is_reported_and_undone(contract_answers):
+    assert contract_answers["failed"]["reason"] == contract_answers["spilled"]["reason"] == "handler-failed"
+    assert contract_answers["failed"]["hint"] == "ExceptionInfo: no <redacted>\\nhere {:n 1} in fail at other.cljc:9."
+    assert contract_answers["spilled"]["hint"].endswith(" was taken back.")
+    assert contract_answers["after failed"]["value"] == contract_answers["after spilled"]["value"] == "3"
+    outcomes = {row["eventId"]: row["outcome"] for row in contract_answers["epochs"]["epochs"]}
     assert outcomes == {"add": "ok", "fail": "failed", "spill": "failed", "rf.epoch/db-replaced": "ok", "secret": "ok"}
 
 
-def test_all_events_of_a_change_have_its_origin(told):
-    assert [line.split()[2:] for line in told["mine"]["lines"]] == [
+def test_all_events_of_a_change_have_its_origin(contract_answers):
+    assert [line.split()[2:] for line in contract_answers["mine"]["lines"]] == [
         ["event/dispatched", "toy/main", "add", "d1000", "by=claude-1/e12"],
         ["event", "toy/main", "add", "d1000", "by=claude-1/e12"],
     ]
-    assert told["mine"]["lines"] == told["evaluation"]["lines"]
-    assert told["the app's"]["lines"] == []
-    assert told["epochs"]["epochs"][0]["origin"] == "claude-1/e12"
+    assert contract_answers["mine"]["lines"] == contract_answers["evaluation"]["lines"]
+    assert contract_answers["the app's"]["lines"] == []
+    assert contract_answers["epochs"]["epochs"][0]["origin"] == "claude-1/e12"
 
 
-def test_epochs_that_changed_a_path_are_listed_with_their_changes(told):
+def test_epochs_that_changed_a_path_are_listed_with_their_changes(contract_answers):
     rows = [
         (row["eventId"], [(one["before"], one["after"]) for one in row["changes"]])
-        for row in told["changed n"]["epochs"]
+        for row in contract_answers["changed n"]["epochs"]
     ]
     assert rows == [("add", [("0", "3")]), ("spill", [("3", "-1")]), ("rf.epoch/db-replaced", [("-1", "3")])]
-    assert told["changed name"]["epochs"] == []
-    assert told["changed nobody"]["reason"] == "path-not-found"
+    assert contract_answers["changed name"]["epochs"] == []
+    assert contract_answers["changed nobody"]["reason"] == "path-not-found"
 
 
-def test_a_sensitive_event_is_counted_and_not_listed(told):
-    assert not [line for line in told["last"]["lines"] if " event secret" in line]
-    assert told["last"]["redacted"] == 1
+def test_a_sensitive_event_is_counted_and_not_listed(contract_answers):
+    assert not [line for line in contract_answers["last"]["lines"] if " event secret" in line]
+    assert contract_answers["last"]["redacted"] == 1
 
 
-def test_an_event_is_parsed_as_data_and_never_evaluated(told):
-    assert {told[name]["reason"] for name in ("code", "two")} == {"not-an-event-vector"}
+def test_an_event_is_parsed_as_data_and_never_evaluated(contract_answers):
+    assert {contract_answers[name]["reason"] for name in ("code", "two")} == {"not-an-event-vector"}
 
 
-def test_each_failure_is_one_line(told):
-    assert [line.split(" ", 1)[1] for line in told["issues"]["lines"]] == [
+def test_each_failure_is_one_line(contract_answers):
+    assert [line.split(" ", 1)[1] for line in contract_answers["issues"]["lines"]] == [
         f"error rf.error/handler-exception toy/main {event} by=claude-1/e12 "
         "ExceptionInfo: no <redacted>\\nhere {:n 1} at other.cljc:9"
         for event in ("fail d1001", "spill d1002")
     ]
 
 
-def test_a_handler_has_its_location_however_the_framework_stores_it(told):
-    places = {(row["kind"], row["id"]): (row.get("file"), row.get("line")) for row in told["handlers"]["handlers"]}
+def test_a_handler_has_its_location_however_the_framework_stores_it(contract_answers):
+    places = {
+        (row["kind"], row["id"]): (row.get("file"), row.get("line")) for row in contract_answers["handlers"]["handlers"]
+    }
     assert places == {
         ("event", "add"): ("toy.cljc", 7),
         ("event", "fail"): ("other.cljc", 9),
         ("event", "spill"): (None, None),
         ("sub", "n"): ("toy.cljc", 8),
     }
-    assert [row["id"] for row in told["one handler"]["handlers"]] == ["fail"]
+    assert [row["id"] for row in contract_answers["one handler"]["handlers"]] == ["fail"]
 
 
-def test_machines_have_their_state_or_none(told):
-    assert told["machines"]["machines"] == {"door": {"state": "{:state :open}"}, "gate": {"state": "not started"}}
+def test_machines_have_their_state_or_none(contract_answers):
+    assert contract_answers["machines"]["machines"] == {
+        "door": {"state": "{:state :open}"},
+        "gate": {"state": "not started"},
+    }
 
 
-def test_a_state_change_names_the_epoch_that_undoes_it(told):
-    assert (told["restored"]["undoneBy"], told["reset"]["undoneBy"]) == (5, 5)
-    assert told["reset"]["epochId"] == 6
+def test_a_state_change_names_the_epoch_that_undoes_it(contract_answers):
+    assert (contract_answers["restored"]["undoneBy"], contract_answers["reset"]["undoneBy"]) == (5, 5)
+    assert contract_answers["reset"]["epochId"] == 6
 
 
-def test_the_cause_of_a_refusal_is_found_in_the_trace(told):
-    assert told["not restored"] == {
+def test_the_cause_of_a_refusal_is_found_in_the_trace(contract_answers):
+    assert contract_answers["not restored"] == {
         "ok": False, "reason": "unknown-epoch", "hint": "rf.epoch/restore-unknown-epoch epoch-id=77",
     }  # fmt: skip
-    assert told["not reset"]["reason"] == "schema-mismatch"
+    assert contract_answers["not reset"]["reason"] == "schema-mismatch"

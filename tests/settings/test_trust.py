@@ -68,7 +68,7 @@ def workspace(tmp_path):
     return tmp_path / "workspace"
 
 
-def say(workspace, name, value, file="codriver.toml"):
+def write_setting(workspace, name, value, file="codriver.toml"):
     """Write one setting into the workspace's file."""
     text = str(value).lower() if isinstance(value, bool) else repr(value).replace("'", '"')
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def test_a_granting_setting_takes_effect_only_once_accepted(workspace, name, val
     user.parent.mkdir(parents=True)
     user.write_text("enableMcpReplEvaluation = false\nrequireToken = true\n")
     before = getattr(load(workspace, environ={}).settings, name)
-    say(workspace, name, value, file)
+    write_setting(workspace, name, value, file)
     loaded = load(workspace, environ={})
     assert getattr(loaded.settings, name) == before
     assert len(loaded.withheld) == 1
@@ -106,7 +106,7 @@ def test_a_granting_setting_takes_effect_only_once_accepted(workspace, name, val
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
 def test_a_harmless_workspace_setting_takes_effect_at_once(workspace, name, value):
-    say(workspace, name, value)
+    write_setting(workspace, name, value)
     loaded = load(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
     assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
@@ -116,7 +116,7 @@ def test_a_harmless_workspace_setting_takes_effect_at_once(workspace, name, valu
 def test_the_users_own_settings_take_effect_at_once(workspace, name, value):
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
     user.mkdir(parents=True)
-    say(user, name, value)
+    write_setting(user, name, value)
     loaded = load(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
     assert (getattr(loaded.settings, name), loaded.withheld) == (wanted, ())
@@ -125,18 +125,18 @@ def test_the_users_own_settings_take_effect_at_once(workspace, name, value):
 
 
 def test_only_the_granting_items_of_a_list_are_withheld(workspace):
-    say(workspace, "repl", ["python", "sh -c x", "bb"])
+    write_setting(workspace, "repl", ["python", "sh -c x", "bb"])
     loaded = load(workspace, environ={})
     assert loaded.settings.repl == ("python", "bb")
     assert loaded.withheld[0].value == ("sh -c x",)
 
 
 def test_a_value_already_granted_by_the_user_needs_no_acceptance(workspace):
-    say(workspace, "watch", value=True)
+    write_setting(workspace, "watch", value=True)
     environ = {"CODRIVER_WATCH": "true"}
     user = Path(os.environ["XDG_CONFIG_HOME"]) / "codriver"
     user.mkdir(parents=True)
-    say(user, "watch", value=True)
+    write_setting(user, "watch", value=True)
     assert load(workspace, environ=environ).withheld == ()
 
 
@@ -156,21 +156,21 @@ def _answer_to(word):
 
 @pytest.mark.parametrize("file", ["codriver.toml", "pyproject.toml"])
 def test_a_changed_value_needs_acceptance_and_the_message_shows_the_accepted_one(workspace, file):
-    say(workspace, "host", "192.0.2.1", file)
+    write_setting(workspace, "host", "192.0.2.1", file)
     accept(workspace)
     assert load(workspace, environ={}).settings.host == "192.0.2.1"
-    say(workspace, "host", "0.0.0.0", file)
+    write_setting(workspace, "host", "0.0.0.0", file)
     loaded = load(workspace, environ={})
     assert loaded.settings.host == Settings().host
     (held,) = loaded.withheld
     message = withheld_message(held)
     assert 'host = "0.0.0.0" is ignored, because it was changed; the accepted value is "192.0.2.1"' in message
-    say(workspace, "host", "192.0.2.1", file)
+    write_setting(workspace, "host", "192.0.2.1", file)
     assert load(workspace, environ={}).withheld == ()
 
 
 def test_an_added_value_needs_acceptance_while_accepted_ones_stay_in_effect(workspace):
-    say(workspace, "repl", ["sh -c x"])
+    write_setting(workspace, "repl", ["sh -c x"])
     accept(workspace)
     (workspace / "codriver.toml").write_text('repl = ["sh -c x", "sh -c y"]\nwatch = true\n')
     loaded = load(workspace, environ={})
@@ -182,9 +182,9 @@ def test_an_added_value_needs_acceptance_while_accepted_ones_stay_in_effect(work
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
 def test_harmless_settings_never_affect_an_acceptance(workspace, name, value):
-    say(workspace, "watch", value=True, file="pyproject.toml")
+    write_setting(workspace, "watch", value=True, file="pyproject.toml")
     accept(workspace)
-    say(workspace, name, value)
+    write_setting(workspace, name, value)
     loaded = load(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
     assert (loaded.settings.watch, getattr(loaded.settings, name), loaded.withheld) == (True, wanted, ())
@@ -198,7 +198,7 @@ def test_only_granting_values_are_saved(workspace):
 
 
 def test_an_unreadable_settings_file_suspends_both_grants(workspace):
-    say(workspace, "watch", value=True)
+    write_setting(workspace, "watch", value=True)
     accept(workspace)
     (workspace / "codriver.toml").rename(workspace.parent / "moved.toml")
     (workspace / "codriver.toml").symlink_to(workspace.parent / "moved.toml")
@@ -219,11 +219,11 @@ def test_a_workspace_is_accepted_only_until_it_is_forgotten(workspace):
 
 
 def test_an_acceptance_covers_one_workspace(workspace, tmp_path):
-    say(workspace, "watch", value=True)
+    write_setting(workspace, "watch", value=True)
     accept(workspace)
     other = tmp_path / "other"
     other.mkdir()
-    say(other, "watch", value=True)
+    write_setting(other, "watch", value=True)
     assert not trust.is_accepted(other)
     folder = next((tmp_path / "state" / "codriver" / "workspaces").iterdir())
     folder.rename(workspace_state_directory(other))
@@ -241,7 +241,7 @@ def test_the_acceptance_record_is_private_and_outside_the_workspace(workspace, t
 
 @pytest.mark.parametrize("shape", ["writable", "pipe", "no-json", "other-json", "link"])
 def test_an_unreadable_record_suspends_both_grants_and_is_named(workspace, tmp_path, shape):
-    say(workspace, "watch", value=True)
+    write_setting(workspace, "watch", value=True)
     accept(workspace)
     record = next((tmp_path / "state").rglob(trust.RECORD))
     if shape == "writable":
@@ -328,7 +328,7 @@ def test_a_link_in_the_users_own_settings_is_followed(workspace, tmp_path):
 
 def test_a_running_server_applies_acceptance_at_every_reload(workspace):
     reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
-    say(workspace, "watch", value=True)
+    write_setting(workspace, "watch", value=True)
     news = reloader.check()
     assert not news.settings.watch
     assert "is ignored" in news.warnings[0]
@@ -343,7 +343,7 @@ def test_a_running_server_applies_acceptance_at_every_reload(workspace):
 
 
 def test_the_trust_command_accepts_lists_and_removes(workspace):
-    say(workspace, "repl", ["sh -c x"])
+    write_setting(workspace, "repl", ["sh -c x"])
     checked = run("config", "check", cwd=workspace)
     assert checked.returncode == 1
     assert "sh -c x" in checked.stdout
@@ -355,7 +355,7 @@ def test_the_trust_command_accepts_lists_and_removes(workspace):
     assert "sh -c x" in done.stdout
     assert run("config", "check", cwd=workspace).returncode == 0
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
-    say(workspace, "repl", ["sh -c y"])
+    write_setting(workspace, "repl", ["sh -c y"])
     assert 'the accepted value is ["sh -c x"]' in run("config", "check", cwd=workspace).stdout
     assert 'the accepted value is ["sh -c x"]' in " ".join(run("doctor", "-q", cwd=workspace).stdout.split())
     assert run("trust", "--list", cwd=workspace).stdout == f"{workspace}\n"
@@ -364,7 +364,7 @@ def test_the_trust_command_accepts_lists_and_removes(workspace):
 
 
 def test_config_show_and_doctor_name_ignored_values_and_the_command(workspace):
-    say(workspace, "host", "0.0.0.0")
+    write_setting(workspace, "host", "0.0.0.0")
     for command in (["config", "show"], ["doctor"]):
         done = run(*command, cwd=workspace)
         said = done.stdout + done.stderr
@@ -387,7 +387,7 @@ def test_init_accepts_the_repl_it_writes_itself(workspace):
 
 
 def test_init_does_not_accept_granting_settings_that_were_already_there(workspace):
-    say(workspace, "repl", ["sh -c x"])
+    write_setting(workspace, "repl", ["sh -c x"])
     done = run("init", "--client", "claude-code", cwd=workspace)
     assert not trust.is_accepted(workspace)
     assert "sh -c x" in done.stderr

@@ -138,7 +138,7 @@ def new_folder(kind):
     return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=run_folder()))
 
 
-def borrowed(kind, start, find):
+def borrow(kind, start, find):
     """Return a running server of this kind that no other module uses, until `give_back`.
 
     `start` starts one, and `find` returns the one running in a directory; both return an object with `watched`.

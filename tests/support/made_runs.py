@@ -5,7 +5,7 @@ import json
 SHOP = (("shop", "total", ["cart"]), ("shop", "price", ["item", "amount"]), ("shop", "stored", ["name"]))
 
 
-def told(*calls, functions=SHOP, **more):
+def run_text(*calls, functions=SHOP, **more):
     """Return the text of a run. A call is the number of its caller (from 1, or 0 for none), function, arguments and
     end.
 
@@ -26,7 +26,7 @@ def told(*calls, functions=SHOP, **more):
     return json.dumps({"functions": listed, "calls": rows, "threads": ["MainThread"], "notes": [], **more})
 
 
-TWO_PRICES = told(
+TWO_PRICES = run_text(
     (0, "total", ["list of 2"], "46.0"),
     (1, "price", ["{'price': 2}", "3"], "6"),
     (2, "stored", ["'tax'"], "None"),

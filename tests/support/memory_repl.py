@@ -78,10 +78,10 @@ def read(text):
     return (int(token) if token.isdecimal() else float(token) if token[0].isdecimal() else Name(token)), rest
 
 
-def shown(value, limits=NO_LIMITS):
+def printed_value(value, limits=NO_LIMITS):
     """Return a value as it is printed."""
     if isinstance(value, list):
-        items = [shown(item) for item in value[: limits.max_length]]
+        items = [printed_value(item) for item in value[: limits.max_length]]
         return f"({' '.join([*items, *(['...'] if len(items) < len(value) else [])])})"
     if value is None:
         return "nil"
@@ -138,7 +138,7 @@ class Run:
 
 
 async def _print(run, text):
-    run.tell(Output("out", f"{text if isinstance(text, str) else shown(text)}\n"))
+    run.tell(Output("out", f"{text if isinstance(text, str) else printed_value(text)}\n"))
 
 
 async def _write(run, stream, text):
@@ -215,7 +215,7 @@ async def _human(run, code, delay_s, value):
         adapter.listener(identity, Output("out", "by hand\n"))
         with anyio.CancelScope() as adapter.others:
             await anyio.sleep(delay_s)
-            adapter.listener(identity, Value(shown(value), HOME))
+            adapter.listener(identity, Value(printed_value(value), HOME))
         adapter.listener(identity, OthersEnding("interrupted" if adapter.others.cancel_called else "done"))
         adapter.others = None
 
@@ -243,7 +243,10 @@ FUNCTIONS = {
     "+": (_plain(lambda *n: sum(n)), "The sum of the numbers."),
     "/": (_plain(lambda a, b: a / b), "One number divided by another."),
     "range": (_plain(lambda n: list(range(n))), "The numbers from 0 to below n."),
-    "str": (_plain(lambda *values: "".join(v if isinstance(v, str) else shown(v) for v in values)), "One text of all."),
+    "str": (
+        _plain(lambda *values: "".join(v if isinstance(v, str) else printed_value(v) for v in values)),
+        "One text of all.",
+    ),
     "repeat": (_plain(lambda text, n: text * n), "A text n times."),
     "map": (_map, "The results of the function of that name for each of a list."),
     "println": (_print, "Prints a value and ends the line."),
@@ -442,7 +445,7 @@ class MemoryAdapter(Adapter):
         run = Run(self, session, request.id)
         for number, form in enumerate(request.forms or (Form(request.code, 1, 1),), 1):
             try:
-                text = shown(await run.value(read(form.text)[0]), limits)
+                text = printed_value(await run.value(read(form.text)[0]), limits)
             except Exception as error:  # noqa: BLE001 - whatever fails is the code's failure
                 session.failure = Failure(type(error).__name__, str(error), form=number, line=form.line)
                 return Ending("failed", HOME, session.failure)
@@ -499,7 +502,7 @@ class MemoryAdapter(Adapter):
             raise EvaluationFailedError("the expansion", Failure("UnreadableError", str(error))) from error
         while full and form != expanded(form):
             form = expanded(form)
-        return shown(form)
+        return printed_value(form)
 
     async def open_session(self, name, *, shares_names=False):
         self._session(MAIN_SESSION)

@@ -38,7 +38,7 @@ class Ran:
         return self.result(name).failure
 
 
-def lay(folder, files):
+def write_project(folder, files):
     """Write the files of a project."""
     for name, text in files.items():
         path = folder / name

@@ -152,7 +152,7 @@ VARYING = tuple(
 )  # fmt: skip
 
 
-def settled(data, *folders):
+def normalized(data, *folders):
     """Return the bytes with everything that varies between runs, including paths, normalized to one length."""
     for folder in folders:
         for path in (Path(folder).resolve(), Path(folder)):
@@ -181,13 +181,13 @@ class Reader:
     def ask(self, method, params=None):
         """Return the answer and its line."""
         line = self.client.line(method, params)
-        return json.loads(line), settled(line, *self.folders)
+        return json.loads(line), normalized(line, *self.folders)
 
     def call(self, tool, **arguments):
         """Return the cost of one tool call, and whether it succeeded."""
         message, line = self.ask("tools/call", {"name": tool, "arguments": arguments})
         result = message["result"]
-        cost = Cost(len(line), len(settled(text_of(result).encode(), *self.folders)))
+        cost = Cost(len(line), len(normalized(text_of(result).encode(), *self.folders)))
         self.read += cost.read
         return cost, not result.get("isError", False)
 
@@ -196,7 +196,7 @@ class Reader:
         message, line = self.ask("tools/list")
         tools = message["result"]["tools"]
         seen = compact([{key: tool[key] for key in SEEN_BY_MODELS if key in tool} for tool in tools])
-        words = settled(self.client.about.get("instructions", "").encode(), *self.folders)
+        words = normalized(self.client.about.get("instructions", "").encode(), *self.folders)
         schemas = sum(len(compact(tool["outputSchema"])) for tool in tools if "outputSchema" in tool)
         cost = Cost(len(line), len(seen) + len(words))
         self.read += cost.read

@@ -46,7 +46,7 @@ def program(name):
     return found
 
 
-def shown(done):
+def plain_output(done):
     """Return printed text as one line without colors."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
 
@@ -66,7 +66,7 @@ class Place:
             words, cwd=self.workspace, env={**self.environment, **more}, capture_output=True, text=True,
             timeout=RUN_S, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        return shown(done)
+        return plain_output(done)
 
     def end_left(self):
         """End what a client left running, as Cline does: all processes with this home directory, if the system
@@ -80,7 +80,7 @@ class Place:
 
     def codriver(self, *words, **more):
         """Return what a command of `codriver` prints there, in the same form."""
-        return shown(forked.run(words, env={**self.environment, **more}, cwd=self.workspace, timeout=RUN_S))
+        return plain_output(forked.run(words, env={**self.environment, **more}, cwd=self.workspace, timeout=RUN_S))
 
     def trust(self):
         """Tell clients that read workspace files only in trusted directories that this one is trusted."""

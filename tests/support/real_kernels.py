@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty
 
 import pytest
-from lent_servers import Watched, borrowed, new_folder
+from lent_servers import Watched, borrow, new_folder
 from needs import do_without, features
 
 VENV = Path(__file__).parents[1] / "jupyter" / ".venv"
@@ -216,7 +216,7 @@ def variables(**values):
 def kernel(name):
     """Return the shared kernel `name` while no other module uses it."""
     features("jupyter")
-    return borrowed(name, lambda: start(name), lambda folder: RealKernel(name, folder / FILE, Watched(folder)))
+    return borrow(name, lambda: start(name), lambda folder: RealKernel(name, folder / FILE, Watched(folder)))
 
 
 @contextmanager

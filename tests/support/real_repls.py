@@ -16,7 +16,7 @@ from pathlib import Path
 
 import compiled_once
 import pytest
-from lent_servers import POLL_S, Watched, borrowed, new_folder
+from lent_servers import POLL_S, Watched, borrow, new_folder
 from needs import NODE_MODULES, do_without, missing_node
 from ports import closed_port
 
@@ -223,7 +223,7 @@ def start(name):
     stdin = "shared" if "--supervised" in command else "empty"
     watched = Watched.start(new_folder(name), command, env, stdin=stdin)
     deadline = time.monotonic() + START_S
-    while (endpoint := _told(watched)) is None and watched.is_running() and time.monotonic() < deadline:
+    while (endpoint := _printed_address(watched)) is None and watched.is_running() and time.monotonic() < deadline:
         time.sleep(POLL_S)
     if endpoint is None:
         said = watched.output.splitlines()[-5:]
@@ -232,7 +232,7 @@ def start(name):
     return RealRepl(name, endpoint, watched)
 
 
-def _told(watched):
+def _printed_address(watched):
     """Return the address that a server prints when it listens."""
     return next(filter(None, map(_read_address, watched.output.splitlines())), None)
 
@@ -242,9 +242,9 @@ def repl(name):
 
     def find(folder):
         watched = Watched(folder)
-        return RealRepl(name, _told(watched), watched)
+        return RealRepl(name, _printed_address(watched), watched)
 
-    return borrowed(name, lambda: start(name), find)
+    return borrow(name, lambda: start(name), find)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def hooks(folder):
                 yield from (json.loads(f'"{line}"') for line in BEGUN.findall(file.read_text("utf-8")))
 
 
-def said(command, given, *, shell=False):
+def output_of(command, given, *, shell=False):
     done = subprocess.run(
         command, input=given, capture_output=True, encoding="utf-8", shell=shell, timeout=WAIT_S, check=False
     )
@@ -71,9 +71,9 @@ def main():
     for client, scope, file, words in entries(folder, Environment(home, "windows", dict(os.environ))):
         found.setdefault(client, {})[scope] = str(file)
         lines[tuple(word.replace("${workspaceFolder}", str(folder)) for word in words)] = None  # as its client does
-    answers = [[subprocess.list2cmdline(words), *said(words, HANDSHAKE)] for words in lines]
+    answers = [[subprocess.list2cmdline(words), *output_of(words, HANDSHAKE)] for words in lines]
     event = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "cwd": str(folder)})
-    told = [[line, *said(line, event, shell=True)] for line in dict.fromkeys(hooks(folder))]
+    told = [[line, *output_of(line, event, shell=True)] for line in dict.fromkeys(hooks(folder))]
     sys.stdout.write(json.dumps({"files": found, "entries": answers, "hooks": told}) + "\n")
 
 

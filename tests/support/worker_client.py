@@ -94,7 +94,7 @@ def text(messages, key):
     return "".join(texts(messages, key))
 
 
-def begun(repl, identity):
+def wait_for_output(repl, identity):
     """Wait until the request printed something."""
     while not any(m.get("id") == identity and "out" in m for m in repl.received):
         repl.received += repl.decoder.feed(repl.socket.recv(65536))

@@ -49,7 +49,7 @@ SocketInfo = struct(
 Told = struct("Told", ("pfi", FileInfo), ("psi", SocketInfo))
 
 
-def told(kind, state, port):
+def socket_info(kind, state, port):
     made = Told()
     made.psi.kind = kind
     made.psi.proto.tcp.state = state
@@ -64,12 +64,12 @@ def test_the_structure_has_the_size_from_the_header():
 
 @pytest.mark.parametrize("port", [1, 1664, 65535])
 def test_the_port_of_a_listening_socket_is_read(port):
-    assert listening_port(told(2, 1, port)) == port
+    assert listening_port(socket_info(2, 1, port)) == port
 
 
 @pytest.mark.parametrize(("kind", "state"), [(2, 4), (1, 1), (3, 0)])
 def test_a_socket_that_does_not_listen_has_no_listening_port(kind, state):
-    assert listening_port(told(kind, state, 1664)) is None
+    assert listening_port(socket_info(kind, state, 1664)) is None
 
 
 def test_sockets_are_found_among_all_descriptors():

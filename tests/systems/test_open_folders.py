@@ -19,7 +19,7 @@ RULES = Rules(Links.NEVER, 100)
 
 
 @contextlib.contextmanager
-def held(path):
+def held_by_another(path):
     """Let another program hold a file without sharing it, and release it while somebody waits for it."""
     release = posix_only.hold_alone(path)
     waits, wait = threading.Event(), time.sleep
@@ -73,7 +73,7 @@ def test_a_file_held_by_another_program_is_waited_for(tmp_path, name):
     folder.mkdir()
     file = folder / "file"
     file.write_bytes(b"old")
-    with held(file) as waits:
+    with held_by_another(file) as waits:
         ACTS[name](file)
     assert waits.is_set()
     assert folder.exists() != (name == "remove with its folder")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import process_runs
 import pytest
-from process_runs import lay
+from process_runs import write_project
 
 from codriver.testing.changed_functions import changed_bodies, changed_functions
 from codriver.testing.executions import Executions, function_of
@@ -203,7 +203,7 @@ def test_the_test_paths_are_those_of_pytest(tmp_path, name, text):
 
 def test_chosen_tests_run_once_and_first_in_their_order(tmp_path):
     text = "import pytest\n\ndef test_a(): pass\n\n@pytest.mark.parametrize('n', [1, 2])\ndef test_b(n): pass\n"
-    lay(tmp_path, {"test_one.py": text, "test_two.py": text, "pytest.ini": "[pytest]\n"})
+    write_project(tmp_path, {"test_one.py": text, "test_two.py": text, "pytest.ini": "[pytest]\n"})
     chosen = ChosenTests(("test_two.py::test_b", "test_one.py::test_gone", "test_one.py::test_b"), ("test_one.py",))
     report = process_runs.run(tmp_path, "test_one.py", "test_two.py", python=sys.executable, chosen=chosen).report
     assert [one.nodeid for one in report.results] == [

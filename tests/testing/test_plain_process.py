@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import process_runs
 import pytest
-from process_runs import lay, run
+from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
 
@@ -20,7 +20,7 @@ PLAIN = ("-p", "no:cacheprovider")
 def project(tmp_path):
     def make(text="", **files):
         named = {name.replace("__", "/") + ".py": content for name, content in files.items()}
-        return lay(tmp_path, {"test_it.py": text, "pytest.ini": "[pytest]\n", **named})
+        return write_project(tmp_path, {"test_it.py": text, "pytest.ini": "[pytest]\n", **named})
 
     return make
 
@@ -115,7 +115,7 @@ def test_printed_ids_can_be_passed_back(project):
 
 
 def test_ids_are_relative_to_the_directory_of_the_run(tmp_path):
-    lay(tmp_path, {"pytest.ini": "[pytest]\n", "backend/test_it.py": "def test_fails(): assert 0\n"})
+    write_project(tmp_path, {"pytest.ini": "[pytest]\n", "backend/test_it.py": "def test_fails(): assert 0\n"})
     ran = run(tmp_path / "backend")
     assert list(ran.outcomes) == ["test_it.py::test_fails"]
     assert "FAILED test_it.py::test_fails" in ran.output
@@ -123,8 +123,10 @@ def test_ids_are_relative_to_the_directory_of_the_run(tmp_path):
 
 
 def test_siblings_with_equal_module_names_fail_as_in_a_shell(tmp_path):
-    lay(tmp_path, {f"s{n}/sol.py": f"def v():\n    return {n}\n" for n in (0, 1)})
-    lay(tmp_path, {f"s{n}/test_sol.py": f"from sol import v\n\ndef test_v():\n    assert v() == {n}\n" for n in (0, 1)})
+    write_project(tmp_path, {f"s{n}/sol.py": f"def v():\n    return {n}\n" for n in (0, 1)})
+    write_project(
+        tmp_path, {f"s{n}/test_sol.py": f"from sol import v\n\ndef test_v():\n    assert v() == {n}\n" for n in (0, 1)}
+    )
     for n in (0, 1):
         assert run(tmp_path, f"s{n}/test_sol.py", "-p", "no:cacheprovider").report.passed
     both = run(tmp_path, "-p", "no:cacheprovider").report
@@ -220,7 +222,7 @@ def test_arguments_that_pytest_refuses_are_a_usage_error(project, arguments, wor
     ],
 )
 def test_a_run_that_ends_before_its_tests_prints_the_same_as_in_a_shell(tmp_path, name, text):
-    folder = lay(tmp_path, {name: text, "test_a.py": "def test_a(): pass\n"})
+    folder = write_project(tmp_path, {name: text, "test_a.py": "def test_a(): pass\n"})
     ran = run(folder)
     command = [sys.executable, "-m", "pytest"]
     environment = {key: value for key, value in os.environ.items() if key not in process_runs.UNSEEN}

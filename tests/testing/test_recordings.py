@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from process_runs import lay, run
+from process_runs import run, write_project
 
 from codriver.testing.recordings import executed_functions, lines_not_run
 from codriver.testing.runs import ChosenTests
@@ -48,7 +48,7 @@ def test_again(): assert lib.half(2) == 1
 
 @pytest.fixture
 def project(tmp_path):
-    return lay(tmp_path, {"lib.py": LIB, "test_it.py": TESTS, "pytest.ini": "[pytest]\n"})
+    return write_project(tmp_path, {"lib.py": LIB, "test_it.py": TESTS, "pytest.ini": "[pytest]\n"})
 
 
 def names(ran, folder):

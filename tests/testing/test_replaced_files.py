@@ -1,7 +1,7 @@
 """Runs with other contents in place of some files."""
 
 import pytest
-from process_runs import lay, run
+from process_runs import run, write_project
 
 TESTS = """
 import glob, os, pathlib, subprocess, sys
@@ -36,7 +36,7 @@ def test_removed_files_are_gone():
 
 @pytest.fixture
 def project(tmp_path):
-    return lay(
+    return write_project(
         tmp_path,
         {
             "pytest.ini": "[pytest]\n",
@@ -72,12 +72,12 @@ def test_tests_and_their_subprocesses_see_the_replaced_contents(project, argumen
 
 def test_no_bytecode_of_replaced_contents_remains(project):
     run(project, sources=sources_of(project), env={"PYTHONPATH": str(project)})
-    lay(project, {"test_it.py": "import lib\n\ndef test_it(): assert lib.VALUE == 1\n"})
+    write_project(project, {"test_it.py": "import lib\n\ndef test_it(): assert lib.VALUE == 1\n"})
     assert run(project, env={"PYTHONPATH": str(project)}).report.passed
 
 
 def test_a_sitecustomize_of_the_project_still_runs(project):
-    lay(project, {"sitecustomize.py": "import os\nos.environ['SITE'] = 'yes'\n"})
+    write_project(project, {"sitecustomize.py": "import os\nos.environ['SITE'] = 'yes'\n"})
     tests = b"import os, sys\ndef test_it():\n    assert os.environ['SITE'] == 'yes'\n"
     tests += b"    assert not [one for one in sys.path if 'codriver-tests' in one]\n"
     ran = run(project, sources={str(project / "test_it.py"): tests}, env={"PYTHONPATH": str(project)})

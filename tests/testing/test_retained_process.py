@@ -5,7 +5,7 @@ import sys
 import anyio
 import process_runs
 import pytest
-from process_runs import follow, lay, spec_of
+from process_runs import follow, spec_of, write_project
 
 from codriver.errors import RefusedError
 from codriver.testing.plain_process import start_plain
@@ -52,7 +52,7 @@ async def kept_of(folder, ask, **fields):
 
 @pytest.fixture
 def project(tmp_path):
-    return lay(tmp_path, {"test_it.py": TESTS, "pytest.ini": "[pytest]\n"})
+    return write_project(tmp_path, {"test_it.py": TESTS, "pytest.ini": "[pytest]\n"})
 
 
 def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
@@ -114,7 +114,7 @@ def test_a_process_that_exited_is_refused(project):
     ids=["port", "thread", "lock"],
 )
 def test_a_process_with_open_external_resources_is_not_retained(tmp_path, line, reason):
-    lay(tmp_path, {"test_it.py": f"{line}\n\ndef test_it(): assert 0\n", "pytest.ini": "[pytest]\n"})
+    write_project(tmp_path, {"test_it.py": f"{line}\n\ndef test_it(): assert 0\n", "pytest.ini": "[pytest]\n"})
     report = process_runs.run(tmp_path, "--pdb").report
     assert (report.exit_status, report.finished.is_retained) == (1, False)
     assert reason in report.finished.why_not_retained

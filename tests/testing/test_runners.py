@@ -1,7 +1,7 @@
 """Runs by unittest and by Django's manage.py, and with common plugins."""
 
 import pytest
-from process_runs import lay, run
+from process_runs import run, write_project
 
 from codriver.testing import runs
 
@@ -34,7 +34,7 @@ class Broken(unittest.TestCase):
 
 
 def test_unittest_produces_the_same_events(tmp_path):
-    lay(tmp_path, {"test_shop.py": UNITTEST})
+    write_project(tmp_path, {"test_shop.py": UNITTEST})
     ran = run(tmp_path, "test_shop.Shop", "test_shop.Broken", runner="unittest")
     assert {one.nodeid.rpartition(".")[2]: one.outcome for one in ran.report.results if not one.is_collector} == {
         "test_passes": "passed",
@@ -55,7 +55,7 @@ def test_unittest_produces_the_same_events(tmp_path):
 
 
 def test_unittest_ids_can_be_passed_back(tmp_path):
-    lay(tmp_path, {"test_shop.py": UNITTEST})
+    write_project(tmp_path, {"test_shop.py": UNITTEST})
     failed = run(tmp_path, "test_shop.Shop", runner="unittest").result("test_fails").nodeid
     assert run(tmp_path, failed, runner="unittest").outcomes == {failed: "failed"}
 
@@ -68,13 +68,13 @@ def test_a_nested_test_result_does_not_count(tmp_path):
         "        suite = unittest.TestSuite([Inner('test_inner')])\n"
         "        unittest.TextTestRunner(stream=io.StringIO()).run(suite)\n"
     )
-    lay(tmp_path, {"test_it.py": text})
+    write_project(tmp_path, {"test_it.py": text})
     ran = run(tmp_path, "test_it", runner="unittest")
     assert ran.outcomes == {"test_it.Outer.test_outer": "passed"}
 
 
 def test_a_missing_django_is_reported(tmp_path):
-    lay(tmp_path, {"manage.py": ""})
+    write_project(tmp_path, {"manage.py": ""})
     report = run(tmp_path, runner="django").report
     assert report.error.kind == "no-django"
 
@@ -95,7 +95,9 @@ def test_django_tests_run_through_manage_py(tmp_path, environment):
         "if __name__ == '__main__':\n    os.environ['DJANGO_SETTINGS_MODULE'] = 'settings'\n"
         "    execute_from_command_line(sys.argv)\n"
     )
-    lay(tmp_path, {"settings.py": settings, "shop/tests.py": tests, "shop/__init__.py": "", "manage.py": manage})
+    write_project(
+        tmp_path, {"settings.py": settings, "shop/tests.py": tests, "shop/__init__.py": "", "manage.py": manage}
+    )
     ran = run(tmp_path, "shop", runner="django", python=environment("3.12", "django"))
     assert ran.outcomes == {"shop.tests.Shop.test_passes": "passed", "shop.tests.Shop.test_fails": "failed"}
     assert ran.failure("test_fails").message == "AssertionError: 0 != 1"
@@ -146,7 +148,7 @@ PACKAGES = (
 @pytest.mark.parametrize("addopts", ["", "-n 2 --cov=."], ids=["alone", "xdist"])
 def test_plugins_work_as_in_a_shell(tmp_path, environment, addopts):
     ini = f"[pytest]\naddopts = {addopts}\nasyncio_mode = auto\nfilterwarnings = error\n"
-    lay(tmp_path, {"test_it.py": PLUGINS, "pytest.ini": ini})
+    write_project(tmp_path, {"test_it.py": PLUGINS, "pytest.ini": ini})
     ran = run(tmp_path, python=environment("3.12", "pytest<9", *PACKAGES))
     assert {one.nodeid.rpartition("::")[2]: one.outcome for one in ran.report.results} == OUTCOMES, ran.output
     assert ran.failure("test_awaits").frames[0].locals == {"wrong": "2"}
@@ -186,7 +188,9 @@ VERSIONS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "package"), VERSIONS)
 def test_every_python_and_pytest_produces_the_same_events(tmp_path, environment, version, package):
-    lay(tmp_path, {"test_it.py": MATRIX, "test_broken.py": "import nothing_here\n", "pytest.ini": "[pytest]\n"})
+    write_project(
+        tmp_path, {"test_it.py": MATRIX, "test_broken.py": "import nothing_here\n", "pytest.ini": "[pytest]\n"}
+    )
     python = environment(version, package)
     ran = run(tmp_path, "--continue-on-collection-errors", python=python)
     assert ran.outcomes == {
@@ -200,5 +204,5 @@ def test_every_python_and_pytest_produces_the_same_events(tmp_path, environment,
     assert ran.report.counts == runs.Counts(passed=2, failed=2, errors=2, xfailed=1, collected=5)
     assert ran.failure("test_fails[a::b]").frames[0].locals == {"text": "'a::b'"}
     assert (ran.report.exit_status, ran.report.error) == (1, None)
-    lay(tmp_path, {"test_shop.py": UNITTEST})
+    write_project(tmp_path, {"test_shop.py": UNITTEST})
     assert run(tmp_path, "test_shop", runner="unittest", python=python).report.counts.failed == 2

@@ -163,7 +163,7 @@ def test_the_log_names_the_caller_and_path_of_a_load(live, client, greet):
 FORM = {"type": "create", "filePath": "a.clj", "content": "(ns a)\n(def x 1)\n"}
 
 
-class TestWhereItIsNotLoaded:
+class TestNotLoaded:
     def test_loading_with_evaluation_disabled_is_refused_before_writing(self, tmp_path):
         own_settings(tmp_path).write_text("enableMcpReplEvaluation = false\n")
         with serving(tmp_path, "--repl", "none") as live, live.client() as client:

@@ -121,7 +121,7 @@ def test_a_refused_edit_lists_valid_names_and_changes_nothing(client, shop):
         assert "Value error" not in str(answer)
 
 
-class TestAsOneAct:
+class TestRollback:
     """With `test` and `onFailure` a change that breaks a test is rolled back, and no other change is."""
 
     @pytest.fixture

@@ -82,7 +82,7 @@ def everything(folder):
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-class TestWhatIsWritten:
+class TestWrites:
     async def test_an_edit_changes_only_the_requested_form(self, editor, workspace):
         [result] = await edit(editor, ("a.clj", NEW_B))
         assert (workspace / "a.clj").read_text() == TEXT.replace("1", "2")
@@ -165,7 +165,7 @@ class TestWhatIsWritten:
         assert (workspace / "task").exists()
 
 
-class TestWhatIsRefused:
+class TestRefusals:
     async def test_every_problem_of_a_batch_is_reported_by_index(self, editor):
         told = await refusal(
             editor,
@@ -304,7 +304,7 @@ class TestWhatIsRefused:
         assert "surrogate" in told
 
 
-class TestTheWorkspace:
+class TestWorkspaceBoundary:
     @pytest.fixture
     def outside(self, workspace):
         file = workspace.parent / "outside" / "o.clj"
@@ -340,7 +340,7 @@ class TestTheWorkspace:
         assert len(await refusal(editor, (given, NEW_B))) == 1
 
 
-class TestMeanwhile:
+class TestConcurrentChanges:
     async def test_a_file_that_changed_meanwhile_is_not_written(self, workspace):
         a, b = workspace / "a.clj", workspace / "b.clj"
         b.write_text("(b)")

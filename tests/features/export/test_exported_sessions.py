@@ -51,7 +51,7 @@ async def apart(repl, name):
         await adapter.close_session(name)
 
 
-def begun(name, codes, dialect):
+def evaluations_before(name, codes, dialect):
     """Return the evaluations of a session before they run; those of a Lisp use their own namespace."""
     before = [] if dialect == "python" else [f"(ns recorded.{name.replace('_', '-')})"]
     namespace = "" if dialect == "python" else f"recorded.{name.replace('_', '-')}"
@@ -93,7 +93,7 @@ async def exported(sessions, dialect, workspace, check=None):
     async with two_repls(dialect, workspace) as (runs, first, second):
         for name, (codes, _) in sessions.items():
             async with apart(first, name) as own:
-                evaluations = await record(own, begun(name, codes, dialect))
+                evaluations = await record(own, evaluations_before(name, codes, dialect))
             async with apart(second, name) as own:
                 checked = await verified(own, evaluations, dialect)
             asking = check_document(checked, dialect, "test", origin(name))

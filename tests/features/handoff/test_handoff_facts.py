@@ -31,12 +31,12 @@ def without_sentences(entries):
     return [one._replace(text="…") if is_by_caller else one for one, is_by_caller in zip(entries, own, strict=True)]
 
 
-def told(entries):
+def handoff(entries):
     return compose(read_story(entries, {}), Present(entries[-1].timestamp), "ann")
 
 
 def section(entries, title):
-    return next((line.partition(": ")[2] for line in told(entries).splitlines() if line.startswith(title)), None)
+    return next((line.partition(": ")[2] for line in handoff(entries).splitlines() if line.startswith(title)), None)
 
 
 def replace_in_shop(client, old, new, **arguments):
@@ -79,7 +79,7 @@ def test_the_handoff_does_not_depend_on_log_messages(entries):
     failed, ended = entries
     assert {one.kind for one in ended} >= {CONNECTED, PURPOSE, CHECKPOINT, LOAD, ENDED, TESTS, EDIT, UNDO}
     for log in (failed, ended):
-        assert told(without_sentences(log)) == told(log)
+        assert handoff(without_sentences(log)) == handoff(log)
     assert section(without_sentences(ended), "Goals") == "find the price (ann)"
     assert section(without_sentences(ended), "Edited") == "shop.py (bob)"
     assert "not resolved" in section(without_sentences(ended), "Failed")

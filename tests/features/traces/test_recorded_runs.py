@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from made_runs import TWO_PRICES, told
+from made_runs import TWO_PRICES, run_text
 
 from codriver.errors import RefusedError
 from codriver.features.traces import recorded_runs
@@ -28,7 +28,7 @@ def runs():
     return runs
 
 
-def asked(runs, query, *inputs):
+def query_result(runs, query, *inputs):
     log = OutputLog()
     log.sources = log.sources.with_sources([(QuerySource(RUNS, RUN_SCHEMA, RULES), runs)])
     return log.query(query, inputs=inputs).result
@@ -38,7 +38,7 @@ def test_each_call_is_an_entity_with_its_caller(runs):
     query = """[:find ?call ?name ?caller ?depth
       :where [$run ?e :run/call ?call] [$run ?e :run/name ?name] [$run ?e :run/depth ?depth]
              [(get-else $run ?e :run/caller "nobody") ?caller]]"""
-    assert asked(runs, query) == [
+    assert query_result(runs, query) == [
         [1, "shop.total", "nobody", 0], [2, "shop.price", "shop.total", 1], [3, "shop.stored", "shop.price", 2],
         [4, "shop.price", "shop.total", 1], [5, "shop.stored", "nobody", 0],
     ]  # fmt: skip
@@ -46,35 +46,35 @@ def test_each_call_is_an_entity_with_its_caller(runs):
 
 def test_the_builtin_rules_are_always_available(runs):
     under = '[:find [?c ...] :where [$run ?a :run/name "shop.total"] (calls-under ?a ?b) [$run ?b :run/call ?c]]'
-    assert sorted(asked(runs, under)) == [2, 3, 4]
+    assert sorted(query_result(runs, under)) == [2, 3, 4]
     before = "[:find [?c ...] :where [$run ?b :run/call 4] (before ?a ?b) [$run ?a :run/call ?c]]"
-    assert sorted(asked(runs, before)) == [1, 2, 3]
+    assert sorted(query_result(runs, before)) == [1, 2, 3]
     own = "[:find [?c ...] :in % :where (cheap ?e) [$run ?e :run/call ?c]]"
     rules = '[[(cheap ?e) [$run ?t :run/name "shop.total"] (calls-under ?t ?e) [$run ?e :run/name "shop.price"]]]'
-    assert sorted(asked(runs, own, rules)) == [2, 4]
+    assert sorted(query_result(runs, own, rules)) == [2, 4]
 
 
 def test_an_undefined_rule_is_refused(runs):
     with pytest.raises(RefusedError):
-        asked(runs, "[:find ?a :where [$run ?a :run/call 1] (beneath ?a ?a)]")
+        query_result(runs, "[:find ?a :where [$run ?a :run/call 1] (beneath ?a ?a)]")
 
 
 def test_an_unknown_attribute_error_lists_run_attributes_if_runs_are_queried(runs):
     with pytest.raises(RefusedError, match=":run/name"):
-        asked(runs, "[:find ?a :where [$run ?a :run/nme ?b]]")
+        query_result(runs, "[:find ?a :where [$run ?a :run/nme ?b]]")
     with pytest.raises(RefusedError) as refused:
-        asked(runs, "[:find ?a :where [?a :output/nme ?b]]")
+        query_result(runs, "[:find ?a :where [?a :output/nme ?b]]")
     assert ":run/name" not in str(refused.value)
 
 
 def test_the_newest_runs_are_kept(runs, monkeypatch):
     monkeypatch.setattr(recorded_runs, "MAX_RUNS", 2)
-    assert len(asked(runs, "[:find ?e :where [$run ?e :run/arg ?a]]")) == 7
-    runs.keep("e2", told((0, "total", ["1"], "2")))
-    runs.keep("e3", told((0, "total", ["1"], "2")))
+    assert len(query_result(runs, "[:find ?e :where [$run ?e :run/arg ?a]]")) == 7
+    runs.keep("e2", run_text((0, "total", ["1"], "2")))
+    runs.keep("e3", run_text((0, "total", ["1"], "2")))
     assert runs.ids() == ("e2", "e3")
     assert runs.get("e1") is None
-    assert asked(runs, "[:find [?id ...] :where [$run ?e :run/id ?id]]") == ["e2", "e3"]
+    assert query_result(runs, "[:find [?id ...] :where [$run ?e :run/id ?id]]") == ["e2", "e3"]
 
 
 def test_a_run_has_a_bounded_number_of_entities(monkeypatch):
@@ -88,7 +88,9 @@ def test_every_text_is_redacted():
     runs.keep("e1", TWO_PRICES)
     assert runs.get("e1").calls[2].arguments == ("<redacted>",)
     assert (
-        asked(runs, '[:find ?v . :where [$run ?a :run/arg "name"] [$run ?a :run/call 3] [$run ?a :run/value ?v]]')
+        query_result(
+            runs, '[:find ?v . :where [$run ?a :run/arg "name"] [$run ?a :run/call 3] [$run ?a :run/value ?v]]'
+        )
         == "<redacted>"
     )
 

@@ -1,7 +1,7 @@
 """Texts about recorded runs."""
 
 import pytest
-from made_runs import SHOP, TWO_PRICES, told
+from made_runs import SHOP, TWO_PRICES, run_text
 
 from codriver.features.traces.recorded_runs import read_run
 from codriver.features.traces.trace_answers import (
@@ -15,7 +15,7 @@ from codriver.features.traces.trace_answers import (
 
 
 def run(*calls, **more):
-    return read_run("e1", told(*calls, **more))
+    return read_run("e1", run_text(*calls, **more))
 
 
 def test_an_outline_is_a_tree_with_folded_repetitions():
@@ -53,7 +53,7 @@ def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
     told_lines = outline(run(*calls, functions=functions))
     assert told_lines[-1] == "changed last: #22 shop.stored('x') -> None"
     assert len("\n".join(told_lines).encode()) <= OUTLINE_BYTES
-    redefined = told(*calls).replace('"/shop.py", 3, ["name"]', '"<eval 4>", 1, ["name"]')
+    redefined = run_text(*calls).replace('"/shop.py", 3, ["name"]', '"<eval 4>", 1, ["name"]')
     assert outline(read_run("e1", redefined))[-1] == told_lines[-1]
     green = [(*call[:3], "1") for call in calls]
     assert not any("changed last" in line for line in outline(run(*green, functions=functions)))
@@ -72,7 +72,7 @@ def test_calls_inside_folded_ones_are_listed():
 def test_the_slowest_calls_are_named_by_their_own_time():
     found = run((0, "total", [], "1"), (1, "price", [], "2"))
     slow = (
-        told((0, "total", [], "1"), (1, "price", [], "2"))
+        run_text((0, "total", [], "1"), (1, "price", [], "2"))
         .replace(", 0, 5, ", ", 0, 9000, ")
         .replace(", 10, 5, ", ", 10, 7000, ")
     )
@@ -138,7 +138,7 @@ def test_equal_runs_have_no_difference(calls):
 
 def test_calls_that_may_just_not_have_been_recorded_are_no_difference():
     before = run((0, "total", [], "1"), (1, "price", ["{}", "1"], "2"))
-    now = read_run("e2", told((0, "total", [], "1")).replace("false", "true"))
+    now = read_run("e2", run_text((0, "total", [], "1")).replace("false", "true"))
     assert differences(before, run((0, "total", [], "1")))
     assert differences(before, now) == []
 
@@ -168,7 +168,7 @@ def test_an_unrealized_lazy_result_matches_any():
 
 def marked(mark, *calls):
     """Return a run in which the source of `price` has this mark."""
-    rows = told(*calls)
+    rows = run_text(*calls)
     return read_run("e1", rows.replace('["item", "amount"], 1, false', f'["item", "amount"], 1, false, {mark}'))
 
 

@@ -67,7 +67,7 @@ def traced(client, code, trace="true", **more):
     return client.call("evaluate_code", code=code, trace=trace, namespace="traced.shop", detail=True, **more)
 
 
-def told(client, code, trace="true"):
+def call_lines(client, code, trace="true"):
     """Return the lines about calls, without the first line and without invisible characters."""
     return [
         one
@@ -96,29 +96,29 @@ def test_an_answer_lists_the_calls_in_few_lines(client):
 
 @pytest.mark.parametrize("trace", ["price", "traced.shop/price", ["price"], "fails, price"])
 def test_function_names_are_accepted_in_any_form(client, trace):
-    assert told(client, "(total [[{:price 2} 20]])", trace) == ["#1 (shop/price {:price 2} 20) -> 32.0"]
+    assert call_lines(client, "(total [[{:price 2} 20]])", trace) == ["#1 (shop/price {:price 2} 20) -> 32.0"]
 
 
 def test_a_namespace_is_selected_by_its_name_or_a_prefix(client):
     for name in ("traced.shop", "traced"):
-        assert told(client, "(price {:price 2} 1)", name) == ["#1 (shop/price {:price 2} 1) -> 2"]
-    assert told(client, "(clojure.string/join [1 2])", "clojure.string") == ['#1 (string/join [1 2]) -> "12"']
+        assert call_lines(client, "(price {:price 2} 1)", name) == ["#1 (shop/price {:price 2} 1) -> 2"]
+    assert call_lines(client, "(clojure.string/join [1 2])", "clojure.string") == ['#1 (string/join [1 2]) -> "12"']
     answer = traced(client, '(clojure.string/starts-with? "ab" "a")', "clojure.string")
     assert "functions that are linked directly (" in answer["trace"]
-    assert told(client, "(map inc [1])", "clojure.core no.such/name") == [
+    assert call_lines(client, "(map inc [1])", "clojure.core no.such/name") == [
         "no function to record is loaded of clojure.core, no.such/name"
     ]
 
 
 def test_calls_during_printing_are_recorded_and_nothing_is_realized(client):
-    assert told(client, "(lazily [1 2])") == [
+    assert call_lines(client, "(lazily [1 2])") == [
         "#1 (shop/lazily [1 2]) -> (1 2)",
         "#2 x2 (shop/price {:price 1} 1) -> 1",
     ]
     answer = traced(client, "(do (lazily (lazily [1 2])) nil)")
     assert "stdout" not in answer
     assert walked(client, answer, path=[2])[0].startswith("#2 (traced.shop/lazily xs=<lazy>) -> <lazy>")
-    assert told(client, "(count (apply first-two 1 (map #(do (assert (< % 40)) %) (range 100))))") == [
+    assert call_lines(client, "(count (apply first-two 1 (map #(do (assert (< % 40)) %) (range 100))))") == [
         "#1 (shop/first-two 1 0 1 2 3 4 5 6 …) -> (0 1)"
     ]
 
@@ -128,7 +128,7 @@ def test_describing_values_runs_no_user_code(client):
         "(do (defmethod print-method Item [_ w] (assert false)) (first-two (->Item 1 2) (Hostile.) area (atom 1)) nil)"
     )
     try:
-        (line,) = told(client, code)
+        (line,) = call_lines(client, code)
         assert line == "#1 (shop/first-two #Item{:name 1, :price 2} <Hostile> <MultiFn> <Atom 1>) -> <lazy>"
     finally:
         traced(client, "(remove-method print-method Item)")
@@ -145,7 +145,7 @@ def test_a_failure_names_the_call_that_threw(client):
     answer = traced(client, "(do (fails))")
     (line,) = [one for one in answer["trace"].splitlines() if one.startswith("raised first")]
     assert line.startswith("raised first in #2 (shop/price {:price nil} 3): NullPointe")
-    assert told(client, "(lost :book)")[0].endswith('raised ExceptionInfo("no such item" {:item :book})')
+    assert call_lines(client, "(lost :book)")[0].endswith('raised ExceptionInfo("no such item" {:item :book})')
 
 
 def test_recursion_is_recorded_to_its_depth_with_a_limit_per_function(client):

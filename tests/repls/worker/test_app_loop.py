@@ -2,7 +2,7 @@
 
 import pytest
 from application import SEAM, running
-from worker_client import begun, text, texts
+from worker_client import text, texts, wait_for_output
 
 PROGRAM = f"""\
 import asyncio, sys
@@ -77,7 +77,7 @@ def test_an_interrupt_cancels_an_await(program):
         "        await asyncio.Event().wait()\n    finally:\n        ended.append(True)\nawait wait()"
     )
     waiting = program.send("eval", code=code)
-    assert begun(program, waiting)
+    assert wait_for_output(program, waiting)
     program.ask("interrupt")
     assert "interrupted" in program.answer(waiting)[-1]["status"]
     assert texts(program.evaluate("await asyncio.sleep(0)\nended"), "value")[-1:] == ["[True]"]
@@ -86,6 +86,6 @@ def test_an_interrupt_cancels_an_await(program):
 def test_an_endless_loop_in_an_awaited_coroutine_can_be_interrupted(program):
     code = "async def spin():\n    print('begun', flush=True)\n    while True: pass\nawait spin()"
     spinning = program.send("eval", code=code)
-    assert begun(program, spinning)
+    assert wait_for_output(program, spinning)
     program.ask("interrupt")
     assert "interrupted" in program.answer(spinning)[-1]["status"]

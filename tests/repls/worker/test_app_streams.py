@@ -4,7 +4,7 @@ import json
 
 import pytest
 from application import running
-from worker_client import Repl, asked_for_input, begun
+from worker_client import Repl, asked_for_input, wait_for_output
 
 APP = "import codriver_seam as seam; seam.install(True)"
 FIELD = "codriver/app-events"
@@ -62,7 +62,7 @@ def test_an_event_is_pushed_with_the_id_of_its_subscription(repl):
 def test_events_arrive_while_an_endless_evaluation_runs(repl):
     identity, _ = begin(repl)
     endless = repl.send("eval", code="seam.emit('fx', 'now')\nprint('on')\nwhile True: pass")
-    assert begun(repl, endless)
+    assert wait_for_output(repl, endless)
     assert [event["operation"] for event in pushed(repl, identity, 1)] == ["now"]
     repl.ask("interrupt")
     repl.answer(endless)

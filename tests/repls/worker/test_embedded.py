@@ -6,7 +6,7 @@ import sys
 import pytest
 from application import PROGRAM, SEAM, running
 from needs import interpreter
-from worker_client import NAMES, asked_for_input, begun, text, texts
+from worker_client import NAMES, asked_for_input, text, texts, wait_for_output
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_an_evaluation_captures_its_own_output_and_no_other(program):
     )
     program.do("gate = threading.Event()")
     running_one = program.send("eval", code=code)
-    assert begun(program, running_one)
+    assert wait_for_output(program, running_one)
     assert program.do("print('of the program'); gate.set()") == ["of the program"]
     answer = program.answer(running_one)
     assert (text(answer, "out"), text(answer, "err")) == ("begun\nmine\nbytes", "wrong\n")
@@ -79,7 +79,7 @@ def test_input_is_requested_from_the_client_and_can_be_interrupted(program):
 
 def test_an_endless_loop_is_interrupted_and_the_program_continues(program):
     endless = program.send("eval", code="print('begun', flush=True)\nwhile True: pass")
-    assert begun(program, endless)
+    assert wait_for_output(program, endless)
     assert program.do("print(price(2))") == ["4"]
     assert "interrupted" not in program.ask("interrupt")[-1]["status"]
     assert "interrupted" in program.answer(endless)[-1]["status"]
@@ -89,7 +89,7 @@ def test_an_endless_loop_is_interrupted_and_the_program_continues(program):
 def test_code_that_catches_an_interrupt_is_interrupted_again(program):
     code = "print('begun', flush=True)\ntry:\n    while True: pass\nexcept BaseException: pass\nwhile True: pass"
     stubborn = program.send("eval", code=code)
-    assert begun(program, stubborn)
+    assert wait_for_output(program, stubborn)
     program.ask("interrupt")
     assert "interrupted" in program.answer(stubborn)[-1]["status"]
 
@@ -97,7 +97,7 @@ def test_code_that_catches_an_interrupt_is_interrupted_again(program):
 def test_an_await_without_a_program_loop_can_be_interrupted(program):
     code = "import asyncio\nprint('begun', flush=True)\nawait asyncio.Event().wait()"
     waiting = program.send("eval", code=code)
-    assert begun(program, waiting)
+    assert wait_for_output(program, waiting)
     assert not texts(program.ask("interrupt"), "codriver/note")
     assert "interrupted" in program.answer(waiting)[-1]["status"]
     assert texts(program.evaluate("await asyncio.sleep(0, 7)"), "value")[-1:] == ["7"]
@@ -120,7 +120,7 @@ EVALUATING = "[t.name for t in threading.enumerate()].count('codriver evaluation
 def test_a_blocking_call_is_abandoned_and_reported(program):
     program.do("gate = threading.Event()")
     blocked = program.send("eval", code=BLOCKS)
-    assert begun(program, blocked)
+    assert wait_for_output(program, blocked)
     (note,) = texts(program.ask("interrupt"), "codriver/note")
     answer = program.answer(blocked)
     assert "interrupted" in answer[-1]["status"]
@@ -135,7 +135,7 @@ def test_code_queued_behind_an_abandoned_call_runs(program):
     program.do("gate = threading.Event()")
     blocked = program.send("eval", code=BLOCKS)
     waiting = program.send("eval", code="'its turn'")
-    assert begun(program, blocked)
+    assert wait_for_output(program, blocked)
     program.ask("interrupt", **{"interrupt-id": blocked})
     assert texts(program.answer(waiting), "value") == ["'its turn'"]
     program.do("gate.set()")
@@ -151,7 +151,7 @@ def test_an_error_is_reported_only_to_the_client(program):
 
 def test_stacks_include_the_program_and_the_evaluation(program):
     endless = program.send("eval", code="def busy():\n    print('begun', flush=True)\n    while True: pass\nbusy()")
-    assert begun(program, endless)
+    assert wait_for_output(program, endless)
     (stacks,) = texts(program.ask("codriver/stacks"), "stacks")
     assert "in busy" in stacks
     assert "shop.py" in stacks
@@ -207,7 +207,7 @@ def test_a_loop_of_a_disconnected_client_is_ended(tmp_path):
         program.do("orders.clear(); ended = threading.Event()")
         code = "import __main__\ntry:\n    print('begun', flush=True)\n    while True: pass\n"
         code += "finally: __main__.ended.set()"
-        assert begun(program, program.send("eval", code=code))
+        assert wait_for_output(program, program.send("eval", code=code))
         waiting = "orders.append('it waited its turn')"
         program.send("eval", code=waiting)
         program.socket.close()
@@ -239,7 +239,7 @@ def test_the_repl_runs_on_every_installed_python(tmp_path, name):
     with running(tmp_path, python=interpreter(name)) as program:
         assert text(program.evaluate("print(price(4))"), "out") == "8\n"
         endless = program.send("eval", code="print('begun', flush=True)\nwhile True: pass")
-        assert begun(program, endless)
+        assert wait_for_output(program, endless)
         program.ask("interrupt")
         assert "interrupted" in program.answer(endless)[-1]["status"]
         assert texts(program.evaluate("import asyncio\nawait asyncio.sleep(0, 7)"), "value")[-1] == "7"

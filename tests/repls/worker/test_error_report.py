@@ -4,7 +4,7 @@ import sys
 
 import pytest
 from live_server import until
-from worker_client import asked_for_input, begun, text, texts
+from worker_client import asked_for_input, text, texts, wait_for_output
 
 
 def test_a_traceback_has_user_lines_and_none_of_the_worker(python):
@@ -19,7 +19,7 @@ def test_an_error_whose_message_fails_or_hangs_is_reported(python, words):
         f"class Bad(Exception):\n    def __str__(self):\n        print('begun', flush=True)\n        {words}\nraise Bad"
     )
     running = python.send("eval", code=code)
-    until(lambda: begun(python, running), "the words to be asked for")
+    until(lambda: wait_for_output(python, running), "the words to be asked for")
     python.send("interrupt")
     (parts,) = texts(python.answer(running), "codriver/error")
     assert parts["type"].endswith("Bad")
@@ -36,7 +36,7 @@ def test_errors_have_positions_in_the_file_the_code_comes_from(python):
 
 def test_a_dump_of_all_threads_includes_the_evaluation(python):
     running = python.send("eval", code="def busy():\n    print('begun', flush=True)\n    while True: pass\nbusy()")
-    until(lambda: begun(python, running), "the code to run")
+    until(lambda: wait_for_output(python, running), "the code to run")
     (stacks,) = texts(python.ask("codriver/stacks"), "stacks")
     assert "in busy" in stacks
     python.send("interrupt")

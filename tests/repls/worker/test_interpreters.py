@@ -5,7 +5,7 @@ import contextlib
 import pytest
 from linked_tree import linked_tree
 from needs import interpreter
-from worker_client import NAMES, Repl, asked_for_input, begun, text, texts
+from worker_client import NAMES, Repl, asked_for_input, text, texts, wait_for_output
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -41,7 +41,10 @@ def test_errors_are_reported_and_available_to_debuggers(python):
 
 
 def test_code_and_prompts_can_be_interrupted(python):
-    for code, wait in (("print('begun', flush=True)\nwhile True: pass", begun), ("breakpoint()", asked_for_input)):
+    for code, wait in (
+        ("print('begun', flush=True)\nwhile True: pass", wait_for_output),
+        ("breakpoint()", asked_for_input),
+    ):
         running = python.send("eval", code=code)
         assert wait(python, running)
         python.send("interrupt")
@@ -128,7 +131,7 @@ def test_files_are_loaded_and_names_looked_up(python):
 
 def test_stacks_of_threads_are_available(python):
     running = python.send("eval", code="def busy():\n    print('begun', flush=True)\n    while True: pass\nbusy()")
-    assert begun(python, running)
+    assert wait_for_output(python, running)
     (stacks,) = texts(python.ask("codriver/stacks"), "stacks")
     assert "in busy" in stacks
     assert "codriver/repls/worker" not in stacks

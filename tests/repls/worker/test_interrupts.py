@@ -6,7 +6,7 @@ import signal
 
 import pytest
 from live_server import until
-from worker_client import WAIT_S, Repl, asked_for_input, begun, text, texts
+from worker_client import WAIT_S, Repl, asked_for_input, text, texts, wait_for_output
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from worker_client import WAIT_S, Repl, asked_for_input, begun, text, texts
 )
 def test_an_interrupt_ends_the_running_evaluation(python, code):
     running = python.send("eval", code="print('begun', flush=True)\n" + code)
-    until(lambda: begun(python, running), "the code to run")
+    until(lambda: wait_for_output(python, running), "the code to run")
     asked = python.send("interrupt", **{"interrupt-id": running})
     ended = python.answer(running)
     assert "interrupted" in ended[-1]["status"]
@@ -35,7 +35,7 @@ def test_an_interrupt_ends_the_running_evaluation(python, code):
 def test_a_late_interrupt_ends_no_other_evaluation(python):
     code = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\nprint('begun', flush=True)\n"
     running = python.send("eval", code=code + "while signal.SIGINT not in signal.sigpending(): pass")
-    until(lambda: begun(python, running), "the code to run")
+    until(lambda: wait_for_output(python, running), "the code to run")
     python.send("interrupt", **{"interrupt-id": running})
     python.answer(running)
     after = "signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})\nsum(range(1000))"
@@ -44,7 +44,7 @@ def test_a_late_interrupt_ends_no_other_evaluation(python):
 
 def test_a_queued_evaluation_can_be_interrupted_without_the_running_one(python):
     running = python.send("eval", code="print('begun', flush=True)\nimport time; time.sleep(100)")
-    until(lambda: begun(python, running), "the code to run")
+    until(lambda: wait_for_output(python, running), "the code to run")
     waiting = python.send("eval", code="ran = 1")
     asked = python.send("interrupt", **{"interrupt-id": waiting})
     assert "interrupted" in python.answer(waiting)[-1]["status"]
@@ -58,7 +58,7 @@ def test_a_queued_evaluation_can_be_interrupted_without_the_running_one(python):
 def test_an_interrupt_loses_no_output(python):
     for _ in range(5):
         running = python.send("eval", code="n = 0\nwhile True:\n    print(n)\n    n += 1")
-        until(lambda running=running: begun(python, running), "the code to run")
+        until(lambda running=running: wait_for_output(python, running), "the code to run")
         python.send("interrupt", **{"interrupt-id": running})
         out = text(python.answer(running), "out")
         lines = out.count("\n")
@@ -68,7 +68,7 @@ def test_an_interrupt_loses_no_output(python):
 
 def test_a_top_level_await_can_be_interrupted_and_its_loop_continues(python):
     running = python.send("eval", code="import asyncio\nprint('begun', flush=True)\nawait asyncio.sleep(100)")
-    until(lambda: begun(python, running), "the code to run")
+    until(lambda: wait_for_output(python, running), "the code to run")
     python.send("interrupt")
     assert "interrupted" in python.answer(running)[-1]["status"]
     assert texts(python.evaluate("await asyncio.sleep(0, 'slept')"), "value") == ["'slept'"]
@@ -80,7 +80,7 @@ def test_an_interrupt_of_an_idle_session_says_so(python):
 
 def test_an_interrupt_with_another_id_is_refused(python):
     running = python.send("eval", code="print('begun', flush=True)\nwhile True: pass")
-    until(lambda: begun(python, running), "the code to run")
+    until(lambda: wait_for_output(python, running), "the code to run")
     assert "interrupt-id-mismatch" in python.ask("interrupt", **{"interrupt-id": "other"})[-1]["status"]
     python.send("interrupt")
     python.answer(running)
@@ -118,7 +118,7 @@ def test_an_interrupt_that_code_sends_itself_is_its_own(tmp_path, send, options)
             "signal.signal(signal.SIGINT, lambda *_: (print('taken', flush=True), exit()))\nprint('begun', flush=True)"
         )
         running = repl.send("eval", code=own + "\ntime.sleep(60)")
-        until(lambda: begun(repl, running), "the code to run")
+        until(lambda: wait_for_output(repl, running), "the code to run")
         repl.send("interrupt")
         repl.answer(running)
         assert texts(repl.evaluate(caught), "value") == ["1"]

@@ -4,7 +4,7 @@ import os
 
 import pytest
 from live_server import until
-from worker_client import asked_for_input, begun, text, texts
+from worker_client import asked_for_input, text, texts, wait_for_output
 
 
 def test_lisp_can_be_interrupted_at_a_prompt(lisp):
@@ -36,7 +36,7 @@ def test_lisp_evaluates_in_a_namespace_created_by_in_ns(lisp):
 @pytest.mark.parametrize("code", ["(loop [] (recur))", "(count (range))"])
 def test_lisp_can_be_interrupted(lisp, code):
     running = lisp.send("eval", code='(println "begun") ' + code)
-    until(lambda: begun(lisp, running), "the code to run")
+    until(lambda: wait_for_output(lisp, running), "the code to run")
     lisp.send("interrupt")
     assert "interrupted" in lisp.answer(running)[-1]["status"]
     assert texts(lisp.evaluate("(+ 1 1)"), "value") == ["2"]

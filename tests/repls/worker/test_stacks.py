@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 from needs import interpreter
-from worker_client import NAMES, Repl, begun, texts
+from worker_client import NAMES, Repl, texts, wait_for_output
 
 DYING = """
 import asyncio
@@ -73,7 +73,7 @@ def evaluation(number):
 @pytest.mark.parametrize("runs", ["await main()", "asyncio.run(main())"])
 def test_failed_tasks_come_first_with_their_location(python, runs):
     python.evaluate(DYING, **evaluation(1))
-    assert begun(python, python.send("eval", code=runs, **evaluation(2)))
+    assert wait_for_output(python, python.send("eval", code=runs, **evaluation(2)))
     until_both_died(python)
     first, *rest = stacks(python).split("\n\n")
     title, place, *_ = first.splitlines()
@@ -110,7 +110,7 @@ def test_tasks_are_attributed_to_the_evaluation_that_created_them(python):
     python.evaluate("import asyncio\nasync def first(): await asyncio.sleep(600)\n")
     python.evaluate("task = asyncio.create_task(first())\nawait asyncio.sleep(0)", **evaluation(1))
     second = "async def second():\n    print('begun', flush=True)\n    await asyncio.sleep(600)\nawait second()"
-    assert begun(python, python.send("eval", code=second, **evaluation(2)))
+    assert wait_for_output(python, python.send("eval", code=second, **evaluation(2)))
     titles = [block.splitlines()[0] for block in stacks(python).split("\n\n")]
     assert sorted(title.partition(", ")[2] for title in titles if title.startswith("task ")) == [
         "made by evaluation e-1:",

@@ -2,7 +2,7 @@
 
 import pytest
 from live_server import until
-from worker_client import begun, text, texts
+from worker_client import text, texts, wait_for_output
 
 
 def test_output_precedes_values_printed_after_it(python):
@@ -63,7 +63,7 @@ def test_thread_output_belongs_to_the_evaluation_that_started_it(python):
     cause = python.send("eval", code=code)
     python.answer(cause)
     python.evaluate("1")
-    assert begun(python, cause)
+    assert wait_for_output(python, cause)
 
 
 def test_child_process_output_belongs_to_the_evaluation(python):
@@ -148,6 +148,6 @@ def test_mocking_sleep_affects_only_user_code(python):
     """
     assert texts(python.evaluate(MOCKED), "value")[-1] == "0"
     running = python.send("eval", code="print('now')\nimport time\ntime.sleep(1000)")
-    until(lambda: begun(python, running), "the output of code that goes on")
+    until(lambda: wait_for_output(python, running), "the output of code that goes on")
     python.ask("interrupt")
     assert text(python.answer(running), "out") == "now\n"
