@@ -1,4 +1,4 @@
-"""The budget of one query: its time, and the rows and memory that it may hold at once."""
+"""The limits of one query: its time, and the rows and memory that it may use at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ITEM_BYTES = 40  # of a number in a tuple
 
 
 class Budget:
-    """The budget of one query. `clock` is monotonic, in seconds."""
+    """The limits of one query. `clock` returns monotonic seconds."""
 
     def __init__(
         self, clock: Callable[[], float], time_limit_s: float, max_rows_in_memory: int = MAX_ROWS_IN_MEMORY
@@ -32,16 +32,16 @@ class Budget:
         """Check that there is time left.
 
         Raises:
-            OutOfTimeError: there is no time left.
+            OutOfTimeError: the time is over.
         """
         if self._clock() >= self._deadline_s:
             raise OutOfTimeError
 
     def remaining_s(self) -> float:
-        """Return the remaining time in seconds, always above 0.
+        """Return the remaining time in seconds, which is always positive.
 
         Raises:
-            OutOfTimeError: there is no time left.
+            OutOfTimeError: the time is over.
         """
         remaining = self._deadline_s - self._clock()
         if remaining <= 0:
@@ -49,7 +49,7 @@ class Budget:
         return remaining
 
     def charge_rows(self, rows: int) -> None:
-        """Add to the number of rows held at once. A negative number releases rows.
+        """Count rows that the query holds. A negative number releases rows.
 
         Raises:
             OutOfRowsError: the query holds too many rows.
@@ -59,10 +59,10 @@ class Budget:
             raise OutOfRowsError
 
     def make(self, value: object) -> None:
-        """Count the memory of a value that a function made.
+        """Count the memory of a value that a function has created.
 
         Raises:
-            OutOfRowsError: the values are too large together.
+            OutOfRowsError: the created values are too large in total.
         """
         if isinstance(value, str | tuple | frozenset) and len(value) > SMALL_VALUE:
             self._bytes_left -= len(value) * (1 if isinstance(value, str) else ITEM_BYTES)

@@ -1,11 +1,11 @@
-"""EDN, the syntax of queries: reads forms with their positions, and checks, compares and prints values.
+"""EDN, the syntax of queries, and its values: reading, comparing and printing them.
 
-Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused because a query
-has no use for them. An error names what was expected, what was found, and where.
+Source: the EDN format (edn-format/edn), with `#"…"` from Clojure's reader. Tagged elements are refused, because queries
+do not need them. Errors say what was expected, what was found, and where.
 
-A value is None, a bool, a number, a string (keywords are strings), or an immutable collection: a tuple for vectors and
-lists, a frozenset, or a `ValueMap`. All values are hashable because rows are compared by them. Values come from EDN and
-JSON, and are converted to JSON.
+A value is None, a boolean, a number, a string (keywords are strings), or an immutable collection: a tuple for vectors
+and lists, a frozenset, or a `ValueMap`. All values are hashable, so that rows can be compared. They can be converted
+from and to JSON.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ Tag = Literal[
 
 
 class Keyword(str):
-    """A keyword, with its colon. It equals the string of the same text, since inputs from JSON can only be strings."""
+    """A keyword with its colon. It equals the string with the same text, because JSON inputs contain only strings."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form and its position in the text, from offset `start` up to `end`.
+    """A form and its position in the text, from offset `start` to `end`.
 
-    `value` is the value of an atom (a symbol's and a regex's text), or a collection's forms as a tuple; a map's forms
-    are its keys and values in turn.
+    `value` is the value of an atom, the text of a symbol or regex, or the forms in a collection as a tuple. The forms
+    of a map are alternately keys and values.
     """
 
     tag: Tag
@@ -72,28 +72,28 @@ class Form:
 
 
 class Text:
-    """A string with forms, which creates errors that point into it."""
+    """A text with forms, which creates errors that refer to positions in it."""
 
     def __init__(self, text: str, part: str = "query") -> None:
         self.text = text
         self.part = part
 
     def error(self, expected: str, form: Form) -> QueryError:
-        """Return the error that something else was expected at this form."""
+        """Return an error which says that something else was expected at this form."""
         return self.error_at(expected, self.text[form.start : form.end], form.start)
 
     def error_at(self, expected: str, found: str, offset: int) -> QueryError:
-        """Return the error that something else was expected at this offset."""
+        """Return an error which says that something else was expected at this offset."""
         line = self.text.count("\n", 0, offset) + 1
         column = offset - self.text.rfind("\n", 0, offset)
         return QueryError(expected, found, line=line, column=column, part=self.part)
 
 
 def read(text: Text) -> Form:
-    """Read the one form of a string.
+    """Read the only form in a text.
 
     Raises:
-        QueryError: the text is not EDN, has no form or more than one, or is too long or too deep.
+        QueryError: the text is not EDN, has no form or several, or is too long or nested too deeply.
     """
     if len(text.text) > MAX_CHARACTERS:
         raise text.error_at(f"at most {MAX_CHARACTERS} characters", f"{len(text.text)}", 0)
@@ -139,7 +139,7 @@ class _Reader:
         self._offset = 0
 
     def next_form(self, depth: int, closer: str = "") -> Form | None:
-        """Return the next form, or None at the end of the text or, inside a collection, at its closing bracket."""
+        """Return the next form, or None at the end of the text or at the `closer` of a collection."""
         while True:
             if self._offset >= len(self._text.text) and not closer:
                 return None
@@ -248,7 +248,7 @@ RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection":
 
 
 class Boolean(Enum):
-    """A boolean as a value. Python's own booleans equal the numbers 0 and 1 in joins and comparisons."""
+    """A boolean value. Python's booleans are not used because they equal the numbers 0 and 1."""
 
     FALSE = "false"
     TRUE = "true"
@@ -258,19 +258,19 @@ class Boolean(Enum):
 
 
 class ValueMap(dict[Any, Any]):
-    """A map as a value. It is never changed, so it can be hashed."""
+    """A map value. It is never modified, so it can be hashed."""
 
     __slots__ = ()
 
-    def __hash__(self) -> int:  # type: ignore[override]  # dict says None, since dicts can change; this map never does
+    def __hash__(self) -> int:  # type: ignore[override]  # dict sets it to None because dicts can change
         return hash(frozenset(self.items()))
 
 
 def constant_value(text: Text, form: Form) -> object:
-    """Return the value of a form that stands for itself.
+    """Return the value of a form that is a constant.
 
     Raises:
-        QueryError: a regex is invalid, or a variable stands where only values can.
+        QueryError: a regex is invalid, or the form contains a variable.
     """
     match form.tag:
         case "vector" | "list":
@@ -305,7 +305,7 @@ def from_json(value: object) -> object:
 
 
 def to_json(value: object) -> object:
-    """Convert a value to JSON. Collections other than maps become lists, and numbers that JSON lacks become strings."""
+    """Convert a value to JSON. Collections other than maps become lists, and non-finite numbers become strings."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, float) and not math.isfinite(value):
@@ -322,7 +322,7 @@ def to_json(value: object) -> object:
 
 
 def kind_name(value: object) -> str:
-    """Return the kind of a value, for error messages."""
+    """Return the kind of a value, as text for error messages."""
     if isinstance(value, Boolean):
         return "a boolean"
     if isinstance(value, int | float):
@@ -333,9 +333,9 @@ def kind_name(value: object) -> str:
 
 
 def compare(left: Any, right: Any) -> int:
-    """Compare two values: below 0 if `left` sorts first, 0 if they are equal, else above 0. All kinds are ordered.
+    """Compare two values of any kind. Return a negative number if `left` sorts first, 0 if equal, else a positive one.
 
-    Collections are compared by length, then by items, as in Clojure.
+    Collections are compared by length and then by their items, as in Clojure.
     """
     left_kind, right_kind = kind_name(left), kind_name(right)
     if left_kind != right_kind:
@@ -353,7 +353,7 @@ def compare(left: Any, right: Any) -> int:
 
 
 def sort_values(values: Iterable[object]) -> list[Any]:
-    """Return the values, sorted by `compare`."""
+    """Return the values sorted with `compare`."""
     return sorted(values, key=cmp_to_key(compare))
 
 

@@ -1,13 +1,11 @@
-"""Entity store: entities in line order, with an index by attribute and value.
+"""A store of entities in line order, with an index by attribute and value.
 
-Entities are added at the end and normally removed at the front, so a snapshot is a range of lines and costs almost
-nothing. Lists that a snapshot may be reading are only appended to or replaced as a whole, so a query can run in another
-thread while entities are added and removed. The store's owner ensures that there is one writer at a time.
+Entities are added at the end and usually removed at the front, so a snapshot is just a range of lines. Lists that a
+snapshot may be reading are only appended to or replaced as a whole, so a query can run in another thread while entities
+are added and removed. The owner of the store ensures that there is a single writer.
 
-The index is updated when a snapshot is taken, not for each entity, because most entities are added and removed without
-any query.
-
-A bounded store evicts the oldest entities once their number or total size exceeds its limits.
+The index is updated when a snapshot is created, because most entities are removed without being queried. A bounded
+store evicts the oldest entities when their number or total size exceeds its limits.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
 Value = str | int | float
 Record = tuple[Value | None, ...]
-"""An entity: the values in the order of its schema's attributes, None for a missing one. Never changed."""
+"""An immutable entity: its values in the order of the schema's attributes, None for missing ones."""
 
 TRIM_AT = 64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
 MOST_UNINDEXED = 1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
@@ -34,9 +32,9 @@ LONG_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of t
 class Schema:
     """The attributes of entities.
 
-    `attributes` are names without their namespace; the first is the unique int that rises from entity to entity and is
-    the entity's id. Every entity has the `required` attributes. `indexed` attributes have an index by value. Attributes
-    from the place `only_in[1]` on belong to the source `only_in[0]` alone, if `only_in` is given.
+    `attributes` are names without a namespace. The first one is an int that increases from entity to entity and
+    identifies it. All entities have the `required` attributes, and `indexed` attributes can be looked up by value. If
+    `only_in` is set, the attributes from position `only_in[1]` on exist only in the source `only_in[0]`.
     """
 
     namespace: str
@@ -45,45 +43,45 @@ class Schema:
     indexed: frozenset[str]
     only_in: tuple[str, int] | None = None
     sources: tuple[tuple[str, str], ...] = (("$", ""),)
-    """The names of the sources that a query may have, each with a description for errors, which may be empty."""
+    """The names of the sources that queries may use, each with a description for errors, which may be empty."""
     alongside: tuple[Schema, ...] = ()
-    """The schemas of other sources, whose attributes a question may name as well."""
+    """The schemas of other sources, whose attributes queries may use as well."""
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
-        """Return the position of each attribute in a record by its keyword, such as `:output/line`."""
+        """Return the position of each attribute in a record, by keyword such as `:output/line`."""
         return {f":{self.namespace}/{name}": position for position, name in enumerate(self.attributes)}
 
     @cached_property
     def keywords(self) -> tuple[str, ...]:
-        """Return the keywords of the attributes, in order."""
+        """Return the keywords of the attributes in order."""
         return tuple(self.positions)
 
     @cached_property
     def known(self) -> frozenset[str]:
-        """Return the keywords that a query may name."""
+        """Return all keywords that queries may use."""
         return frozenset(self.positions).union(*(schema.known for schema in self.alongside))
 
     def keywords_for(self, query: str) -> tuple[str, ...]:
-        """Return the keywords that a query may choose from, which depend on the sources that it names."""
+        """Return the keywords that a query may use, depending on the sources that it mentions."""
         names_source = self.only_in is None or self.only_in[0] in query
         named_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
         return named_keywords + tuple(keyword for schema in self.alongside for keyword in schema.keywords_for(query))
 
     @cached_property
     def source_names(self) -> frozenset[str]:
-        """Return the names of the sources that a query may have."""
+        """Return the names of the sources that queries may use."""
         return frozenset(name for name, _ in self.sources)
 
     @cached_property
     def sources_text(self) -> str:
-        """Return the names of all sources, for errors."""
+        """Return the names of all sources as text for errors."""
         *names, last = [f"`{name}`, {about}" if about else f"`{name}`" for name, about in self.sources]
         return f"{', '.join(names)} or {last}" if names else last
 
     @cached_property
     def required_positions(self) -> frozenset[int]:
-        """Return the positions of a record that are never None."""
+        """Return the positions that are never None in a record."""
         return frozenset(position for position, name in enumerate(self.attributes) if name in self.required)
 
     def record(self, document: Mapping[str, Value]) -> Record:
@@ -99,15 +97,15 @@ class Schema:
         return record
 
     def document(self, record: Record) -> dict[str, Value]:
-        """Convert a record to a document, whose keys have no namespace. An absent value has no key."""
+        """Convert a record to a document, whose keys have no namespace. Missing values are left out."""
         return {name: value for name, value in zip(self.attributes, record, strict=True) if value is not None}
 
 
 class Postings:
-    """Posting list in line order. Readers take `records` and find their range in it. Those before `start` are removed.
+    """The records with the same value, in line order. Those before index `start` are removed.
 
-    `gone`: the highest line that may have left `records` itself. `gone` rises before a record leaves, so a reader that
-    takes `records` first and then finds `gone` below its range has the whole range.
+    A reader takes `records` and finds its range in it. `gone` is the highest line that may be missing from `records`.
+    It is updated before a record is dropped, so a reader that sees a lower `gone` afterwards has its complete range.
     """
 
     __slots__ = ("gone", "records", "start")
@@ -121,7 +119,7 @@ class Postings:
         return len(self.records) - self.start
 
     def remove(self, record: Record, *, is_long: bool) -> None:
-        """Remove a record: O(1) on average for the first one without a long text, linear for any other."""
+        """Remove a record. This takes constant time on average for the first one unless it has a long text."""
         if self.records[self.start] is record:
             self.start += 1
             if is_long or (self.start >= TRIM_AT and self.start * 2 >= len(self.records)):
@@ -133,21 +131,21 @@ class Postings:
 
 
 class EntityStore:
-    """Store of entities, indexed by line and by attribute and value."""
+    """A store of entities, indexed by line and by attribute and value."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._by_line: dict[int, Record] = {}
         self._last_line = 0
-        """The highest line that was added."""
+        """The highest line that was ever added."""
         self._all = Postings()
         self._left = Left()
         positions = [position for position, name in enumerate(schema.attributes) if name in schema.indexed]
         self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in positions}
         self._unindexed: deque[Record] = deque()
-        """The newest entities, which no snapshot has indexed yet."""
+        """The newest entities, which are not indexed yet."""
         self._free_positions = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
-        """The places of attributes without an index, which hold strings of any length."""
+        """The positions of attributes without an index, whose strings may be long."""
 
     def __len__(self) -> int:
         return len(self._by_line)
@@ -158,23 +156,23 @@ class EntityStore:
 
     @property
     def first_line(self) -> int | None:
-        """Return the lowest line, if any."""
+        """Return the lowest line, or None if the store is empty."""
         return _line(self._all.records[self._all.start]) if self._by_line else None
 
     @property
     def last_line(self) -> int | None:
-        """Return the highest line, if any."""
+        """Return the highest line, or None if the store is empty."""
         return self._last_line if self._by_line else None
 
     def get(self, line: int) -> Record | None:
-        """Return the entity with this line, if any."""
+        """Return the entity with this line, or None."""
         return self._by_line.get(line)
 
     def add(self, record: Record) -> None:
         """Add an entity.
 
         Raises:
-            ValueError: the entity's line is not above all lines in the store.
+            ValueError: its line is not above all lines in the store.
         """
         line = _line(record)
         if self._by_line and line <= self._last_line:
@@ -187,10 +185,10 @@ class EntityStore:
             self._index()
 
     def remove(self, line: int) -> Record:
-        """Remove an entity and return it. Constant time for the lowest line, unless it has a long text.
+        """Remove and return an entity. This takes constant time for the lowest line unless it has a long text.
 
         Raises:
-            KeyError: no entity has this line.
+            KeyError: there is no entity with this line.
         """
         record = self._by_line.pop(line)
         self._left.line = max(self._left.line, line)
@@ -214,7 +212,7 @@ class EntityStore:
         return record
 
     def snapshot(self) -> Snapshot:
-        """Return a snapshot of the entities, which later changes do not affect."""
+        """Return a snapshot, which later changes of the store do not affect."""
         self._index()
         return Snapshot(self.schema, self._all.records, self._all.start, self._by_value, self._left)
 
@@ -235,9 +233,9 @@ class EntityStore:
 
 
 class BoundedStore(EntityStore):
-    """A store that evicts the lowest lines, but never the newest entity. Not thread-safe.
+    """A store that evicts its lowest lines, but never the newest entity. It is not thread-safe.
 
-    Entities are added only by `insert`, which knows their sizes.
+    Add entities only with `insert`, which records their sizes.
     """
 
     def __init__(self, schema: Schema, max_entities: int, max_bytes: int) -> None:
@@ -246,13 +244,13 @@ class BoundedStore(EntityStore):
         self._max_bytes = max_bytes
         self._sizes: deque[int] = deque()
         self.bytes = 0
-        """The sizes of all entities held."""
+        """The total size of all entities."""
 
     def insert(self, record: Record, size: int) -> tuple[int, ...]:
-        """Add an entity of `size` bytes with the highest line so far, and return the lines that were evicted for it.
+        """Add an entity of `size` bytes with the highest line so far, and return the lines that were evicted.
 
         Raises:
-            ValueError: the entity's line is not above all before.
+            ValueError: the line is not above all lines in the store.
         """
         self.add(record)
         sizes = self._sizes
@@ -275,7 +273,7 @@ class Left:
 
 
 class Snapshot:
-    """The entities of a store at one moment. Queries run on it."""
+    """The entities of a store at one moment, on which queries run."""
 
     def __init__(
         self,
@@ -301,11 +299,11 @@ class Snapshot:
 
     @property
     def last_line(self) -> int:
-        """Return the highest line, or -1 if there is no entity."""
+        """Return the highest line, or -1 if there are no entities."""
         return self._last
 
     def until(self, line: int) -> Snapshot:
-        """Return the snapshot without the entities after `line`."""
+        """Return a snapshot without the entities after `line`."""
         if line >= self._last:
             return self
         end = bisect_left(self._shared, (line + 1,), self._start, self._end)
@@ -317,7 +315,7 @@ class Snapshot:
         return self._shared[self._start : self._end]
 
     def entity(self, line: object) -> Record | None:
-        """Return the entity with this line, if any. Lines mostly have no gaps, so the guess is mostly right."""
+        """Return the entity with this line, or None. Lines rarely have gaps, so its position can usually be guessed."""
         if not isinstance(line, int) or not self._first <= line <= self._last:
             return None
         position = self._start + line - self._first
@@ -327,41 +325,41 @@ class Snapshot:
         return record if record[0] == line else None
 
     def between(self, first: int, last: int) -> Sequence[Record]:
-        """Return the entities whose lines are from `first` to `last`, both included."""
+        """Return the entities with lines from `first` to `last`, inclusive."""
         return between(self._shared, max(first, self._first), min(last, self._last))
 
     def is_indexed(self, position: int) -> bool:
-        """Return whether `with_value` has an index for this attribute."""
+        """Return whether `with_value` is fast for the attribute at this position."""
         return position in self._by_value or position in self._built or position == 0
 
     def with_value(self, position: int, value: object) -> Sequence[Record]:
-        """Return the entities whose attribute at `place` is `value`, in line order."""
+        """Return the entities with this value at a position, in line order."""
         if position == 0:
             record = self.entity(value)
             return () if record is None else (record,)
         if position in self._by_value:
-            postings = self._by_value[position].get(value)  # type: ignore[call-overload]  # any value may be asked for
+            postings = self._by_value[position].get(value)  # type: ignore[call-overload]  # any value may be looked up
             records = [] if postings is None else postings.records
             gone = self._left.line if postings is None else postings.gone
             if gone < self._first:
                 return between(records, self._first, self._last)
-        # The index is missing, or has already lost records of this snapshot.
+        # There is no index, or it has already dropped records of this snapshot.
         return self._index(position).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
     def count_with_value(self, position: int, value: object) -> int:
-        """Estimate the number of results of `with_value`. Only changes since the snapshot make it inexact."""
+        """Estimate the number of results of `with_value`. It is exact unless the store has changed since."""
         if position in self._by_value:
             postings = self._by_value[position].get(value)  # type: ignore[call-overload]  # as above
             return 0 if postings is None else len(postings)
         return len(self.with_value(position, value))
 
     def distinct_values(self, position: int) -> int:
-        """Estimate the number of distinct values of an attribute, to plan a join on it."""
+        """Estimate the number of distinct values of an attribute, for planning a join."""
         known = self._by_value.get(position)
         return len(self) if known is None else len(known)
 
     def _index(self, position: int) -> Mapping[Value, Sequence[Record]]:
-        """Return an index that the store does not maintain itself, building it on first use."""
+        """Return an index that the store does not maintain, building it on first use."""
         if position not in self._built:
             built: dict[Value, list[Record]] = {}
             for record in self.records:
@@ -373,12 +371,12 @@ class Snapshot:
 
 
 def between(records: Sequence[Record], first: int, last: int) -> Sequence[Record]:
-    """Return the records with lines from `first` to `last`, both included. The records are in line order."""
+    """Return the records with lines from `first` to `last`, inclusive. `records` must be in line order."""
     return records[bisect_left(records, (first,)) : bisect_left(records, (last + 1,))]
 
 
 def utf8_bytes(text: str) -> int:
-    """Return the length of the text in UTF-8, quickly for ASCII."""
+    """Return the length of a text in UTF-8, which is fast for ASCII."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

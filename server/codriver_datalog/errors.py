@@ -1,9 +1,9 @@
-"""The errors of queries."""
+"""Errors raised for queries."""
 
 from __future__ import annotations
 
 MAX_FOUND_CHARACTERS = 120
-"""Characters of a query that an error quotes: enough to recognise the place."""
+"""Maximum number of characters of a query that an error quotes."""
 
 
 class DatalogError(Exception):
@@ -11,14 +11,14 @@ class DatalogError(Exception):
 
 
 class QueryError(DatalogError):
-    """A query, or a string given with it, that cannot be read, understood or run.
+    """Raised when a query, or a text given with it, cannot be read, understood or run.
 
     Attributes:
         expected: what would have been valid.
-        found: what is in the text instead, cut to `MAX_FOUND_CHARACTERS`.
-        line: line in the text, counted from 1.
-        column: column in the line, counted from 1.
-        part: the text that is wrong: "query", or another one that was given with it, such as "inputs".
+        found: the invalid text, cut to `MAX_FOUND_CHARACTERS`.
+        line: the line in the text, starting at 1.
+        column: the column in the line, starting at 1.
+        part: which text is invalid: "query", or another one such as "inputs".
     """
 
     def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
@@ -31,17 +31,17 @@ class QueryError(DatalogError):
 
 
 class InvalidPatternError(DatalogError, ValueError):
-    """A string that is not a regular expression, or one with a construct that is not allowed."""
+    """Raised when a text is not a regular expression, or uses a construct that is not allowed."""
 
 
 class OutOfTimeError(DatalogError):
-    """A query that needs more time than its budget allows."""
+    """Raised when a query exceeds its time limit."""
 
 
 class OutOfRowsError(DatalogError):
-    """A query that needs more rows or memory than its budget allows."""
+    """Raised when a query exceeds its limit of rows or memory."""
 
 
 def cut(text: str, max_characters: int) -> str:
-    """Return a string of at most `max_characters`, with an ellipsis at the end if it was cut."""
+    """Shorten a text to at most `max_characters`, with an ellipsis at the end if it was cut."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

@@ -1,13 +1,12 @@
-"""Function table of queries: a fixed list, aggregates included, so that no query can run other code.
+"""The functions that queries can call, including aggregates. The list is fixed, so no query can run other code.
 
-The functions have the same meaning as in Clojure: arithmetic, comparison, strings, regular expressions, collections. A
-function that cannot handle its arguments raises `TypeError`, `ValueError` or an arithmetic error. The calling clause
-adds its position and the values, and the query fails, as in Clojure and DataScript. Dropping the row silently would
-make the answer wrong. Clauses that only filter run first, so they can keep unsuitable values from a function. All
-results are limited in length, size and depth, as a recursive rule could otherwise grow them forever.
+Functions behave as in Clojure. One that cannot handle its arguments raises `TypeError`, `ValueError` or an arithmetic
+error. The calling clause adds its position and the values, and the query fails, as in Clojure and DataScript. Dropping
+the row silently would make the answer wrong. Clauses that only filter run first, so they can exclude unsuitable values.
+Results are limited in length, size and depth, because a recursive rule could otherwise make them grow forever.
 
 There are two differences from DataScript. `<`, `>`, `<=` and `>=` compare numbers with numbers and strings with
-strings, and reject anything else, because comparing a line number with text is a mistake. A keyword equals the string
+strings, and reject everything else, because comparing a line number with text is a mistake. A keyword equals the string
 with the same text.
 """
 
@@ -45,7 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function with the number of its arguments, any if `most` is None. A timed function gets the clock first."""
+    """A function with its minimum and maximum number of arguments. `most` is None if there is no maximum.
+
+    A timed function receives the clock as its first argument.
+    """
 
     call: Callable[..., Any]
     least: int
@@ -57,14 +59,18 @@ class Function:
         return self.least <= count and (self.most is None or count <= self.most)
 
     def arity_text(self) -> str:
-        """Return the number of arguments of the function, in words."""
+        """Describe the number of arguments, as text for errors."""
         if self.most is None:
             return f"{self.least} or more arguments"
         return f"{self.least} arguments" if self.least == self.most else f"{self.least} to {self.most} arguments"
 
 
 def as_number(value: Any) -> Any:
-    """Return the value if it is a number, else raise `TypeError`."""
+    """Return the value if it is a number.
+
+    Raises:
+        TypeError: it is not a number.
+    """
     if type(value) not in (int, float):
         raise TypeError(f"a number is needed, not {kind_name(value)}")
     return value
@@ -170,11 +176,15 @@ ARITHMETIC: Mapping[str, Function] = {
     ">=": Function(_ordered(lambda a, b: bool(a >= b)), 1, None),
     "compare": Function(compare, 2, 2),
 }
-"""By the names that queries call them by."""
+"""Functions on numbers, by the names used in queries."""
 
 
 def as_sequence(value: Any) -> tuple[Any, ...]:
-    """Return the items of a collection: of a map its pairs, of nil none."""
+    """Return the items of a collection as a tuple, the pairs of a map, or () for nil.
+
+    Raises:
+        TypeError: the value is not a collection.
+    """
     if value is None:
         return ()
     if isinstance(value, dict):
@@ -266,7 +276,7 @@ SEQUENCES: Mapping[str, Function] = {
     "array-map": Function(_collection(_pairs), 0, None),
     "range": Function(_range, 1, 3),
 }
-"""By the names that queries call them by."""
+"""Functions on collections, by the names used in queries."""
 
 
 def _string(value: Any) -> str:
@@ -276,7 +286,7 @@ def _string(value: Any) -> str:
 
 
 def _on_string(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, for one or two strings."""
+    """Return a function that checks that its arguments are strings before it calls `function`."""
 
     def checked(*values: Any) -> Any:
         return function(*map(_string, values))
@@ -368,7 +378,7 @@ STRINGS: Mapping[str, Function] = {
     **{f"clojure.string/{name}": function for name, function in _CLOJURE_STRING.items()},
     **{f"str/{name}": function for name, function in _CLOJURE_STRING.items()},
 }
-"""By the names that queries call them by."""
+"""Functions on strings, by the names used in queries."""
 
 
 ENTITY_FUNCTIONS: Mapping[str, str] = {
@@ -376,14 +386,15 @@ ENTITY_FUNCTIONS: Mapping[str, str] = {
     "get-else": "`(get-else $ ?e :attribute default)`",
     "get-some": "`(get-some $ ?e :attribute …)`",
 }
-"""Functions that look into a source, each with its usage. The planner knows them."""
+"""Functions that read entities of a source, with their usage. The planner handles them specially."""
 
 SHARING = frozenset(
     {"identity", "ground", "get", "nth", "first", "second", "last", "and", "or", "max", "min", "not-empty"}
 )
-"""Functions that return an argument, or a part of one, and so make no new value."""
+"""Functions that return an argument or a part of one, and thus create no new value."""
 
 BY_VALUE = cmp_to_key(compare)
+"""Sort key for values of any kind."""
 
 
 def failure_reason(error: Exception) -> str:
@@ -392,7 +403,7 @@ def failure_reason(error: Exception) -> str:
 
 
 def is_true(value: object) -> bool:
-    """Return whether a value counts as true: everything but false and nil."""
+    """Return whether a value counts as true, which is everything except false and nil."""
     return value is not None and value is not False and value is not Boolean.FALSE
 
 
@@ -418,12 +429,12 @@ _LOGIC: Mapping[str, Function] = {
     "ground": Function(lambda a: a, 1, 1),
 }
 FUNCTIONS: Mapping[str, Function] = {**ARITHMETIC, **_LOGIC, **STRINGS, **SEQUENCES}
-"""By the names that queries call them by."""
+"""All functions, by the names used in queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate. One with an amount gets it as its second argument, or None if the query has none."""
+    """An aggregate function. If it accepts an amount, its second argument is the amount or None."""
 
     call: Callable[..., Any]
     accepts_amount: bool = False
@@ -450,13 +461,13 @@ def _median(values: Sequence[Any]) -> float:
 
 
 def _variance(values: Sequence[Any]) -> float:
-    """Return the variance of the whole, not of a sample."""
+    """Return the population variance."""
     mean = sum(_numbers(values)) / len(values)
     return float(sum((value - mean) ** 2 for value in values) / len(values))
 
 
 def _one_kind(values: Sequence[Any]) -> bool:
-    """Return whether Python can compare all values with one another, which is much faster than `compare`."""
+    """Return whether Python can compare all values with each other, which is much faster than `compare`."""
     classes = set(map(type, values))
     return classes <= {int, float} or classes == {str}
 
@@ -485,4 +496,4 @@ AGGREGATES: Mapping[str, AggregateFunction] = {
     "min": AggregateFunction(_lowest, accepts_amount=True),
     "max": AggregateFunction(_highest, accepts_amount=True),
 }
-"""By the names that queries call them by."""
+"""Aggregate functions, by the names used in queries."""

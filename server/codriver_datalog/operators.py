@@ -1,9 +1,8 @@
-"""Relational operators: join, filter, projection and binding over batches of rows.
+"""Relational operators over batches of rows: joins, filters, projections and bindings.
 
-Rows are tuples. A batch goes through all steps before the next batch begins, so few rows are held at once, the time
-limit is heeded between batches, and rows found before the limit are right. All patterns about one entity are one join,
-which reads the store by its best index. The scope of a plan holds the variables bound so far, and the sources, rules
-and budget.
+Rows are tuples. A batch passes through all steps before the next one starts. That way few rows exist at once, the time
+limit is checked between batches, and the rows found so far are correct. All patterns about one entity form a single
+join, which uses the best index of the store. The scope of a plan has the variables that are bound so far.
 """
 
 from __future__ import annotations
@@ -52,15 +51,16 @@ Row = tuple[Any, ...]
 Rows = list[Row]
 Step = Callable[[Rows], Iterator[Rows]]
 Expression = tuple[int | None, Any]
-"""A column of the row, or None and a value."""
+"""A column of the row and None, or None and a constant value."""
 
 BATCH_ROWS = 8192
+"""Number of rows after which a step yields a batch."""
 FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
-"""The exceptions of functions with unsuitable arguments."""
+"""The exceptions that functions raise for unsuitable arguments."""
 
 
 def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
-    """Run the steps and yield the batches of the last one."""
+    """Run the steps, and yield the batches of the last one."""
     if not steps:
         yield rows
         return
@@ -72,7 +72,7 @@ def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
 
 
 def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
-    """Return a function that selects these columns of a row."""
+    """Return a function that selects columns of a row."""
     if not columns:
         return lambda _: ()
     if len(columns) == 1:
@@ -83,14 +83,14 @@ def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
 
 
 def projected(rows: Collection[Row], columns: Sequence[int]) -> Rows:
-    """Select these columns of all rows: column by column, which is faster than row by row."""
+    """Select columns of all rows, one column at a time because that is faster."""
     if not columns:
         return [()] * len(rows)
     return list(zip(*[map(itemgetter(column), rows) for column in columns], strict=True))
 
 
 def cross(additions: Rows) -> Step:
-    """Return a step that combines every row with every addition."""
+    """Return a step that combines each row with each addition."""
     together = max(1, BATCH_ROWS // max(1, len(additions)))
 
     def step(rows: Rows) -> Iterator[Rows]:
@@ -104,7 +104,7 @@ def cross(additions: Rows) -> Step:
 
 
 def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row] | None]]) -> Step:
-    """Return a step that combines every row with each addition for its key. `matching` maps a key to additions."""
+    """Return a step that combines each row with the additions for its key, which `matching` returns."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         additions = matching(rows)
@@ -121,12 +121,12 @@ def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], I
 
 
 def hashed(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
-    """Group the rows by the columns of their key. Each keeps its other columns."""
+    """Group rows by their key columns, keeping the other columns of each."""
     return grouped(projected(rows, key), projected(rows, rest))
 
 
 def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
-    """Group the rows by their keys, in the order of first occurrence."""
+    """Group rows by their keys, in the order of first occurrence."""
     groups: defaultdict[Hashable, Rows] = defaultdict(list)
     for key, row in zip(keys, rows, strict=True):
         groups[key].append(row)
@@ -134,7 +134,7 @@ def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
 
 
 def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
-    """Return a function that calls `function` with a row's arguments. Common shapes are spelled out for speed."""
+    """Return a function that calls `function` with arguments from a row. Common cases are written out for speed."""
     match arguments:
         case [(int(column), _)]:
             return lambda row: function(row[column])
@@ -148,7 +148,7 @@ def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Cal
 
 
 def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
-    """Return the arguments of the first row on which the call fails, if any."""
+    """Return the arguments of the first row on which the call fails, or None."""
     for row in rows:
         try:
             call(row)
@@ -158,7 +158,7 @@ def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], ro
 
 
 def filter_rows(call: Callable[[Row], Any]) -> Step:
-    """Return a step that keeps the rows for which the result of the call is true."""
+    """Return a step that keeps the rows for which the call returns a true value."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [row for row in rows if is_true(call(row))]
@@ -167,7 +167,7 @@ def filter_rows(call: Callable[[Row], Any]) -> Step:
 
 
 def add_value(call: Callable[[Row], Any]) -> Step:
-    """Return a step that adds the result of the call as a column, and drops the rows whose result is nil."""
+    """Return a step that adds the result of the call as a column, and drops rows for which it is nil."""
 
     def step(rows: Rows) -> Iterator[Rows]:
         yield [(*row, from_python(value)) for row in rows if (value := call(row)) is not None]
@@ -176,9 +176,10 @@ def add_value(call: Callable[[Row], Any]) -> Step:
 
 
 def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
-    """Return a step that adds the results of the call, destructured by the binding.
+    """Return a step that destructures the results of the call, and adds them as columns.
 
-    `columns`: for each variable of the binding the value that it must equal, or None for a new column.
+    `columns` has an entry for each variable of the binding: the expression that it must equal, or None for a new
+    column.
     """
     new = [place for place, known in enumerate(columns) if known is None]
     old = [(place, *known) for place, known in enumerate(columns) if known is not None]
@@ -204,11 +205,11 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
 
 
 def expand(binding: Binding, value: Any) -> Sequence[Row]:
-    """Destructure a value by a binding, into rows with one value per variable.
+    """Destructure a value into rows with one value per variable of the binding.
 
     Raises:
-        TypeError: the value is no collection, but the binding takes one apart.
-        ValueError: the value has fewer parts than the binding, or makes too many rows.
+        TypeError: the binding requires a collection, but the value is none.
+        ValueError: the value has fewer parts than the binding, or yields too many rows.
     """
     match binding:
         case Variable():
@@ -247,26 +248,26 @@ def _collection(value: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables bound so far: columns of the rows, and variables with only one value."""
+    """The variables that are bound so far, as columns of the rows or with constant values."""
 
     names: tuple[str, ...]
     constants: Mapping[str, object]
 
     @cached_property
     def columns(self) -> Mapping[str, int]:
-        """Return the column of each variable by its name."""
+        """Return the column of each variable by name."""
         return {name: position for position, name in enumerate(self.names)}
 
     def binds(self, names: Iterable[str]) -> bool:
-        """Return whether all of the variables are bound."""
+        """Return whether all of these variables are bound."""
         return all(name in self.columns or name in self.constants for name in names)
 
     def with_names(self, names: Iterable[str]) -> Scope:
-        """Return the scope with further columns after its own."""
+        """Return the scope with further columns."""
         return Scope((*self.names, *names), self.constants)
 
     def inside(self, shared: Iterable[str] | None) -> Scope:
-        """Return the scope of inner clauses: the shared columns and constants, or all of them for None."""
+        """Return the scope of nested clauses, limited to the shared variables unless `shared` is None."""
         if shared is None:
             return self
         known = set(shared)
@@ -275,21 +276,21 @@ class Scope:
 
 
 class SolvedRules(Protocol):
-    """The rules' interface for plans: the rules' bodies are plans in turn, so a plan knows rules by this alone."""
+    """The interface through which plans use rules, whose bodies are plans themselves."""
 
     def apart(self) -> SolvedRules:
-        """Return these rules with separate tables, which give only complete answers."""
+        """Return the same rules with separate tables, whose answers are always complete."""
 
     def can_run(self, name: str, positions: frozenset[int]) -> bool:
-        """Return whether the rule can be solved when the arguments at these positions are bound."""
+        """Return whether the rule can be evaluated if the arguments at these positions are bound."""
 
     def caller(self, call: RuleCall, positions: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """Return the evaluator of a rule call: from all input rows, a function from a row to its answers."""
+        """Return a function that takes all input rows, and returns a function from a row to its answers."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Context of a query: sources, budget and rules. `text` serves errors; `rules` are solved when they are called."""
+    """The context of a query: its text for errors, sources, budget, and rules."""
 
     text: Text
     sources: Mapping[str, Snapshot]
@@ -300,7 +301,7 @@ class Context:
         """Return the entities of a source.
 
         Raises:
-            QueryError: this query has no such source.
+            QueryError: the query has no such source.
         """
         if source.name not in self.sources:
             raise self.text.error_at(f"one of the sources {' '.join(self.sources)}", source.name, 0)
@@ -308,12 +309,12 @@ class Context:
 
 
 def variables_bound_by(clause: Clause) -> frozenset[str]:
-    """Return the variables that are bound once the clause has run."""
+    """Return the variables that are bound after the clause has run."""
     return frozenset() if isinstance(clause, Predicate | Not) else variables(clause)
 
 
 def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
-    """Return the variables bound after these clauses, or None if the clauses cannot run."""
+    """Return the variables that are bound after these clauses, or None if they cannot run."""
     waiting = list(clauses)
     while waiting:
         context.budget.check()  # nested clauses can make this take long
@@ -348,7 +349,7 @@ def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
 
 
 def is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
-    """Return whether every branch can run and bind the shared variables, when these variables are bound."""
+    """Return whether every branch can run and bind the shared variables, given the variables that are bound."""
     if not clause.required <= bound:
         return False
     after = [bound_after(context, branch, bound) for branch in clause.branches]
@@ -360,7 +361,7 @@ LINE = 0  # the place of the line in a record; a line is an entity's id
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Patterns about one entity: with known attributes, in the same source."""
+    """Patterns with known attributes about the same entity in the same source."""
 
     source: Source
     entity: Term
@@ -373,28 +374,28 @@ class Group:
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
     def line_variables(self, positions: Mapping[str, int]) -> frozenset[str]:
-        """Return the variables that stand for the entity's line."""
+        """Return the variables that represent the line of the entity."""
         terms = [self.entity] + [p.value for p in self.patterns if positions.get(_attribute(p)) == LINE]
         return frozenset(term.name for term in terms if isinstance(term, Variable))
 
 
 @dataclass
 class Match:
-    """Conditions on a record, by its places: equalities with a row's columns, and the columns that the record adds."""
+    """The conditions on a record, by position, and the columns that it adds to a row."""
 
     fixed: list[tuple[int, object]] = field(default_factory=list)
-    """Equal to a value."""
+    """Positions that must equal a constant."""
     joined: list[tuple[int, int]] = field(default_factory=list)
-    """Equal to a column of the row."""
+    """Positions that must equal a column of the row."""
     same: list[tuple[int, int]] = field(default_factory=list)
-    """Equal to one another."""
+    """Positions that must equal each other."""
     present: set[int] = field(default_factory=set)
-    """Not absent."""
+    """Positions that must not be None."""
     outputs: dict[str, int] = field(default_factory=dict)
-    """New columns."""
+    """The positions of new columns, by variable."""
 
     def add(self, position: int, term: Term, scope: Scope) -> None:
-        """Add the condition that the value at `place` is the term's."""
+        """Add the condition that the value at a position equals the term."""
         self.present.add(position)
         if isinstance(term, Constant):
             self.fixed.append((position, term.value))
@@ -409,9 +410,9 @@ class Match:
                 self.outputs[term.name] = position
 
     def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
-        """Return the records that match regardless of the row."""
+        """Return the records that satisfy all conditions that do not depend on a row."""
         for position, value in self.fixed:
-            # An absent value in a record is None, so nil equals no value.
+            # A missing value is None in a record, so nil must not match it.
             records = [record for record in records if record[position] == value] if value is not None else []
         for position in self.present - required:
             records = [record for record in records if record[position] is not None]
@@ -421,19 +422,19 @@ class Match:
 
 
 def match_group(group: Group, scope: Scope, positions: Mapping[str, int]) -> Match:
-    """Return the conditions of all patterns of the group on a record."""
+    """Return the conditions of all patterns in a group on a record."""
     match = Match()
     match.add(LINE, group.entity, scope)
     for pattern in group.patterns:
         position = positions.get(_attribute(pattern))
-        if position is None:  # an attribute that only other sources have
+        if position is None:  # only other sources have this attribute
             match.fixed.append((LINE, None))
         match.add(LINE if position is None else position, pattern.value, scope)
     return match
 
 
 def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: Iterable[str]) -> tuple[Step, list[str]]:
-    """Return the step that adds matching records, and the names of its columns. `lines` limits the lines."""
+    """Return a step that adds matching records, and the names of its columns. `lines` limits the lines if it is set."""
     names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
     required = snapshot.schema.required_positions
@@ -475,7 +476,7 @@ FEW = 8  # with fewer rows than an eighth of the entities, asking the index for 
 
 
 def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Iterable[str]) -> tuple[Step, list[str]]:
-    """Return the step of a pattern whose attribute is unknown: every entity is split into triples."""
+    """Return the step of a pattern with an unknown attribute, which splits all entities into triples."""
     match = Match()
     for position, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
         match.add(position, term, scope)
@@ -497,7 +498,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Itera
 
 
 def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:
-    """Return the records to inspect, narrowed down by an index where possible."""
+    """Return the records to check, narrowed down with an index if possible."""
     indexed = [(position, value) for position, value in match.fixed if snapshot.is_indexed(position)]
     if indexed:
         place, value = min(indexed, key=lambda one: snapshot.count_with_value(*one))
@@ -506,12 +507,12 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
 
 
 def _in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
-    """Return the records whose lines are in the range. The records are in line order."""
+    """Return the records whose lines are in the range. `records` must be in line order."""
     return records if lines is None else between(records, lines.start, lines.stop - 1)
 
 
 def _spread(snapshot: Snapshot, position: int) -> float:
-    """Return the number of records that share a value of the attribute, on average."""
+    """Return how many records have the same value of an attribute, on average."""
     if position == LINE:
         return 0
     return (
@@ -526,18 +527,18 @@ def _attribute(pattern: Pattern) -> str:
 
 
 def is_missing(snapshot: Snapshot, entity: object, attribute: object) -> bool:
-    """Implement `missing?`: whether the entity has no such attribute."""
+    """Implement `missing?`: return whether the entity lacks an attribute."""
     return _value(snapshot, entity, attribute) is None
 
 
 def get_else(snapshot: Snapshot, entity: object, attribute: object, default: object) -> object:
-    """Implement `get-else`: the entity's value, or the default."""
+    """Implement `get-else`: return the entity's value of an attribute, or the default."""
     value = _value(snapshot, entity, attribute)
     return default if value is None else value
 
 
 def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[object, object] | None:
-    """Implement `get-some`: the first of the attributes that the entity has, with its value."""
+    """Implement `get-some`: return the first of the attributes that the entity has and its value, or None."""
     for attribute in attributes:
         value = _value(snapshot, entity, attribute)
         if value is not None:

@@ -1,11 +1,10 @@
-"""Query parser: from text to a checked `Query`, or an error that says what was expected.
+"""The parser of queries, which turns text into a checked `Query` or an error that says what was expected.
 
-The grammar is DataScript's, as a vector (`[:find … :in … :where …]`) or as a map. The differences and their reasons:
+The grammar is that of DataScript, as a vector (`[:find … :in … :where …]`) or as a map, with these differences:
 
-- Sources are `$`, `$app`, `$history`, `$memory` and `$run` and nothing else: there are no other databases.
-- A pattern has at most entity, attribute and value: entities never change, so there are no transactions to ask about.
-- An attribute that no entity can have is an error, not an empty answer: such an attribute is nearly always a slip of
-  the pen.
+- The sources are `$`, `$app`, `$history`, `$memory` and `$run`, because there are no other databases.
+- A pattern has at most an entity, an attribute and a value. Entities never change, so there are no transactions.
+- An attribute that no entity can have is an error instead of an empty answer, because it is usually a typing error.
 - A rule must not depend on its own negation, which has no agreed meaning.
 """
 
@@ -59,10 +58,10 @@ MAX_ROWS = 100_000  # that inputs are destructured into, all together
 
 
 def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
-    """Parse a query. It may call `rules` without getting them as input.
+    """Parse a query, which may call `rules` in addition to those in its input.
 
     Raises:
-        QueryError: the text is not a query.
+        QueryError: the text is not a valid query.
     """
     text = Text(source_text)
     form = read(text)
@@ -90,10 +89,10 @@ def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query
 
 
 def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -> Rules:
-    """Parse rules, `[[(name ?a ?b) clause …] …]`, which may call the `others`.
+    """Parse rules, `[[(name ?a ?b) clause …] …]`, which may also call the `others`.
 
     Raises:
-        QueryError: the text has no rules, or a rule depends on its own negation.
+        QueryError: the text is not a list of rules, or a rule depends on its own negation.
     """
     text = Text(source_text, "rules")
     form = read(text)
@@ -116,7 +115,7 @@ def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
     """Parse a pull pattern.
 
     Raises:
-        QueryError: the text is not a pull pattern.
+        QueryError: the form is not a pull pattern.
     """
     if form.tag != "vector" or not form.items:
         raise text.error(PULL, form)
@@ -125,13 +124,13 @@ def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
     for item in form.items:
         if item.is_symbol("*") or item.value in ("*", ":*"):
             wildcard = True
-        elif item.value != ":db/id":  # an entity's id is always shown
+        elif item.value != ":db/id":  # the id is always included
             attributes.append(_pull_attribute(text, item, schema))
     return PullPattern(wildcard, tuple(attributes))
 
 
 def _sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
-    """Return the forms after each of the section keywords."""
+    """Return the forms that follow each section keyword."""
     sections: dict[str, tuple[Form, ...]] = {}
     if form.tag == "map":
         for key, value in zip(form.items[::2], form.items[1::2], strict=True):
@@ -210,7 +209,7 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
             if option.value not in (":as", ":default") or value.tag in ("list", "vector", "map", "set"):
                 raise text.error("`:as` with a name or `:default` with a value", option)
             options[option.value] = value.value
-    # Inputs come from JSON, where a keyword can only be a string.
+    # Inputs are JSON, where keywords are strings.
     if attribute.tag not in ("keyword", "string") or attribute.value not in schema.known:
         raise text.error(f"{PULL}, of the attributes {' '.join(schema.keywords_for(text.text))}", form)
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
@@ -256,7 +255,7 @@ def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
 
 
 def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:
-    """Check that every requested variable is bound somewhere, and that rules come with their input."""
+    """Check that all variables that the query uses are bound, and that it has an input for rules if it calls any."""
     text = query.text
     for element in query.elements:
         name = element.name if isinstance(element, Variable) else element.variable.name
@@ -280,7 +279,7 @@ def _refuse_twice(text: Text, names: list[str], form: Form, expected: str) -> No
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Inputs by their variables: variables with one value, rows for variables with several, and the rules."""
+    """The inputs of a query: constants by variable, rows for variables with several values, and rules."""
 
     constants: dict[str, object]
     names: tuple[str, ...]
@@ -289,10 +288,10 @@ class Inputs:
 
 
 def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Inputs:
-    """Read the inputs of a query from JSON values, in the order of `:in` without its sources.
+    """Convert JSON values to the inputs of a query, in the order of `:in` without its sources.
 
     Raises:
-        QueryError: the inputs are too few or too many, or one does not fit its binding.
+        QueryError: there are too few or too many inputs, or one does not fit its binding.
     """
     takers = [item for item in query.inputs if not isinstance(item, Source)]
     if len(takers) != len(values):

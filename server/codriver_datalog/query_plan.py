@@ -1,10 +1,10 @@
-"""Query plan: the order in which clauses run, and the relational operator of each.
+"""The planner, which decides the order in which clauses run and the operator for each.
 
-The order of clauses in the query does not change the answer. At each point, clauses that only filter run first, then
-clauses that share a bound variable, then clauses that name a value, then the first one left. Joins use hashes and
-indexes, so no estimate of their sizes is needed. A `not` waits until all variables that it shares with the clauses
-around it are bound. Answers can differ from DataScript's in this case: DataScript runs a `not` where it is written, and
-treats variables bound later as not shared.
+The order of clauses in the query does not affect the answer. At each step, clauses that only filter are chosen first,
+then those that share a bound variable, then those that contain a constant, then the first one left. Joins use hashes
+and indexes, so their sizes need not be estimated. A `not` waits until all variables that it shares with other clauses
+are bound. This may lead to other answers than DataScript's, which runs a `not` where it is written, and treats
+variables that are bound later as not shared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 Unit = Group | Clause
 
 COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""Each comparison with its mirror image."""
+"""Each comparison with the one for swapped arguments."""
 
 CALLS = 512  # of a function between two inspects the clock; one may take some milliseconds
 MAX_VALUE_CHARACTERS = 60  # of a value in an error
@@ -53,9 +53,9 @@ MAX_VALUE_CHARACTERS = 60  # of a value in an error
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan: its operators in order, and the variables in the columns of the resulting rows.
+    """A sequence of operators, and the variables in the columns of their result.
 
-    `is_distinct`: no row comes out twice.
+    `is_distinct` means that no row is produced twice.
     """
 
     steps: tuple[Step, ...]
@@ -72,7 +72,7 @@ class Plan:
 
 
 def plan(context: Context, clauses: Iterable[Clause], scope: Scope, requested: Iterable[str]) -> Plan:
-    """Plan the clauses for rows of this scope, with the requested variables among the columns.
+    """Plan the clauses for rows of this scope, so that the requested variables are among the result columns.
 
     Raises:
         QueryError: a clause needs variables that no other clause binds.
@@ -93,7 +93,7 @@ class _Planner:
         self._requested = requested
 
     def next(self) -> Unit:
-        """Return the next clause: one that only filters, else the first one that bound variables narrow most."""
+        """Return the next clause to run, which is a filter, or the one that bound variables narrow down most."""
         self.context.budget.check()
         ready = [unit for unit in self.pending if self._is_ready(unit)]
         if not ready:
@@ -101,7 +101,7 @@ class _Planner:
         return ready[0] if len(ready) == 1 else min(ready, key=self._width)
 
     def add(self, unit: Unit) -> None:
-        """Turn the unit into steps."""
+        """Add the operators for a unit."""
         self.pending.remove(unit)
         match unit:
             case Group():
@@ -122,17 +122,17 @@ class _Planner:
                 self._add_rule(unit)
 
     def _add(self, step: Step, names: Iterable[str], *, is_distinct: bool = False) -> None:
-        """Add a step and its columns. `is_distinct`: the step makes different rows of different rows."""
+        """Add a step and its columns. `is_distinct` means that it produces distinct rows from distinct rows."""
         self.steps.append(step)
         self.scope = self.scope.with_names(names)
         self.is_distinct &= is_distinct
 
     def _needed(self) -> frozenset[str]:
-        """Return the variables that a later step still uses."""
+        """Return the variables that later steps use."""
         return self._requested.union(*map(_variables, self.pending))
 
     def _is_ready(self, unit: Unit) -> bool:
-        """Return whether all variables that the unit needs are bound."""
+        """Return whether all variables that a unit needs are bound."""
         match unit:
             case Predicate() | FunctionCall():
                 return self.scope.binds(argument_variables(unit.arguments))
@@ -150,11 +150,11 @@ class _Planner:
         return True
 
     def _width(self, unit: Unit) -> int:
-        """Return the rank of a unit by its number of rows: 0 for a filter, 4 for a join with all entities."""
+        """Return the rank of a unit by the number of rows it may produce, from 0 for a filter to 4 for all entities."""
         if isinstance(unit, Predicate | FunctionCall | Not):
             return 0
         if any(self.scope.binds((name,)) for name in _variables(unit)):
-            # The store's content bounds the inputs of a rule that calls itself.
+            # A recursive rule receives inputs only from the store.
             return 2 if isinstance(unit, Or | RuleCall) else 1
         return 3 if isinstance(unit, Group) and _has_known_value(unit) else 4
 
@@ -168,7 +168,7 @@ class _Planner:
         self._add(step, names, is_distinct=not match.joined)
 
     def _lines(self, group: Group) -> tuple[range | None, list[Predicate]]:
-        """Return the lines that comparisons leave to a group, and the comparisons that this range makes superfluous."""
+        """Return the range of lines that comparisons allow for a group, and the comparisons that the range replaces."""
         names = group.line_variables(self.context.snapshot(group.source).schema.positions)
         low, high = 0, None
         absorbed: list[Predicate] = []
@@ -201,7 +201,7 @@ class _Planner:
         return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
 
     def _caller(self, name: str, arguments: Sequence[Argument], form: Form) -> Callable[[Row], Any]:
-        """Return a caller of the function, which takes the arguments from a row."""
+        """Return a function that calls the function with arguments from a row."""
         function: Callable[..., Any]
         if name in ENTITY_FUNCTIONS:
             source, *arguments = arguments
@@ -233,7 +233,7 @@ class _Planner:
         self._add(self._explained(unit, operators.add_bound(call, unit.binding, known), plain), new)
 
     def _explained(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
-        """Return the step, heeding the time limit; a failure of its function becomes an error about the clause."""
+        """Return the step with time limit checks, and with errors of its function turned into errors of the clause."""
         context = self.context
         arguments = [self._expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
 
@@ -256,7 +256,7 @@ class _Planner:
         inner = self.scope.inside(variables(unit))
         if not inner.names and not inner.constants:
             raise self.context.text.error("a variable in `not` that another clause binds", unit.form)
-        # An inner rule's answers must be complete before their absence means anything.
+        # The answers of rules must be complete here, because their absence has a meaning.
         context = replace(self.context, rules=self.context.rules.apart())
         planned = plan(context, unit.clauses, inner, inner.names)
         key = operators.projection([self.scope.columns[name] for name in inner.names])
@@ -278,7 +278,7 @@ class _Planner:
 
         def matching(rows: Rows) -> Callable[[Row], Iterable[Row] | None]:
             nonlocal charged
-            self.context.budget.charge_rows(-charged)  # the rows that the batch before held
+            self.context.budget.charge_rows(-charged)  # rows held by the previous batch
             charged = 0
             keys = list(dict.fromkeys(map(key, rows)))
             found: dict[Row, None] = {}
@@ -294,7 +294,7 @@ class _Planner:
         self._add(operators.join(key, matching), new)
 
     def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
-        """Return the places of a call's arguments that have values, and these arguments."""
+        """Return the positions and values of a call's arguments that are bound."""
         return [
             (position, self._expression(term))
             for position, term in enumerate(call.arguments)
@@ -332,7 +332,7 @@ class _Planner:
 
 
 def _units(clauses: Iterable[Clause]) -> list[Unit]:
-    """Return the clauses, with the patterns about one entity put together."""
+    """Return the clauses, with patterns about the same entity grouped."""
     units: list[Unit] = []
     groups: dict[tuple[Source, Term], list[Pattern]] = {}
     for clause in clauses:
@@ -347,19 +347,19 @@ def _units(clauses: Iterable[Clause]) -> list[Unit]:
 
 
 def _has_known_value(group: Group) -> bool:
-    """Return whether the unit's entity, or one of its values, is in the query."""
+    """Return whether the entity or one of its values is a constant."""
     return any(isinstance(term, Constant) for term in (group.entity, *(pattern.value for pattern in group.patterns)))
 
 
 def _has_known_attribute(pattern: Pattern) -> bool:
-    """Return whether the attribute is known, or none is given."""
+    """Return whether the attribute is a constant, or is left out together with the value."""
     return isinstance(pattern.attribute, Constant) or (
         isinstance(pattern.attribute, Blank) and isinstance(pattern.value, Blank)
     )
 
 
 def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
-    """Return the patterns that require more than the existence of an entity."""
+    """Return the patterns that require more than that an entity exists."""
     return tuple(pattern for pattern in patterns if isinstance(pattern.attribute, Constant))
 
 
@@ -368,12 +368,12 @@ def _variables(unit: Unit) -> frozenset[str]:
 
 
 def _provided(unit: Unit) -> frozenset[str]:
-    """Return the variables that are bound once the unit has run."""
+    """Return the variables that are bound after the unit has run."""
     return unit.variables if isinstance(unit, Group) else variables_bound_by(unit)
 
 
 def _counted(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
-    """Return the call, with each of its values counted as memory."""
+    """Return the call with the memory of its results counted."""
 
     def counted(row: Row) -> Any:
         value = call(row)
@@ -384,7 +384,7 @@ def _counted(call: Callable[[Row], Any], make: Callable[[object], None]) -> Call
 
 
 def _example(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
-    """Return the failed call with its values, if some of them came from a row and so are not in the query."""
+    """Format the failed call with its values, unless all of them are constants in the query."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
     printed = [cut(print_edn(value), MAX_VALUE_CHARACTERS) for value in values]

@@ -1,11 +1,11 @@
 r"""Regular expressions with a time limit.
 
-Python's own `re` cannot be interrupted and does not let other threads run, so one bad pattern would stop the whole
-server. The `regex` package can do both. This module is its only user. The syntax is nearly that of Java: inline flags
-such as `(?i)`, `\p{Lu}`, possessive and lazy quantifiers, look-around, `&&` in sets.
+Python's `re` cannot be interrupted and does not let other threads run, so one bad pattern would block the whole server.
+The `regex` package supports both, and only this module uses it. The syntax is almost that of Java: inline flags such as
+`(?i)`, `\p{Lu}`, possessive and lazy quantifiers, look-around, and `&&` in sets.
 
-Constructs without a bound by time are refused before they run: recursion and fuzzy matching anywhere, and patterns
-whose repeated groups take memory on long strings.
+Constructs that a time limit cannot bound are refused before they run: recursion, fuzzy matching, and patterns whose
+repeated groups need too much memory on long strings.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 SET_OPERATORS = ("||", "~~", "&&", "--")
 NAMED_ESCAPE = re.compile(r"[pPN]\{\^?[\w \-&./:=]+\}")
 NO_CHARACTER = frozenset("dDhsSwW")
-"""Escapes that stand for more than one character, and so begin no range of a set."""
+"""Escapes that match several characters, and thus cannot start a range in a set."""
 GROUP_NAME = re.compile(r"<\w+>")
 POSIX_CLASS = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
 FLAGS = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
 NO_SINGLE = frozenset("123456789gXRbBAZGKmM")
-"""Escapes that match no character, or more than one: their repetition takes memory as a group's does."""
+"""Escapes that match no character or several ones. Repeating them needs as much memory as repeating a group."""
 CALL = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
 FUZZY = re.compile(r"\{(?:[deis]|[0-9]+<|[0-9]*[dis][+<])")
 REPEAT = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
@@ -62,10 +62,10 @@ class Construct:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The shape of a pattern: its first forbidden construct, and the number of repetitions that take memory.
+    """What a pattern contains: its first forbidden construct, and the number of repetitions that need memory.
 
-    `repeated`: the number of groups that are or are in repeated ones, and of other parts of any length, such as a
-    grapheme.
+    `repeated` counts the groups that are repeated or inside repeated ones, and parts of variable length such as
+    graphemes.
     """
 
     refused: Construct | None
@@ -73,14 +73,14 @@ class Shape:
 
 
 def shape(pattern: str) -> Shape:
-    """Return the shape of a pattern. Invalid patterns have a shape too."""
+    """Determine the shape of a pattern, which may be invalid."""
     reading = _Reading(pattern)
     reading.run()
     return Shape(reading.refused, reading.repeated)
 
 
 class _Reading:
-    """One reading of a pattern, from its beginning to its end."""
+    """A scanner of one pattern."""
 
     def __init__(self, pattern: str) -> None:
         self.refused: Construct | None = None
@@ -89,11 +89,13 @@ class _Reading:
         self._position = 0
         self._is_verbose = False
         self._open: list[tuple[bool, int]] = []
-        """For each open group: whether spaces count around it, and the number of groups that had ended before it."""
+        """For each open group, whether verbose mode was on before it, and the number of groups that were closed before
+        it.
+        """
         self._closed_groups = 0
 
     def run(self) -> None:
-        """Read the whole pattern, or up to a forbidden construct."""
+        """Scan the pattern up to its end or a forbidden construct."""
         while self.refused is None and self._position < len(self._text):
             if self._is_verbose and (space := VERBOSE_SPACE.match(self._text, self._position)):
                 self._position = space.end()
@@ -115,12 +117,12 @@ class _Reading:
                     )
 
     def _ahead(self, before: str = "") -> str:
-        """Return the rest of the pattern, without the spaces and comments that do not count."""
+        """Return the rest of the pattern, without spaces and comments in verbose mode."""
         rest = self._text[self._position :]
         return before + (VERBOSE_SPACE.sub("", rest) if self._is_verbose else rest)
 
     def _has(self, text: str) -> bool:
-        """Consume this text if it comes next, and return whether it did."""
+        """Consume `text` if it comes next, and return whether it did."""
         if not self._text.startswith(text, self._position):
             return False
         self._position += len(text)
@@ -141,14 +143,14 @@ class _Reading:
             self._position = name.end()
 
     def _escape(self) -> bool:
-        """Read the text after a backslash, and return whether it stands for one character."""
+        """Scan the text after a backslash, and return whether it matches a single character."""
         named = NAMED_ESCAPE.match(self._text, self._position)
         escaped = self._text[self._position : self._position + 1]
         self._position = named.end() if named else self._position + 1
         return not (named and escaped != "N") and escaped not in NO_CHARACTER
 
     def _group(self) -> None:
-        """Read the beginning of a group, up to what determines its kind."""
+        """Scan the start of a group, up to what determines its kind."""
         if self._has("?#"):
             self._comment()
             return
@@ -172,7 +174,7 @@ class _Reading:
                 self._position += 1
 
     def _flags(self, rest: str) -> None:
-        """Read flags, which apply to the end of their own group or of the group around them."""
+        """Scan flags, which apply to their own group or to the rest of the enclosing one."""
         flags = FLAGS.match(rest)
         if flags is None:
             return
@@ -195,10 +197,10 @@ class _Reading:
             self.repeated += self._closed_groups - closed_before
 
     def _set(self) -> None:
-        """Read a set after its opening bracket, the sets within it too."""
+        """Scan a set after its opening bracket, including nested sets."""
         depth = 1
         self._has("^")
-        must_be_member = True  # the first bracket after an opening one, or an operator, is a character
+        must_be_member = True  # the first bracket after an opening one or an operator is a character
         while depth and self._position < len(self._text):
             if not must_be_member and self._has("]"):
                 depth -= 1
@@ -216,7 +218,7 @@ class _Reading:
         return not POSIX_CLASS.match(self._text, self._position) and self._has("[")
 
     def _member(self) -> None:
-        """Read a character, a class, or a range of a set."""
+        """Scan a character, a class, or a range in a set."""
         is_character = self._item()
         dash = self._position
         if not is_character or not self._has("-"):
@@ -227,7 +229,7 @@ class _Reading:
             self._item()
 
     def _item(self) -> bool:
-        """Read a character or a class, and return whether it is a character."""
+        """Scan a character or a class, and return whether it is a character."""
         if posix := POSIX_CLASS.match(self._text, self._position):
             self._position = posix.end()
             return False
@@ -236,31 +238,31 @@ class _Reading:
 
 
 class Clock(Protocol):
-    """A clock that knows how much time is left."""
+    """A clock with a deadline."""
 
     def remaining_s(self) -> float:
-        """Return the remaining time in seconds, always above 0.
+        """Return the remaining time in seconds, which is always positive.
 
         Raises:
-            OutOfTimeError: there is no time left.
+            OutOfTimeError: the time is over.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A regular expression. Two with the same text are equal."""
+    """A regular expression. Patterns with the same text are equal."""
 
     text: str
     compiled: Any = field(compare=False, repr=False)
     max_characters: int | None = field(default=None, compare=False, repr=False)
-    """The longest text that the pattern is run on; None for any length."""
+    """The maximum length of a text on which the pattern is run, or None for any length."""
 
 
 def compile_pattern(text: str) -> Pattern:
     """Compile a regular expression.
 
     Raises:
-        InvalidPatternError: the text is no regular expression, too long, or has a forbidden construct.
+        InvalidPatternError: the text is invalid, too long, or contains a forbidden construct.
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidPatternError(f"it has {len(text)} characters, and {MAX_CHARACTERS} are allowed")
@@ -279,36 +281,36 @@ def compile_pattern(text: str) -> Pattern:
 
 
 def _max_characters(found: Shape) -> int | None:
-    """Return the longest text for which the repetitions of a pattern fit into memory."""
+    """Return the length of the longest text on which the pattern's repetitions fit into memory, or None for any."""
     if not found.repeated:
         return None
     return MAX_SEARCH_BYTES // (BYTES_A_CHARACTER + BYTES_A_REPEATED * found.repeated)
 
 
 def find(clock: Clock, pattern: Pattern, text: str) -> object:
-    """Return the first match, if any."""
+    """Return the first match, or None."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.search, text)))
 
 
 def matches(clock: Clock, pattern: Pattern, text: str) -> object:
-    """Match the whole text."""
+    """Return the match of the whole text, or None."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.fullmatch, text)))
 
 
 def find_all(clock: Clock, pattern: Pattern, text: str) -> tuple[object, ...] | None:
-    """Return every match in turn, or None without a match, as in Clojure."""
+    """Return all matches, or None if there are none, as in Clojure."""
     return tuple(map(_match_value, _matches(clock, pattern, text))) or None
 
 
 def split(clock: Clock, pattern: Pattern, text: str, limit: int = 0) -> tuple[str, ...]:
-    """Return the parts between the matches: at most `limit` if above 0, else without empty last ones, as in Java."""
+    """Split a text at the matches as in Java: into at most `limit` parts, or by default without empty last ones."""
     parts: list[str] = []
     position = 0
     for match in _matches(clock, pattern, text):
         if 0 < limit <= len(parts) + 1:
             break
         if match.end() == 0 or (match.start() == match.end() == len(text)):
-            continue  # Java splits off no empty text before the first character or after the last
+            continue  # Java does not split off an empty text at the start or end
         parts.append(text[position : match.start()])
         position = match.end()
     parts.append(text[position:])
@@ -328,7 +330,7 @@ def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
 
 
 def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any]) -> Any:
-    """Return the match that a search finds within the time left. A long search lets other threads run."""
+    """Run a search within the remaining time. A long search lets other threads run."""
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
             f"the pattern repeats a group, which takes memory for each time: it is run on texts of at most"
@@ -345,7 +347,7 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
 
 
 def _paced(clock: Clock, search: Callable[..., Any]) -> Any:
-    """Return the match that a search finds within the time left, regardless of the machine's load."""
+    """Run a search within the remaining time, regardless of the load of the machine."""
     started_s = monotonic()
     trial_s = min(TRIAL_S, clock.remaining_s())
     try:
@@ -359,7 +361,7 @@ def _paced(clock: Clock, search: Callable[..., Any]) -> Any:
 
 
 def _match_value(match: Any) -> object:
-    """Return a match as Clojure gives it: its text, or a vector of the text and each group's."""
+    """Convert a match as in Clojure: to its text, or to a vector of the text and its groups."""
     if match is None:
         return None
     groups = match.groups()

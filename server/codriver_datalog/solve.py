@@ -1,17 +1,17 @@
-"""Solver: plans the clauses, runs the plan and the rules, and shapes the rows as `:find` requests.
+"""The solver, which plans the clauses, runs the plan and the rules, and shapes the rows as `:find` requests.
 
-Rows with a line are sorted by it. Other rows keep the order in which they were found, which is the same each time. A
-row limit and a size limit keep the rows with the highest lines, or else the first rows. When time runs out, the answer
-has the rows found so far, and aggregates over them.
+Rows with a line are sorted by it. Other rows keep the order in which they were found, which is always the same. Limits
+on rows and size keep the rows with the highest lines, or the first rows. When the time is over, the answer has the rows
+found so far, and aggregates over them.
 
-Answers differ from DataScript's in two points. A pulled entity has its attributes by their names without namespace, and
-always its `id`, which is its line. A scalar or a tuple is the first row in line order, where DataScript takes any.
+Answers differ from DataScript's in two points. A pulled entity has its attributes by name without namespace, and always
+an `id`, which is its line. A scalar or a tuple is the first row in line order, whereas DataScript picks any.
 
-Rules are solved with tables, one for each rule and set of bound arguments, and only the needed answers are computed. A
-rule may call itself. It terminates because the number of values is finite. If a function keeps making new values, the
-time limit ends the rule. A request to a rule is a job. A job whose answers came from a table that has grown since runs
-again, the latest request first. A rule along a chain first makes requests to the end of the chain, and then repeats
-every link once on the way back.
+Rules are evaluated with tables, one per rule and set of bound arguments, and only the needed answers are computed.
+Rules may be recursive. They terminate because the number of values is finite, unless a function keeps creating values
+until the time is over. A request to a rule is a job. If a table that it has used grows, the job runs again, the latest
+one first. A rule along a chain thus requests everything up to the end of the chain first, and then repeats each link
+once on the way back.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 
 Cut = Literal["rows", "time"]
+"""Why an answer is incomplete."""
 
 MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
 PLAIN = frozenset({str, int, type(None)})
@@ -65,10 +66,10 @@ NUMBERS = frozenset({int, float})
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """The answer of a query, as JSON values.
+    """The answer of a query as JSON values.
 
-    `result` has the shape that `:find` asks for. `count` is the number of rows in it. `cut` is the reason why the query
-    ended early; the rows given are then right, but not all.
+    `result` has the shape that `:find` requests, and `count` is its number of rows. `cut` is the reason why the answer
+    is incomplete. All rows in it are correct nevertheless.
     """
 
     result: object
@@ -77,12 +78,12 @@ class QueryAnswer:
 
     @property
     def rows(self) -> list[Any]:
-        """Return the rows of an answer that is a list, else no rows."""
+        """Return the rows of an answer that is a list, or []."""
         return self.result if isinstance(self.result, list) else []
 
 
 def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
-    """Return the `id` and the requested attributes of an entity by names without namespace, if the entity exists."""
+    """Return the `id` and requested attributes of an entity, by unqualified name, or None if it does not exist."""
     record = snapshot.entity(entity)
     if record is None:
         return None
@@ -100,7 +101,7 @@ def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, 
 
 
 class LineVariables:
-    """Finds the variables that stand for an entity, or for the value of the attribute `line`. Lives for one query."""
+    """Finds the variables of a query that represent an entity, or the value of the attribute `line`."""
 
     def __init__(self, line: str, rules: Rules) -> None:
         self._line = Constant(line)
@@ -127,7 +128,7 @@ class LineVariables:
         return found
 
     def _of_rule(self, name: str) -> list[set[str]]:
-        """Return the line variables of each of a rule's branches; a call of the rule by itself adds nothing."""
+        """Return the line variables of each branch of a rule. Recursive calls add nothing."""
         if name not in self._of_rules:
             self._of_rules[name] = []
             self._of_rules[name] = [self.of(branch.clauses) for branch in self._rules[name]]
@@ -137,9 +138,9 @@ class LineVariables:
 def solve(
     query: Query, sources: Mapping[str, Snapshot], inputs: Sequence[object], *, limit: int, budget: Budget
 ) -> QueryAnswer:
-    """Run a query on its sources, by name.
+    """Run a query on its sources, which are given by name.
 
-    `inputs` are JSON values in the order of `:in`, without the sources. `limit` is in rows.
+    `inputs` are JSON values in the order of `:in`, without the sources. `limit` is the maximum number of rows.
 
     Raises:
         QueryError: the inputs do not fit, or a clause cannot be run.
@@ -165,13 +166,13 @@ def solve(
 
 
 def _names(query: Query) -> list[str]:
-    """Return the variables whose values make a row: those to find, then those of `:with`, each once."""
+    """Return the variables whose values form a row: those of `:find`, then those of `:with`, without duplicates."""
     found = [element.name if isinstance(element, Variable) else element.variable.name for element in query.elements]
     return list(dict.fromkeys([*found, *query.with_variables]))
 
 
 def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -> tuple[Rows, Cut | None]:
-    """Return the distinct rows of these variables, and the reason of a cut."""
+    """Return the distinct rows of these variables, and why they are incomplete, or None."""
     scope = Scope(given.names, given.constants)
     found: dict[Row, None] = {}
     distinct: Rows = []
@@ -195,7 +196,7 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
 
 
 class _Shape:
-    """The way from the rows found to the answer's shape. Rows are sorted by the element `line_column`."""
+    """The conversion of rows to the shape of the answer. Rows are sorted by the element at `line_column`, if any."""
 
     def __init__(
         self, context: Context, query: Query, names: Sequence[str], lines: Iterable[str], given: Inputs
@@ -213,7 +214,7 @@ class _Shape:
         )
 
     def rows(self, found: Rows) -> Rows:
-        """Return the rows in their order: aggregates made, entities not yet pulled."""
+        """Return the rows in order, after aggregation and before entities are pulled."""
         if any(isinstance(element, Aggregate) for element in self._query.elements):
             rows = self._aggregated(found)
         elif self._columns == list(range(len(found[0]) if found else 0)):
@@ -227,7 +228,7 @@ class _Shape:
         return rows
 
     def answer(self, rows: Rows, cut: Cut | None) -> QueryAnswer:
-        """Return the answer made of rows in their order."""
+        """Build the answer from rows in order."""
         query = self._query
         is_one = query.shape in ("scalar", "tuple")
         if is_one:
@@ -247,7 +248,7 @@ class _Shape:
         return QueryAnswer(rendered, len(rendered), cut)
 
     def _within_size(self, rows: Rows, cut: Cut | None) -> tuple[Rows, Cut | None]:
-        """Return as many rows as fit into an answer: the rows with the highest lines, or else the first."""
+        """Return as many rows as fit into an answer: those with the highest lines, or the first ones."""
         left = MAX_ANSWER_CHARACTERS
         if sum(map(_characters, zip(*rows, strict=True))) <= left:
             return rows, cut
@@ -282,7 +283,7 @@ class _Shape:
             raise self._query.text.error(expected, element.form) from error
 
     def _puller(self, element: Element) -> Callable[[Any], object]:
-        """Return the function that shows a cell of the result: as it is, or as the entity pulled by a pattern."""
+        """Return a function that converts a cell of the result, which pulls an entity if requested."""
         if not isinstance(element, Pull):
             return lambda cell: cell
         snapshot = self._context.snapshot(element.source)
@@ -290,14 +291,14 @@ class _Shape:
         return lambda cell: pull(snapshot, cell, pattern)
 
     def _given_pattern(self, variable: Variable) -> PullPattern:
-        """Return the pull pattern in an input: an EDN string, or a list of attributes."""
+        """Return the pull pattern from an input, which is an EDN string or a list of attributes."""
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else print_edn(given), "pull pattern")
         return parse_pull(text, read(text), self._query.schema)
 
 
 def _characters(column: Row) -> int:
-    """Return the length of all text in a column, which has mostly values of one type."""
+    """Return the length of all text in a column, which usually has values of one type."""
     types = set(map(type, column))
     return 0 if types <= NUMBERS else sum(map(len if types == {str} else text_length, column))
 
@@ -313,7 +314,7 @@ def _is_aggregate(element: Element) -> bool:
 
 
 def _line_name(element: Element) -> str | None:
-    """Return the variable whose value, or whose extreme, is this element."""
+    """Return the variable whose value, or whose extreme, this element is, or None."""
     if isinstance(element, Variable):
         return element.name
     if isinstance(element, Pull):
@@ -326,7 +327,7 @@ Positions = tuple[int, ...]
 
 
 class Table:
-    """One rule, called with the arguments at `positions` bound: the answers for each requested input."""
+    """The answers of one rule for each requested input, with the arguments at `positions` bound."""
 
     def __init__(self, branches: tuple[Branch, ...], positions: Positions) -> None:
         self.branches = branches
@@ -336,7 +337,7 @@ class Table:
         self.plans: list[tuple[Plan, Callable[[Row], Row]]] | None = None
 
     def request(self, inputs: Iterable[Row]) -> list[Row]:
-        """Request the answers to these inputs, and return those that are new."""
+        """Request the answers for these inputs, and return those inputs that are new."""
         new = [one for one in inputs if one not in self.answers]
         for one in new:
             self.answers[one] = {}
@@ -346,7 +347,7 @@ class Table:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Job:
-    """Inputs of a table that were requested together. A later job has a higher number."""
+    """Inputs of a table that were requested together. Later jobs have higher numbers."""
 
     number: int
     table: Table
@@ -367,21 +368,21 @@ class RuleSolver:
         self._current: Job | None = None
 
     def attach(self, context: Context) -> None:
-        """Set the context of the query, which in turn has these rules."""
+        """Set the context of the query, which refers to this solver."""
         self._context = context
 
     def apart(self) -> RuleSolver:
-        """Return these rules with separate tables, which give only complete answers."""
+        """Return the same rules with separate tables, whose answers are always complete."""
         other = RuleSolver(self._rules)
         if self._context is not None:
             other.attach(replace(self._context, rules=other))
         return other
 
     def can_run(self, name: str, positions: frozenset[int]) -> bool:
-        """Return whether the rule can be solved when the arguments at these positions are bound."""
+        """Return whether the rule can be evaluated if the arguments at these positions are bound."""
         known = self._runnable.get((name, positions))
         if known is None:
-            # A rule that calls itself can run if its other clauses can.
+            # A recursive rule can run if its other clauses can.
             self._runnable[name, positions] = True
             known = self._runnable[name, positions] = all(
                 self._can_run(branch, positions) for branch in self._rules[name]
@@ -396,9 +397,9 @@ class RuleSolver:
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
     def caller(self, call: RuleCall, positions: Positions) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """Return the evaluator of a rule call: from all input rows, a function from a row to its answers.
+        """Return a function that takes all input rows, and returns a function from a row to its answers.
 
-        While the tables are being grown, the answers are the rows known so far, afterwards all rows.
+        While tables are growing, the answers are those known so far. Afterwards they are complete.
         """
         key = (call.name, call.source, positions)
         table = self._tables.get(key)
@@ -429,7 +430,7 @@ class RuleSolver:
             heappush(self._waiting, (-job.number, job))
 
     def _grow(self) -> None:
-        """Do all jobs until nothing is new."""
+        """Run jobs until no table grows any more."""
         while self._waiting:
             job = heappop(self._waiting)[1]
             self._queued.remove(job)
@@ -441,7 +442,7 @@ class RuleSolver:
                     self._put(reader)
 
     def _do(self, job: Job) -> set[Row]:
-        """Run the rule on the job's inputs; the inputs with more answers than before."""
+        """Run a job, and return the inputs that have new answers."""
         if self._context is None:
             raise RuntimeError("the rules have no context yet")
         budget = self._context.budget

@@ -1,7 +1,6 @@
-"""Syntax tree of a query: clauses, bindings and find elements, and the parser of its `:where` clauses and its rules.
+"""The syntax tree of a query, and the parser of its `:where` clauses and rules.
 
-The parser reads each clause into a node and checks how the clauses hang together: the variables that each needs and
-binds.
+Each clause becomes a node. The parser also checks which variables the clauses need and bind.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """`?name`."""
+    """A variable, `?name`."""
 
     name: str
 
@@ -34,15 +33,12 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """`_`: any value; two blanks are independent of each other."""
+    """A blank, `_`, which matches any value. Blanks are independent of each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source: the name of a database, such as `$`.
-
-    `$run` has the calls that were recorded.
-    """
+    """The name of a source, such as `$`."""
 
     name: str
 
@@ -55,26 +51,26 @@ Argument = Variable | Constant | Source
 
 @dataclass(frozen=True, slots=True)
 class TupleBinding:
-    """`[?a ?b]`: the parts of one value in their order."""
+    """`[?a ?b]`, which binds the parts of a value in order."""
 
     parts: tuple[Binding, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CollectionBinding:
-    """`[?a ...]`, and `[[?a ?b]]` with a tuple in it: each element of a value, one row an element."""
+    """`[?a ...]`, or `[[?a ?b]]` with a nested tuple, which binds each element of a value in a row of its own."""
 
     element: Binding
 
 
 Binding = Variable | Blank | TupleBinding | CollectionBinding
 
-# Clauses. `form` is the clause's place, for errors.
+# Clauses. `form` is the form that errors refer to.
 
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`[?e :attribute ?v]`; the attribute may be a variable, and omitted positions at the end are blank."""
+    """`[?e :attribute ?v]`. The attribute may be a variable, and positions left out at the end are blank."""
 
     source: Source
     entity: Term
@@ -85,7 +81,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Predicate:
-    """`[(f ?a 1)]`: keeps the rows for which the result is neither false nor nil."""
+    """`[(f ?a 1)]`, which keeps the rows for which the result is neither false nor nil."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -94,7 +90,7 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """`[(f ?a 1) ?b]`: binds the result; nil gives no row."""
+    """`[(f ?a 1) ?b]`, which binds the result. Rows for which it is nil are dropped."""
 
     function: str
     arguments: tuple[Argument, ...]
@@ -104,9 +100,9 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """`(not …)` and `(not-join [?a] …)`: keeps the rows for which its clauses have no answer.
+    """`(not …)` or `(not-join [?a] …)`, which keeps the rows for which the nested clauses have no answer.
 
-    `join` names the variables shared with the clauses around it; None means all variables that occur on both sides.
+    `join` has the variables shared with the surrounding clauses, or is None for all variables that occur in both.
     """
 
     join: frozenset[str] | None
@@ -116,9 +112,9 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """`(or …)` and `(or-join [[?a] ?b] …)`: the rows of any branch.
+    """`(or …)` or `(or-join [[?a] ?b] …)`, which returns the rows of any branch.
 
-    `variables` are shared with the clauses around it; those in `required` have to be bound there.
+    `variables` are shared with the surrounding clauses, which must bind those in `required`.
     """
 
     variables: tuple[str, ...]
@@ -129,7 +125,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class RuleCall:
-    """`(name ?a "x")`: the rows of the rule, whose patterns look in `source`."""
+    """`(name ?a "x")`, a call of a rule whose patterns use `source`."""
 
     name: str
     arguments: tuple[Term, ...]
@@ -142,7 +138,10 @@ Clause = Pattern | Predicate | FunctionCall | Not | Or | RuleCall
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One way for a rule to hold. `head` has its variables in order; every call binds those in `required`."""
+    """One of the alternatives of a rule.
+
+    `head` has its variables in order, of which calls must bind those in `required`.
+    """
 
     head: tuple[str, ...]
     required: frozenset[str]
@@ -155,7 +154,7 @@ Rules = dict[str, tuple[Branch, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`(count ?a)`, `(max 3 ?a)`: one value for a group of rows. `amount` is the number before the variable."""
+    """`(count ?a)` or `(max 3 ?a)`, one value for a group of rows. `amount` is the number before the variable."""
 
     function: str
     amount: int | None
@@ -165,7 +164,7 @@ class Aggregate:
 
 @dataclass(frozen=True, slots=True)
 class PullAttribute:
-    """One attribute of a pull: its keyword, its key in the answer, and its default."""
+    """An attribute in a pull pattern: its keyword, its key in the answer, and its default."""
 
     keyword: str
     key: str
@@ -174,7 +173,7 @@ class PullAttribute:
 
 @dataclass(frozen=True, slots=True)
 class PullPattern:
-    """A pull pattern: every attribute when `wildcard`, then the ones named."""
+    """A pull pattern: all attributes if `wildcard` is set, and the listed ones."""
 
     wildcard: bool
     attributes: tuple[PullAttribute, ...]
@@ -182,7 +181,7 @@ class PullPattern:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """`(pull ?e [:output/line])`. A variable as pattern gets its value from the inputs."""
+    """`(pull ?e [:output/line])`. If the pattern is a variable, it is an input."""
 
     source: Source
     variable: Variable
@@ -196,7 +195,7 @@ Shape = Literal["relation", "collection", "tuple", "scalar"]
 
 @dataclass(frozen=True, slots=True)
 class RulesInput:
-    """`%` in `:in`."""
+    """`%` in `:in`, which stands for an input with rules."""
 
 
 Input = Source | RulesInput | Binding
@@ -204,9 +203,10 @@ Input = Source | RulesInput | Binding
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A checked query. `keys` are the names of a row's values if rows are to be maps.
+    """A checked query.
 
-    `schema`: the schema of all attributes that the query may name; a source need not have all of them.
+    `keys` has names for the values in a row if rows are maps. `schema` has all attributes that the query may use,
+    although a source need not have all of them.
     """
 
     text: Text
@@ -218,11 +218,11 @@ class Query:
     inputs: tuple[Input, ...]
     where: tuple[Clause, ...]
     rules: Rules = field(default_factory=dict)
-    """The rules that the query may call without being given any."""
+    """Rules that the query may call without an input for rules."""
 
 
 def binding_variables(binding: Binding) -> tuple[str, ...]:
-    """Return the variables of a binding, in order."""
+    """Return the variables of a binding in order."""
     match binding:
         case Variable(name):
             return (name,)
@@ -239,7 +239,7 @@ def argument_variables(arguments: tuple[Argument | Term, ...]) -> frozenset[str]
 
 
 def variables(clause: Clause) -> frozenset[str]:
-    """Return the variables that a clause may share with its neighbours."""
+    """Return the variables that a clause may share with other clauses."""
     match clause:
         case Pattern(entity=entity, attribute=attribute, value=value):
             return argument_variables((entity, attribute, value))
@@ -254,7 +254,7 @@ def variables(clause: Clause) -> frozenset[str]:
 
 
 def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """Return the variables of neighbouring clauses."""
+    """Return all variables of clauses."""
     return frozenset().union(*map(variables, clauses))
 
 
@@ -271,7 +271,7 @@ BINDING = "a binding: `?x`, `_`, `[?x ?y]`, `[?x ...]` or `[[?x ?y]]`"
 
 
 class Parser:
-    """Reads clauses of one text. `rule_calls` are all rule calls met so far."""
+    """A parser of clauses in one text. `rule_calls` collects all rule calls."""
 
     def __init__(self, text: Text, schema: Schema) -> None:
         self.text = text
@@ -283,27 +283,39 @@ class Parser:
         return tuple(clause for form in forms for clause in self._clause(form))
 
     def is_variable(self, form: Form) -> bool:
-        """Return whether the form is `?name`."""
+        """Return whether a form is a variable, `?name`."""
         return form.tag == "symbol" and form.value.startswith("?") and len(form.value) > 1
 
     def is_source(self, form: Form) -> bool:
-        """Return whether the form is `$name`."""
+        """Return whether a form is a source, `$name`."""
         return form.tag == "symbol" and form.value.startswith("$")
 
     def variable(self, form: Form) -> Variable:
-        """Parse a variable."""
+        """Parse a variable.
+
+        Raises:
+            QueryError: the form is not a variable.
+        """
         if not self.is_variable(form):
             raise self.text.error("a variable such as `?x`", form)
         return Variable(form.value)
 
     def source(self, form: Form) -> Source:
-        """Parse a source."""
+        """Parse a source.
+
+        Raises:
+            QueryError: there is no such source.
+        """
         if form.value not in self._schema.source_names:
             raise self.text.error(self._schema.sources_text, form)
         return Source(form.value)
 
     def binding(self, form: Form) -> Binding:
-        """Parse a binding."""
+        """Parse a binding.
+
+        Raises:
+            QueryError: the form is not a binding.
+        """
         if form.is_symbol("_"):
             return Blank()
         if self.is_variable(form):
@@ -318,7 +330,7 @@ class Parser:
         return TupleBinding(tuple(self.binding(item) for item in items))
 
     def rule_variables(self, forms: tuple[Form, ...], whole: Form) -> tuple[tuple[str, ...], frozenset[str]]:
-        """Parse variables with an optional `[?required …]` first, and return all of them and the required ones."""
+        """Parse variables that may follow `[?required …]`, and return all of them and the required ones."""
         required: tuple[str, ...] = ()
         if forms and forms[0].tag in ("vector", "list"):
             required = tuple(self.variable(item).name for item in forms[0].items)
@@ -464,7 +476,7 @@ class Parser:
 
 
 def check_rule_calls(text: Text, calls: Iterable[RuleCall], rules: Rules) -> None:
-    """Check that every call names a rule and gives its arguments.
+    """Check that every call names a rule and has the right number of arguments.
 
     Raises:
         QueryError: a call does not.

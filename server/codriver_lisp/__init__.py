@@ -1,1 +1,4 @@
-"""Lisp text: a reader, parinfer, structural edits and renaming, without I/O."""
+"""Read, balance, edit and rename Lisp source text.
+
+Nothing in this package does I/O or runs the code that it reads.
+"""

@@ -1,11 +1,12 @@
-"""Binding forms such as `let`, `fn` and `ns`, and the scopes of their names, in Clojure and related dialects.
+"""Binding forms such as `let`, `fn` and `ns` in Clojure and related dialects, and the scopes of their names.
 
-An unknown form binds nothing. Names that such a form does bind are treated as the namespace's, and a rename changes all
-of them alike, so the meaning is preserved. Patterns bind names in binding vectors, parameters, and nested vectors and
-maps. An `ns` form gives the namespace that it declares and the namespaces that it requires.
+A form that is not in the tables is assumed to bind nothing. The names that it does bind are then treated as names of
+the namespace, and because a rename changes all of them alike, it preserves the meaning. Patterns in binding vectors and
+parameter lists may be nested vectors and maps. An `ns` form gives the namespace that it declares and the namespaces
+that it requires.
 
-Source: Clojure's reference on special forms, `clojure.core`, and the guide to destructuring; Schema's `:-`; the
-documentation of Hy.
+Sources: Clojure's reference on special forms, `clojure.core`, and the guide to destructuring; the `:-` annotations of
+Schema; the documentation of Hy.
 """
 
 from __future__ import annotations
@@ -30,18 +31,22 @@ if TYPE_CHECKING:
 def find_occurrences(
     document: Document, forms: Sequence[Form], names: tuple[str, str], words: Iterable[str]
 ) -> list[Occurrence]:
-    """Find `words` in the code of top-level `forms`, in order, each with the scope of both `names`."""
+    """Find the `words` in the code of the top-level `forms`, in order.
+
+    `names` is the pair of names, old and new, whose bindings are tracked. Each occurrence has the scope that holds
+    there.
+    """
     walk = Walk(document.text, *names, words, is_hy=document.is_hy)
     return walk.walk(forms, HY_BINDERS if document.is_hy else BINDERS)
 
 
 def _let(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a binding vector, and a body that sees its names."""
+    """Walk a binding vector and then the body, in which its names are bound."""
     walk.code(items[2:], _bound(walk, items, scope))
 
 
 def _if_let(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a binding vector, one form that sees its names, and others that do not."""
+    """Walk a binding vector, then one form in which its names are bound, then forms in which they are not."""
     walk.code(items[2:3], _bound(walk, items, scope))
     walk.code(items[3:], scope)
 
@@ -58,14 +63,17 @@ def _fn(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _self_named(walk: Walk, items: Items, scope: Scope, at: int) -> tuple[Items, Scope]:
-    """Return the items of a function from `at` on, without its optional own name, and the scope with that name."""
+    """Bind the optional own name of a function that starts at item `at`.
+
+    Return the remaining items and the scope that includes the name.
+    """
     if len(items) > at and (name := walk.unwrap(items[at], scope)).kind == "atom":
         return items[at + 1 :], bind(walk, [name], scope)
     return items[at:], scope
 
 
 def _tail(walk: Walk, tail: tuple[Items, Scope]) -> None:
-    """Walk the part after a function's name: parameters and body, or a list of both for each arity."""
+    """Walk the parameters and body of a function, or the list of both for each arity."""
     items, scope = tail
     is_schema = False
     for number, item in enumerate(items):
@@ -85,7 +93,7 @@ def _tail(walk: Walk, tail: tuple[Items, Scope]) -> None:
 def _defn(walk: Walk, items: Items, scope: Scope) -> None:
     at = 1
     while at < len(items) and items[at].kind == "atom" and walk.word(items[at]).startswith(":"):
-        at += 1  # as in Hy's (defn :async f [])
+        at += 1  # Hy: (defn :async f [])
     for name in items[at : at + 1]:
         walk.name(name, "global", scope)
     _tail(walk, (items[at + 1 :], scope))
@@ -98,7 +106,7 @@ def _def(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _binding(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `binding` and `with-redefs`, whose names are the namespace's and hide nothing."""
+    """Walk `binding` or `with-redefs`, which rebind names of the namespace and shadow nothing."""
     parts = walk.items(items[1], scope) if len(items) > 1 else []
     for name in parts[::2]:
         walk.name(name, "global", scope)
@@ -117,7 +125,7 @@ def _defmethod(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk functions that can call one another."""
+    """Walk functions that can all call one another."""
     functions = [walk.items(form, scope) for form in items[1].children] if len(items) > 1 else []
     scope = bind(walk, [function[0] for function in functions if function], scope)
     for function in functions:
@@ -126,7 +134,7 @@ def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _third(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `catch` or `as->`: the third item is a name that is bound in all items after it."""
+    """Walk `catch` or `as->`, in which the third item is a name bound in all the items that follow."""
     walk.code(items[1:2], scope)
     walk.code(items[3:], bind(walk, items[2:3], scope))
 
@@ -136,19 +144,19 @@ def _second(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _are(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `are`: its names are bound in the expression, but not in the values after it."""
+    """Walk `are`, whose names are bound in the expression but not in the values that follow."""
     walk.code(items[2:3], bind(walk, items[1:2], scope))
     walk.code(items[3:], scope)
 
 
 def _array(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk an array, the names of index and result, and finally an expression in which the names are bound."""
+    """Walk an array, the names of the index and the result, and an expression in which these names are bound."""
     walk.code([*items[1:2], *items[4:-1]], scope)
     walk.code(items[4:][-1:], bind(walk, items[2:4], scope))
 
 
 def _thread(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `->`, which puts a form into each that follows, so the name of `as->` comes second in it."""
+    """Walk `->`, which inserts a form into each one that follows, so the name bound by an inner `as->` is second."""
     walk.code(items[1:2], scope)
     for item in items[2:]:
         parts = walk.items(item, scope) if item.kind == "list" else []
@@ -159,7 +167,7 @@ def _thread(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _type(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a record or type, whose fields are bound in its methods, but not in the names of its protocols."""
+    """Walk a record or type, whose fields are bound in its methods but not in the names of its protocols."""
     for name in items[1:2]:
         walk.name(name, "type", scope)
     fields = walk.items(items[2], scope) if len(items) > 2 else []
@@ -167,7 +175,7 @@ def _type(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
-    """Walk methods in the scope `inner`, among the names of the protocols that they implement."""
+    """Walk methods in the scope `inner`, and the protocol names between them in `scope`."""
     for item in _all(walk, items, scope):
         parts = walk.items(item, scope) if item.kind == "list" else []
         if parts:
@@ -178,7 +186,7 @@ def _methods(walk: Walk, items: Items, scope: Scope, inner: Scope) -> None:
 
 
 def _all(walk: Walk, items: Items, scope: Scope) -> list[Form]:
-    """Return the items with those that reader conditionals put among them, for whatever platform."""
+    """Return the items, with each reader conditional replaced by the forms of all its branches."""
     found: list[Form] = []
     for item in items:
         branches = walk.branches(item)
@@ -225,14 +233,14 @@ def _ns(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _require(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk a call of `require` or `use`, with quoted arguments of the same meaning as in the `ns` form."""
+    """Walk a call of `require` or `use`, whose quoted arguments mean the same as in an `ns` form."""
     for item in items[1:]:
         is_quoted = item.kind == "prefixed" and walk.text.startswith("'", item.start)
         walk.code(item.children if is_quoted else [item], scope, NAMESPACE if is_quoted else 0)
 
 
 def _case(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk `case`: every second form after the value is a constant; a last odd form is the default."""
+    """Walk `case`: constants and values alternate after the first argument, and a last unpaired form is the default."""
     walk.code(items[1:2], scope)
     for constant, value in zip(items[2::2], items[3::2], strict=False):
         walk.code([constant], scope, QUOTED)
@@ -258,7 +266,7 @@ def _members(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _class(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk Hy's `(defclass Name [bases] …)`; what is defined in it belongs to the class."""
+    """Walk Hy's `(defclass Name [bases] …)`, whose functions are methods of the class."""
     for name in items[1:2]:
         walk.name(name, "global", scope)
     for item in items[2:]:
@@ -271,7 +279,7 @@ def _class(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _import(walk: Walk, items: Items, scope: Scope) -> None:
-    """Walk Hy's `(import module [name …])`; the names belong to the module."""
+    """Walk Hy's `(import module [name …])`, in which the names belong to the module."""
     for item in items[1:]:
         walk.code([item], scope, REFERRED if item.kind == "vector" else NAMESPACE)
 
@@ -318,7 +326,7 @@ HY_BINDERS: Mapping[str, Binder] = _BOTH | _named(
 
 
 class Pattern:
-    """A binding pattern that is destructured, name by name."""
+    """A binding pattern, taken apart into the names that it binds."""
 
     def __init__(self, walk: Walk, scope: Scope, kind: Literal["local", "field"]) -> None:
         self.found: list[tuple[Form, str, Literal["local", "field", "key"]]] = []
@@ -329,7 +337,10 @@ class Pattern:
         self._pending: list[tuple[Form, bool]] = []
 
     def names(self, patterns: Iterable[Form]) -> list[tuple[Form, str, Literal["local", "field", "key"]]]:
-        """Return each atom that binds a name, the name, and how it is bound. Code in the patterns is walked."""
+        """Return a tuple for each bound name: its form, the name, and the kind of binding.
+
+        Code inside the patterns, such as default values, is walked on the way.
+        """
         walk, scope = self._walk, self._scope
         self._pending = [(form, True) for form in patterns][::-1]
         while self._pending:
@@ -354,7 +365,10 @@ class Pattern:
         return self.found
 
     def _vector(self, form: Form, *, is_default: bool) -> None:
-        """Bind patterns in sequence: in Hy a parameter with its default; with Schema the form after `:-` is code."""
+        """Queue the patterns in a vector, and walk the code in it.
+
+        In Hy, a nested vector is a parameter followed by its default value. The form after Schema's `:-` is code.
+        """
         items = self._walk.items(form, self._scope)
         names, codes = items, items[:0]
         if is_default:
@@ -389,7 +403,7 @@ class Pattern:
 
 
 def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["local", "field"] = "local") -> Scope:
-    """Return the scope in which the names in `patterns` are bound as well."""
+    """Record the names that `patterns` bind, and return the scope in which they are bound."""
     pattern = Pattern(walk, scope, kind)
     after = scope
     names = pattern.names(patterns)
@@ -404,7 +418,7 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["loca
             word = bound if how == "key" else walk.word(form)
             walk.found.append(Occurrence(form.start, form.end, word, "binding", after))
     for key, default in pattern.defaults:
-        # In a default the other names of its pattern hold, and not its own name.
+        # A default value can use the other names of its pattern, but not the name that it is for.
         word = walk.word(key)
         inner = dataclasses.replace(after, old=scope.old) if word == walk.old else after
         inner = dataclasses.replace(inner, new=scope.new) if word == walk.new else inner
@@ -414,12 +428,12 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["loca
 
 
 def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
-    """Return the scope after a binding vector, in which each value knows the names before it.
+    """Walk a binding vector, in which each value sees the names before it, and return the scope that results.
 
-    A keyword in a pattern's place is a modifier, as in `for`; the names of `:let` are bound in turn. `#?@` splices in
-    pairs too: the names of a branch hold after it, and not in the other branches.
+    A keyword instead of a pattern is a modifier, as in `for`. The names of `:let` are bound one after the other. `#?@`
+    can also splice in pairs: the names of one branch are bound after the conditional, but not in its other branches.
     """
-    waiting: deque[Form | None] = deque(walk.items(form, scope))  # None: a branch ends
+    waiting: deque[Form | None] = deque(walk.items(form, scope))  # None marks the end of a branch
     open_branches: list[
         tuple[Scope, Scope, int]
     ] = []  # the scope before the branches, after them, and how many are left
@@ -451,14 +465,14 @@ def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
 
 
 def _inner(one: Binding | None, other: Binding | None) -> Binding | None:
-    """Return the inner one of two bindings."""
+    """Return the innermost of two bindings, either of which may be missing."""
     if one is None or other is None:
         return one or other
     return max(one, other, key=lambda binding: binding.number)
 
 
 def ns_form(document: Document) -> Form | None:
-    """Return the first `(ns name …)` of the text, if any."""
+    """Return the first `(ns name …)` form of the text, or None."""
     text = document.text
     for form in document.reading.forms:
         names = [child for child in form.children if child.kind != "discard"]
@@ -468,7 +482,7 @@ def ns_form(document: Document) -> Form | None:
 
 
 def namespace_of(document: Document) -> str | None:
-    """Return the namespace that the text declares with `(ns …)`."""
+    """Return the name of the namespace that the text declares with `(ns …)`, or None."""
     form = ns_form(document)
     if form is None:
         return None
@@ -480,9 +494,10 @@ def namespace_of(document: Document) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """How a string requires another namespace: by aliases and referred names.
+    """The aliases and referred names with which a file requires another namespace.
 
-    `refers_all`: the text refers to all names but those `excluded`, which may also stand for names of its own.
+    With `refers_all`, the file refers to all public names of the namespace except those in `excluded`. The file may
+    define excluded names itself.
     """
 
     aliases: frozenset[str]
@@ -492,12 +507,12 @@ class Requirements:
     refers_all: bool
 
     def refers(self, name: str) -> bool:
-        """Return whether the unqualified name is that namespace's."""
+        """Return whether `name`, written without a namespace, means the name in the required namespace."""
         return name not in self.excluded and (self.refers_all or name in self.referred)
 
 
 def find_requirements(document: Document, namespace: str) -> Requirements:
-    """Return how `document` requires `namespace`, in its `ns` form or by calls of `require` and `use`."""
+    """Return how `document` requires `namespace`, in its `ns` form or by calling `require` or `use`."""
     text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
     refers_all = False
     for items, is_use in _specifications(document, namespace):
@@ -519,7 +534,7 @@ def find_requirements(document: Document, namespace: str) -> Requirements:
 
 
 def _specifications(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
-    """Yield the items of each specification of `namespace`, and whether the namespace is used and not only required."""
+    """Yield the items of each libspec of `namespace`, and whether the namespace is used rather than only required."""
     text = document.text
     header = ns_form(document)
     waiting: list[tuple[Form, str, bool]] = []

@@ -1,7 +1,8 @@
-"""The definitions in Lisp text: the name, position and form of each, in a form that can be compared.
+"""Find the definitions in Lisp text, and compare them between versions of a file.
 
-Two forms are the same if their tokens are: comments, forms after `#_`, whitespace and commas do not count. Nothing is
-run, so a user's macro whose name begins with `def` is assumed to define the name after it, and is not `sure`.
+Two definitions are equal if their tokens are: comments, forms after `#_`, whitespace and commas do not count. No code
+is run. A call of an unknown macro whose name starts with `def` is assumed to define the name after it, but the
+definition is not marked as sure.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ if TYPE_CHECKING:
     Aliases = Mapping[tuple[str, str], str]
 
 VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
-"""Heads that define a var of the name after them, wherever they stand."""
+"""Heads of forms that always define a var, named by the next item."""
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 ONCE: Final = ("defonce", "defmulti")
-"""Heads that leave an existing definition of the name alone in Clojure."""
+"""Heads that do not change the definition of a name that Clojure has already."""
 HOLDERS: Final = frozenset({"do", "let", "letfn", "binding"})
 BRANCHES: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
-"""Heads of lists whose forms run in place, and so define as they would alone; forms of branches may not run."""
+"""Heads of lists whose inner forms define names at the top level. Forms under `BRANCHES` may not run."""
 OTHERS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
-"""Other heads at the top of files, which define nothing under a generated name."""
+"""Other heads that are common at the top level and define nothing under a generated name."""
 REBINDING: Final = frozenset({"alter-var-root", "intern", ".bindRoot"})
-"""Heads that give a var another root, and leave its file and line as they are."""
+"""Heads that change the root value of a var but not its recorded file and line."""
 EXTENDING: Final = frozenset({"defmethod", "remove-method", "extend-type", "extend-protocol", "extend"})
-"""Heads of definitions without a var of their own: methods of multimethods and of protocols."""
+"""Heads that add or remove methods of multimethods and protocols, and have no var of their own."""
 WITHOUT_VARS: Final = EXTENDING | {"definterface"}
 """Heads of definitions that create no var."""
 ACTING: Final = frozenset({
@@ -44,19 +45,23 @@ ACTING: Final = frozenset({
     "prefer-method", "alter-meta!", "add-watch", "set-validator!", "send", "send-off", "assert", "add-tap", "gen-class",
     "load", "load-file", "run!", "reset-meta!", "compare-and-set!", "shutdown-agents",
 })  # fmt: skip
-"""Clojure's own functions and macros that define nothing."""
+"""Functions and macros of Clojure's core that create no var."""
 MOST_FORMS: Final = 200_000
+"""The number of forms in a text above which it is not searched for definitions."""
 NS_FORM: Final = "ns form"
-"""The name under which the `ns` form of a file is compared; no var can have it."""
+"""The name under which a file's `ns` form is recorded. No var can have this name."""
 SHORTEST_PART: Final = 3
-"""The shortest argument of a macro that may be a part of the names of vars that it makes."""
+"""The number of characters that a macro's argument needs to be considered part of a generated var name."""
 NO_ALIASES: Final[Aliases] = MappingProxyType({})
 _UNMAKING: Final = ("ns-unmap", "remove-ns")
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignMethod:
-    """A method's multimethod or protocol with a namespace: the namespace, and the method's name and digest in it."""
+    """The multimethod or protocol of another namespace that a method belongs to.
+
+    `name` and `digest` are those that the method would have if it were written in that namespace.
+    """
 
     namespace: str
     name: str
@@ -65,12 +70,12 @@ class ForeignMethod:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One definition. `digest` stands for the defining form, and is equal for equal forms.
+    """A definition found in a text.
 
-    `name` is the name of the var or type; a multimethod's method has its dispatch value there too. `makes` are the
-    vars: none for a method, several for a record or protocol. `head` is the defining word, without its namespace. The
-    heads `ns-unmap` and `remove-ns` undo; a blank name then stands for the whole namespace. A protocol's methods for
-    types have the types' names.
+    `digest` is equal for forms with equal tokens. `head` is the defining word without its namespace. `name` is the name
+    of the var or type; for a method it includes the dispatch value or the types. `makes` lists the vars that the form
+    creates: none for a method, several for a record or a protocol. A form with the head `ns-unmap` or `remove-ns`
+    removes definitions; with a blank name, it removes all those of the namespace.
     """
 
     namespace: str
@@ -80,70 +85,75 @@ class Definition:
     line: int
     makes: tuple[str, ...] = ()
     is_sure: bool = False
-    """Whether a complete run of the text surely defines the name."""
+    """Whether a complete run of the text certainly defines the name."""
     foreign: ForeignMethod | None = None
 
     @property
     def is_undoing(self) -> bool:
-        """Return whether the form removes a definition."""
+        """Return whether the form removes a definition instead of adding one."""
         return self.head in _UNMAKING
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownForm:
-    """A top-level call of a macro that may define names: those it mentions, or names built from its arguments."""
+    """A top-level call of a macro that may define the names in its arguments, or names built from them."""
 
     line: int
     last_line: int
     words: frozenset[str]
-    """All symbols and other words in it but the macro's own name."""
+    """All the words in the call except the name of the macro."""
     arguments: frozenset[str]
-    """Its direct arguments that are words, those in its vectors, and the first ones in its lists."""
+    """The words among its direct arguments, all the words in vectors, and the first word of each list."""
 
     def may_define(self, name: str) -> bool:
-        """Return whether the macro may make a var of this name, as it is mentioned, or of which it is a part."""
+        """Return whether the macro could define `name`, because one of its words or arguments resembles the name.
+
+        That is so if `name` is a part of a word in the call, or an argument is a part of `name`.
+        """
         plain = plain_name(name)
         parts = (word for word in self.arguments if len(word) >= SHORTEST_PART)
         return any(plain in word for word in self.words) or any(word in plain for word in parts)
 
     def defines(self, name: str) -> bool:
-        """Return whether the macro is likely to make a var of this name, as it is one of the arguments."""
+        """Return whether the macro probably defines `name`, because it is one of the arguments."""
         return plain_name(name) in self.arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """The definitions in a string, in order. `namespace`: the namespace of its first `ns` form, blank without one.
+    """The definitions in a text, in order.
 
-    `ends`: the number of definitions up to the end of each top-level form.
+    `namespace` is the namespace of its first `ns` form, or blank without one. `ends` has the number of definitions up
+    to the end of each top-level form.
     """
 
     found: tuple[Definition, ...]
     namespace: str = ""
     requires: tuple[str, ...] = ()
-    """The namespaces that the `ns` form requires or uses."""
+    """The namespaces that the last `ns` form requires or uses."""
     ends: tuple[int, ...] = ()
     unknown: tuple[UnknownForm, ...] = ()
-    """The top-level calls of macros that are not Clojure's own."""
+    """The top-level calls of macros that are not part of Clojure."""
     declared: frozenset[str] = frozenset()
-    """The names that are declared, which makes vars without values."""
+    """The names that the text only declares, which creates vars without values."""
     ns_forms: tuple[Definition, ...] = ()
-    """The `ns` forms, each under the name `NS_FORM`."""
+    """The `ns` forms, each recorded under the name `NS_FORM`."""
     is_sound: bool = True
-    """Whether the text's brackets balance: otherwise the reading may differ from the author's meaning."""
+    """Whether the brackets balance. If not, the forms found may differ from those that the author intended."""
     aliases: Aliases = field(default_factory=lambda: NO_ALIASES)
-    """The aliases known before, and those that the text makes."""
+    """The aliases passed to `read_definitions`, with those that the text adds."""
 
 
 def read_definitions(
     text: str, namespace: str = "", features: Sequence[str] = ("clj",), aliases: Aliases = NO_ALIASES
 ) -> Definitions:
-    """Read the definitions in `text`, in `namespace`. `features` of the dialect decide reader conditionals.
+    """Read the definitions in `text`, which starts in `namespace`.
 
-    `aliases`: the known aliases, by the namespace that has an alias and the alias's name.
+    `features` are the features of the dialect, which select the branches of reader conditionals. `aliases` maps each
+    known alias, as a pair of the namespace that declares it and its name, to the namespace it stands for.
 
     Raises:
-        TooManyFormsError: the text holds more forms than anybody writes.
+        TooManyFormsError: the text has more than `MOST_FORMS` forms.
     """
     return _Finder(text, namespace, features, aliases).run()
 
@@ -175,7 +185,10 @@ class _Finder:
         )  # fmt: skip
 
     def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
-        """Record a form of the top level, or one within `do` and the like; `digest` is the enclosing form's."""
+        """Record the definitions in a top-level form, or in one inside `do` and the like.
+
+        `digest` is the digest of the enclosing form, or empty.
+        """
         if form.kind == "prefixed":
             self._prefixed(form, digest, is_sure=is_sure)
             return
@@ -184,7 +197,7 @@ class _Finder:
             return
         head = self._word(items[0]).rpartition("/")[2] or "/"
         if head in HOLDERS or head in BRANCHES:
-            # In a `do` a form means the same as elsewhere; other lists may bind names around it.
+            # A `do` does not change the meaning of the forms in it, while other lists may bind names that they use.
             form_digest = digest if head == "do" or digest else _digest(self._text, form)
             for inner in items[1:]:
                 self._top(inner, form_digest, is_sure=is_sure and head in HOLDERS)
@@ -210,7 +223,7 @@ class _Finder:
             self._define(form, head, items, digest, is_sure=is_sure)
 
     def _extend(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Record a method, or the methods of a protocol for a type."""
+        """Record a method, or the methods that implement a protocol for a type."""
         words = items[1:3] if head != "extend-protocol" else items[1:2]
         start = "" if head in ("defmethod", "remove-method") else f"{head} "
         name = start + " ".join(word for one in words for word in _tokens(self._text, one))
@@ -250,7 +263,7 @@ class _Finder:
         self._found.append(Definition(home, name, head, b"", line))
 
     def _rebind(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
-        """Record a form that gives a named var another root."""
+        """Record a form that changes the root value of a var."""
         home, name = self._current, ""
         if head == "intern" and len(items) > 3:
             home = home if self._word(items[1]) == "*ns*" else self._name(items[1])
@@ -313,7 +326,7 @@ class _Finder:
                     yield from self._libraries(self._chosen(one), "")
 
     def _chosen(self, form: Form) -> Form:
-        """Return the form that a reader conditional stands for; anything else as it is."""
+        """Return the form that a reader conditional selects, or `form` itself if it is anything else."""
         if form.kind != "prefixed" or self._text[form.start : form.start + 2] != "#?":
             return form
         pairs = _items(_items(form)[-1]) if _items(form) else []
@@ -338,7 +351,10 @@ class _Finder:
                 yield from self._libraries(one, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
-        """Return the name in a form, after metadata or a quote, or in `(quote …)` or `(var …)`; blank for others."""
+        """Return the name in a form, ignoring metadata, a quote, `(quote …)` and `(var …)`.
+
+        It is blank for other forms.
+        """
         while form.kind == "prefixed":
             items = _items(form)
             if not items or self._text.startswith("#?", form.start):
@@ -366,7 +382,7 @@ def _digest_of(words: Sequence[str]) -> bytes:
 
 
 def _tokens(text: str, form: Form) -> list[str]:
-    """Return the tokens of a form, without space, comments and forms after `#_`."""
+    """Return the tokens of a form, without whitespace, comments and forms after `#_`."""
     found = [one for one in tokens(text[form.start : form.end]) if one.lastgroup not in ("space", "comment")]
     if not any(one.lastgroup == "discard" for one in found):
         return [one[0] for one in found]
@@ -383,12 +399,12 @@ def _discards(form: Form) -> Iterator[Form]:
 
 
 def defines_within(text: str, name: str) -> bool:
-    """Return whether some form in the text, at any depth, looks like a definition of the name."""
+    """Return whether any form in the text, at any depth, looks like a definition of `name`."""
     plain = re.escape(plain_name(name))
     end = r"(?![^\s()\[\]{}\"'`~@^;,])"
     return re.search(rf"\((?:[^\s()]*/)?def[^\s()]*\s+(?:\^\S+\s+)*{plain}{end}", text) is not None
 
 
 def plain_name(name: str) -> str:
-    """Return the name of the type that a constructor function makes; any other name as it is."""
+    """Return the type for the name of a constructor function such as `->T`, and other names unchanged."""
     return name.removeprefix("map->").removeprefix("->")

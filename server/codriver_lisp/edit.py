@@ -1,14 +1,14 @@
-"""Structural edits of one text: forms are replaced, inserted, appended, moved and renamed, and nothing else changes.
+"""Structural edits of a text: replace, insert, append, move and rename forms without changing anything else.
 
-The unit is the top-level form. Forms directly in a top-level `(comment …)` or `(do …)`, or in the branches of a reader
-conditional, count as top-level forms too. A branch holds exactly one form: it can be replaced by another form, and by
-nothing else.
+Edits work on top-level forms. The forms directly inside a top-level `(comment …)` or `(do …)`, or in the branches of a
+reader conditional, also count as top-level forms. A branch has exactly one form, which can only be replaced by another
+single form.
 
-All edits of a text refer to its lines as they are before any edit. The order of the edits matters only for insertions
-at the same position, which keep their order. Appended text comes last.
+All edits use the line numbers of the text before any edit. Their order matters only for insertions at the same
+position, which keep it. Appended text comes last.
 
-Every change is verified: the tokens at its position must be exactly the old ones that stay and the new ones. So forms
-outside the edits read as before, whatever the new text contains.
+Every change is verified: the tokens around it must be exactly the old ones that remain and the new ones. Forms outside
+the edits are therefore read as before, no matter what the new text contains.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
 
 DIALECTS: Final = ("clj", "cljs", "lpy")
-"""The branches of reader conditionals in which definitions are searched for."""
+"""The features of reader conditionals under which definitions are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """A replacement of the target by `new`. A blank `new` deletes the target."""
+    """Replacement of the target by `new`. A blank `new` deletes the target."""
 
     target: Target
     new: str
@@ -66,7 +66,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """An insertion: `new` before the target and the comments attached to it."""
+    """Insertion of `new` before the target and the comments attached to it."""
 
     target: Target
     new: str
@@ -74,14 +74,14 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Text to append: `new` after everything else."""
+    """Insertion of `new` at the end of the text."""
 
     new: str
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A move of the target, with the comments attached to it and after it, before or after the form `to`."""
+    """Move of the target, with its attached comments, to before or after the form `to`."""
 
     target: Target
     to: Target
@@ -90,9 +90,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """A renaming of `old` to `new` in the code of the target, or in all code. Text of other edits is left as it is.
+    """Renaming of `old` to `new` in the code of the target, or in all code. Text from other edits is not changed.
 
-    In all code the namespace's name changes; in a target that binds the name, the local one.
+    In all code, this renames the name of the namespace. In a target that binds the name, it renames the local one.
     """
 
     old: str
@@ -101,14 +101,14 @@ class Rename:
 
 
 TextEdit = Replace | Insert | Append | Move | Rename | Renamed
-"""An edit of one text. `Renamed` changes the uses of a name that a `Rename` changes in another file."""
+"""An edit of one text. `Renamed` updates the uses of a name that a `Rename` changes in another file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The effect of one edit: its line in the text before and after, and the number of changed places.
+    """The effect of one edit: its line in the text before and after, and how many changes it made.
 
-    `left` are the lines, in the text before, of the places that a renaming did not change, by reason.
+    `left` maps each reason for not renaming an occurrence to the lines of these occurrences, in the text before.
     """
 
     line: int
@@ -116,12 +116,12 @@ class Done:
     changes: int = 1
     left: Mapping[str, Sequence[int]] = field(default_factory=dict)
     is_of_undefined: bool = False
-    """Whether this is a renaming in a whole text that does not define the name."""
+    """Whether this renames a name in all code of a text that does not define the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """The text after all edits, and the effect of each, by its number."""
+    """The text after all edits, and the effect of each edit by its number."""
 
     text: str
     done: Mapping[int, Done]
@@ -129,13 +129,16 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A refused batch: its errors by the number of the edit, in order. The text is unchanged."""
+    """The errors that prevented the edits, with the number of the edit, in order. The text is unchanged."""
 
     errors: tuple[tuple[int, EditError], ...]
 
 
 def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
-    """Apply all `edits` to `document`, or none. The keys are the caller's numbers of the edits."""
+    """Apply all `edits` to `document`, or none of them.
+
+    The keys are the numbers by which the caller knows the edits.
+    """
     plan = _Plan(document, limits or Limits())
     for number, edit in edits.items():
         plan.attempt(number, edit)
@@ -162,7 +165,7 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
 
 @dataclass(frozen=True, slots=True)
 class _Deletion:
-    """A unit to delete, and the span that is deleted with it."""
+    """The deletion of a unit, with the span of text that is deleted."""
 
     unit: Unit
     begin: int
@@ -171,9 +174,10 @@ class _Deletion:
 
 
 def _may_define(document: Document, name: str) -> bool:
-    """Return whether a text defines a name, or calls user macros that may; also True for a name of another namespace.
+    """Return whether the text defines `name`, or may do so by calling a user's macro.
 
-    Hy can bind names in more ways than this module knows.
+    The result is also True for names of other namespaces, and for Hy, which can bind names in ways that are not
+    modelled.
     """
     name = name.removeprefix(f"{namespace_of(document)}/")
     if document.is_hy or name.startswith(":") or "/" in name:
@@ -186,7 +190,7 @@ def _may_define(document: Document, name: str) -> bool:
 
 
 class _Plan:
-    """The changes that the edits of one text make, found one edit after the other and settled at the end."""
+    """The changes that the edits of one text require, collected edit by edit and completed by `finish`."""
 
     def __init__(self, document: Document, limits: Limits) -> None:
         self.errors: list[tuple[int, EditError]] = []
@@ -194,22 +198,22 @@ class _Plan:
         self.names: list[Naming] = []
         self.appends: list[tuple[str, int]] = []
         self.lines: dict[int, int] = {}
-        """The line of each edit in the text before."""
+        """The line of each edit in the text before the edits."""
         self.counts: Counter[int] = Counter()
         """The number of names that each renaming changes."""
         self.undefined: set[int] = set()
         """The renamings of names that the text does not define."""
         self.left: dict[int, dict[str, list[int]]] = {}
-        """The lines of the places that each renaming leaves unchanged, by reason."""
+        """The lines of the occurrences that each renaming does not change, by reason."""
         self.merged: dict[int, int] = {}
-        """Deletions that are part of another deletion."""
+        """The deletions that were merged into another one, by number."""
         self._document = document
         self._limits = limits
         self._deletions: list[_Deletion] = []
         self._moves: list[tuple[Unit, Unit, Move, int]] = []
 
     def attempt(self, number: int, edit: TextEdit) -> None:
-        """Work out the changes of `edit`, or its error."""
+        """Plan the changes for `edit`, or record the error that prevents it."""
         try:
             match edit:
                 case Replace():
@@ -283,7 +287,7 @@ class _Plan:
         self.names += [Naming(*position, number) for position in found.positions]
 
     def finish(self) -> None:
-        """Make splices of the edits that depend on others, and find conflicting edits."""
+        """Plan the moves and deletions, which depend on the other edits, and record conflicts between edits."""
         document = self._document
         self.names.sort(key=lambda name: (name.start, name.index))
         for name, other in itertools.pairwise(self.names):
@@ -307,7 +311,7 @@ class _Plan:
         self._find_conflicts()
 
     def _count_names(self, replaced: list[tuple[int, int]]) -> None:
-        """Count the names that change; refuse a renaming whose names all are in forms that other edits replace."""
+        """Count the names that each renaming changes. Refuse a renaming if all its names are in replaced forms."""
         replaced.sort()
         starts = [start for start, _ in replaced]
         for name in self.names:
@@ -334,7 +338,7 @@ class _Plan:
             self.errors.append((one, EditError(f"it changes the same code at line {line} as edit {another}")))
 
     def _merged_deletions(self) -> list[_Deletion]:
-        """Return the deletions in order, merging siblings with only space between them, so that no gap stays."""
+        """Return the deletions in order, merging neighbours separated only by whitespace so that no gap remains."""
         merged: list[_Deletion] = []
         insertions = [splice.start for splice, _ in self.splices]
         for deletion in sorted(self._deletions, key=lambda deletion: (deletion.begin, -deletion.end)):
@@ -350,7 +354,7 @@ class _Plan:
         return merged
 
     def _is_next(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
-        """Return whether two deletions have nothing between them, and no insertion."""
+        """Return whether two deletions are adjacent, with only whitespace and no insertion between them."""
         stop, begin = last.end, deletion.begin
         is_sibling = stop <= begin and last.unit.ceiling == deletion.unit.start
         return (

@@ -1,4 +1,4 @@
-"""The errors of reading and editing Lisp text."""
+"""Exceptions of the Lisp package, and the error that explains a refused edit."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ from dataclasses import dataclass
 
 
 class LispError(Exception):
-    """Base class of all errors that this package raises."""
+    """Base class of all exceptions in this package."""
 
 
 class TooManyFormsError(LispError, ValueError):
-    """A string with more forms than the reader's limit."""
+    """The text has more forms than the reader was asked to accept."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditError:
-    """Why an edit was refused, with the lines around a wrong target and the new text balanced."""
+    """The reason for refusing an edit.
+
+    `context` shows the lines around a target that was not found. `balanced_text` is a suggestion for new text whose
+    brackets do not balance.
+    """
 
     message: str
     context: str | None = None
@@ -23,7 +27,7 @@ class EditError:
 
 
 class EditFailedError(LispError):
-    """An edit that cannot be applied."""
+    """An edit cannot be applied. `error` has the reason."""
 
     def __init__(self, error: EditError) -> None:
         super().__init__(error.message)
@@ -31,5 +35,5 @@ class EditFailedError(LispError):
 
 
 def cut(text: str, max_characters: int) -> str:
-    """Return a string of at most `max_characters`, with an ellipsis at the end if it was cut."""
+    """Return `text`, shortened to `max_characters` with an ellipsis at the end if it is longer."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

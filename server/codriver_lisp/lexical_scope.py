@@ -1,9 +1,9 @@
-"""Lexical scope: a walk that finds the positions of two names in code, and the binding of each.
+"""Walk code by lexical scope to find the occurrences of two names and how each is bound.
 
-The walk understands quoting; `binding_forms` determines which forms bind which names. Only forms that contain one of
-the names are entered. The walk has its own stack, so nesting depth has no limit.
+The walk understands quoting. The `binding_forms` module defines which forms bind which names. Forms that contain
+neither name are skipped. The walk keeps its own stack, so nesting depth is not limited by Python's.
 
-Source: Clojure's reference on special forms, destructuring, and the reader.
+Sources: Clojure's reference on special forms, destructuring, and the reader.
 """
 
 from __future__ import annotations
@@ -24,20 +24,28 @@ if TYPE_CHECKING:
 Role = Literal[
     "reference", "global", "binding", "quoted", "method", "protocol", "type", "hint", "namespace", "referred", "taken"
 ]
-"""The role of a name at one place.
+"""The role of a name where it occurs.
 
-`reference`: whatever the scope says. `global`: the namespace's, whatever is bound around. `binding`: the beginning of a
-local name. `quoted`: data. `method`: a method's implementation for a protocol or class. `protocol`: a method's
-declaration in a protocol. `type`: the definition of a record or type. `hint`: of a class, in metadata. `namespace`: in
-the `ns` form. `referred`: in the `ns` form, as another namespace's name. `taken`: after `:keys` in a map that no known
-form destructures; an unknown form may.
+* `reference`: a use, bound as the scope says.
+* `global`: a name of the namespace, regardless of local bindings.
+* `binding`: the start of a local name.
+* `quoted`: data.
+* `method`: the implementation of a method of a protocol or class.
+* `protocol`: the declaration of a method in a protocol.
+* `type`: the definition of a record or type.
+* `hint`: a class in metadata.
+* `namespace`: part of the `ns` form.
+* `referred`: a name of another namespace, in the `ns` form.
+* `taken`: a key after `:keys` in a map outside known binding forms, which an unknown form may destructure.
 """
 
 QUOTED, NAMESPACE, REFERRED = -1, -2, -3
-"""Levels without code: in data, in the `ns` form, in its referred names. Other levels are depths of syntax quotes."""
+"""Levels at which forms are not code: quoted data, the `ns` form, and names it refers. From 0, a level is the depth of
+syntax quotes.
+"""
 
 KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
-"""The keys that ask a map for the names that follow: `:keys`, also with a namespace."""
+"""Matches the keywords that bind several keys of a map at once, such as `:keys` and `:my.ns/keys`."""
 
 _ROLES: Mapping[int, Role] = {0: "reference", QUOTED: "quoted", NAMESPACE: "namespace", REFERRED: "referred"}
 _REFERS = frozenset({":refer", ":only", ":refer-macros", ":rename"})
@@ -45,10 +53,10 @@ _REFERS = frozenset({":refer", ":only", ":refer-macros", ":rename"})
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A binding: the place at which a local name begins.
+    """The binding of a local name.
 
-    Of two in one scope the inner has the higher `number`; names bound together, in one pattern or parameter list, have
-    the same `group`. A `field` is a record's or type's field, a `key` is a key of a map too.
+    An inner binding has a higher `number` than an outer one. Names bound by the same pattern or parameter list have the
+    same `group`. The kind `field` is a field of a record or type; `key` means that the name is also a key of a map.
     """
 
     number: int
@@ -59,7 +67,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """A scope: the bindings of the two names, as far as they are names of locals."""
+    """The local bindings of the two names at some point in the code. None means that the name is not local there."""
 
     old: Binding | None = None
     new: Binding | None = None
@@ -67,7 +75,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """An occurrence of a name: its place, its role there, and the scope; a binding has the scope that it opens."""
+    """An occurrence of a name, with its role and scope. For a binding, the scope is the one that it opens."""
 
     start: int
     end: int
@@ -77,30 +85,36 @@ class Occurrence:
 
 
 def bound_name(key: str) -> str:
-    """Return the local name that a word after `:keys` binds."""
+    """Return the local name that `key` binds when it is listed after `:keys`."""
     return key.lstrip(":").rpartition("/")[2]
 
 
 class Walk:
-    """A walk through a text's forms. `words` are searched for; `old` and `new` are those that locals may be named."""
+    """A walk through the forms of a text that records occurrences of `words`.
+
+    `old` and `new` are the two names whose local bindings are tracked.
+    """
 
     def __init__(self, text: str, old: str, new: str, words: Iterable[str], *, is_hy: bool) -> None:
         self.text = text
         self.is_hy = is_hy
         self.found: list[Occurrence] = []
         self.namespace = ""
-        """The namespace that the text declares, once its `ns` form has been walked."""
+        """The namespace that the text declares, known after its `ns` form was walked."""
         self.old, self.new = old, new
         self._words = frozenset(words)
         self._at = sorted(found.start() for name in {old, new} for found in re.finditer(re.escape(name), text))
         self.numbers = itertools.count()
-        """The numbers for bindings, in the order in which names are bound."""
+        """A counter that numbers the bindings in the order in which they are made."""
         self._tasks: list[tuple[Form, Scope, int]] = []
         self._discarded_near: dict[int, list[Form]] = {}
-        """Discarded forms, by the beginning of the form next to them, whose scope they share."""
+        """Discarded forms by the offset of the form next to them, whose scope they share."""
 
     def walk(self, forms: Iterable[Form], binders: Mapping[str, Binder]) -> list[Occurrence]:
-        """Walk `forms` with the binders of calls, by the called name, and return all occurrences in order."""
+        """Walk `forms` and return all occurrences in text order.
+
+        `binders` maps the name of each binding form to the function that walks it.
+        """
         for top in forms:
             self.code([top], Scope())
             while self._tasks or self._discarded_near:
@@ -121,33 +135,33 @@ class Walk:
                         self._map(form, scope)
                     case _:
                         self.code(form.children, scope, level)
-        # Metadata and discarded forms may have been walked twice, in the same scope.
+        # Metadata and discarded forms may be walked twice, each time in the same scope.
         return [found for _, found in sorted({found.start: found for found in self.found[::-1]}.items())]
 
     def has(self, form: Form) -> bool:
-        """Return whether one of the names may occur in `form`."""
+        """Return whether `form` may contain one of the names."""
         at = bisect_left(self._at, form.start)
         return at < len(self._at) and self._at[at] < form.end
 
     def word(self, form: Form) -> str:
-        """Return the text of a form."""
+        """Return the source text of a form, such as the name of a symbol."""
         return self.text[form.start : form.end]
 
     def code(self, forms: Iterable[Form], scope: Scope, level: int = 0) -> None:
-        """Walk `forms` later, in this scope."""
+        """Schedule `forms` to be walked in `scope`, leaving out those that contain neither name."""
         for form in forms:
             self._tasks += [(discarded, scope, level) for discarded in self._discarded_near.pop(form.start, ())]
             if self.has(form):
                 self._tasks.append((form, scope, level))
 
     def record(self, form: Form, role: Role, scope: Scope) -> None:
-        """Record an atom if its text is one of the words."""
+        """Record an atom as an occurrence, if it is one of the words."""
         word = self.word(form)
         if (word.partition(".")[0] if self.is_hy else word) in self._words:
             self.found.append(Occurrence(form.start, form.end, word, role, scope))
 
     def name(self, form: Form, role: Role, scope: Scope) -> None:
-        """Record a name, also one after metadata."""
+        """Record the name in `form` and walk its metadata. Anything but a name is walked as code."""
         inner = self.unwrap(form, scope)
         if inner.kind == "atom":
             self.record(inner, role, scope)
@@ -155,14 +169,14 @@ class Walk:
             self.code([inner], scope)
 
     def unwrap(self, form: Form, scope: Scope) -> Form:
-        """Return the form after its metadata, which is walked."""
+        """Return the form that the metadata belongs to, and walk the metadata."""
         while form.kind == "prefixed" and self.text.startswith(("^", "#^"), form.start) and form.children:
             *metadata, form = form.children
             self.hints(metadata, scope)
         return form
 
     def hints(self, metadata: Iterable[Form], scope: Scope) -> None:
-        """Walk metadata, in which a single name is a class. In Hy, walk any annotation."""
+        """Walk metadata, in which a single symbol names a class. In Hy, annotations are walked as code."""
         for form in metadata:
             if form.kind == "atom" and not self.is_hy:
                 self.record(form, "hint", scope)
@@ -170,7 +184,7 @@ class Walk:
                 self.code([form], scope)
 
     def items(self, form: Form, scope: Scope) -> list[Form]:
-        """Return the forms in a bracket without discarded ones, which are walked too."""
+        """Return the forms in a bracket except discarded ones, which are scheduled to be walked in the same scope."""
         found: list[Form] = []
         discarded: list[Form] = []
         for child in form.children:
@@ -188,7 +202,7 @@ class Walk:
         return found
 
     def branches(self, form: Form, prefix: str = "#?") -> list[Form]:
-        """Return the forms of the branches of a reader conditional, or none for another form."""
+        """Return the form of each branch of a reader conditional, or an empty list for other forms."""
         if form.kind != "prefixed" or not form.children or not self.text.startswith(prefix, form.start):
             return []
         return [child for child in form.children[-1].children if child.kind != "discard"][1::2]
@@ -210,7 +224,7 @@ class Walk:
                 level = max(0, level - 1)
             elif prefix[0] == "'" and level == 0:
                 level = QUOTED
-        # A reader conditional's list is no call.
+        # The list of a reader conditional is not a call.
         inner = form.children[-1] if prefix == "#?" and form.children else form
         self.code(inner.children, scope, level)
 
@@ -230,7 +244,10 @@ class Walk:
             binder(self, items, scope)
 
     def _required(self, form: Form, scope: Scope) -> None:
-        """A part of the `ns` form: names after `:refer` are another namespace's, or its own if it refers to itself."""
+        """Walk a part of the `ns` form.
+
+        Names after `:refer` belong to the required namespace, which is this one if a file requires itself.
+        """
         is_referred = False
         level = 1 if form.children and self.word(form.children[0]) == self.namespace else REFERRED
         for child in form.children:
@@ -238,7 +255,7 @@ class Walk:
             is_referred = child.kind == "atom" and self.word(child) in _REFERS
 
     def _map(self, form: Form, scope: Scope) -> None:
-        """A map in code, which an unknown form may take for a pattern."""
+        """Walk a map in code, which an unknown form may use as a binding pattern."""
         is_key_list = False
         for child in form.children:
             if is_key_list and child.kind == "vector":

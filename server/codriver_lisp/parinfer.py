@@ -1,30 +1,25 @@
-"""Parinfer: closing brackets inferred from indentation (indent mode).
+"""Balance brackets by indentation, as parinfer's indent mode does, but with more care for the text.
 
-The rules, for every line of code:
+Indent mode trusts the indentation, with these rules for each line of code:
 
-* After the last code of a line stands its *trail*: closers and spaces, before a comment or the line's end.
-* Indent mode trusts indentation. Closers in a trail are suggestions: they are removed, and put again as the indentation
-  of the next line of code demands. Closers elsewhere must match.
-* Strings and characters are code that is never looked into; comments are followed far enough to see that their quotes
-  pair, because a lone quote would turn code into string once the comment sign goes.
+* The *trail* of a line is the closers and spaces between its last code and a comment or the end of the line.
+* The closers in a trail are only suggestions. They are removed, and added again as the indentation of the next line of
+  code requires. Closers elsewhere must match.
+* Strings and characters are opaque. Comments are only checked for paired quotes, because a single quote would turn code
+  into a string if the comment were uncommented.
 
-Results are those of parinfer.js 3.13, also where a tab shows that it counts a changed character twice: code after a tab
-is taken to have moved left, so that code below tabs may move, be torn from its form, or lose its last character.
-`codriver_lisp.parinfer` keeps tabs away from it. Columns are counted in UTF-16 code units, as there.
+`indent_mode` gives the same results as parinfer.js 3.13. That includes its behaviour with tabs: parinfer.js counts a
+replaced character twice, so it assumes that the code after a tab moved left, and code below may move, leave its form or
+lose a character. Columns are counted in UTF-16 code units, as in JavaScript. The running time is linear in the length
+of the text, except that each comment below a line that moved costs time proportional to the number of open brackets.
 
-Time is linear in the text given and the text got; each comment line below a line that has moved costs as much as
-brackets are open.
+On its own, indent mode changes balanced text that is badly indented, gives all lines the line ending of the first, does
+not recognize a carriage return as a line ending, and turns tabs into spaces. `balance` adds the missing care: it leaves
+balanced text alone, expands tabs before parinfer sees them and keeps them in the indentation, keeps the ending of each
+line, and keeps lines with the right brackets exactly as they are. It masks Hy's bracket strings, which parinfer does
+not know. The result is checked with the reader, which knows more kinds of literals and comments than parinfer.
 
 Source: the rules at https://shaunlebron.github.io/parinfer/ and the observed behaviour of parinfer.js.
-
-Bracket balancing by indentation: parinfer's indent mode, made more careful.
-
-Indent mode alone changes balanced text whose indentation is poor, makes every line ending that of the first and takes a
-lone carriage return for none, turns tabs into spaces, and goes wrong on code after or below a tab. Here balanced text
-stays as it is; a tab in code counts to the next stop and stays a tab where its line starts; each line keeps its ending;
-a line whose brackets are right keeps everything. The result is read again: it balances for the reader too, which knows
-more kinds of characters and comments than parinfer. Hy's strings in brackets are strings here, though parinfer does not
-know them.
 """
 
 from __future__ import annotations
@@ -42,10 +37,10 @@ MESSAGES = {
     "unmatched-close-paren": "Unmatched close-paren.",
     "leading-close-paren": "Line cannot lead with a close-paren.",
 }
-"""The words of each error, exactly as editors that know parinfer show it."""
+"""The message for each error, exactly as in parinfer.js, so that it looks familiar in editors."""
 
 Position = tuple[int, int]
-"""A line and a column of the text given, both from 0."""
+"""A line and a column of the input, both counted from 0."""
 
 _SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
 _STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
@@ -56,7 +51,7 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 @dataclass(frozen=True, slots=True)
 class ParinferError:
-    """An error of parinfer. `opener` is the position of the bracket that an unmatched closer should have closed."""
+    """An error of parinfer. `opener` is the position of the bracket that an unmatched closer was expected to close."""
 
     name: str
     line: int
@@ -65,7 +60,7 @@ class ParinferError:
 
     @property
     def message(self) -> str:
-        """Return the message of the error."""
+        """The text for the user, without the position."""
         return MESSAGES[self.name]
 
 
@@ -78,7 +73,7 @@ class Result:
 
 
 class StopError(Exception):
-    """Ends a run that found an error."""
+    """Internal exception that ends a pass at its first error."""
 
     def __init__(self, error: ParinferError) -> None:
         super().__init__(error.message)
@@ -86,7 +81,7 @@ class StopError(Exception):
 
 
 class Opener:
-    """An open bracket. `x` is its column in the corrected line, `shift` how far that line has moved."""
+    """An open bracket. `x` is its column in the corrected line, and `shift` the columns by which that line moved."""
 
     __slots__ = ("closer", "position", "shift", "x")
 
@@ -98,7 +93,10 @@ class Opener:
 
 
 class Trail:
-    """The last trail: line and columns as corrected, and the brackets its closers close, innermost first."""
+    """The trail of the last line of code, with columns in the corrected line.
+
+    `openers` are the brackets that its closers close, innermost first.
+    """
 
     __slots__ = ("end", "line", "openers", "start")
 
@@ -110,14 +108,14 @@ class Trail:
 
 
 def splice(line: str, start: int, end: int, new: str) -> str:
-    """Replace the text of `line` from `start` to `end` by `new`. Negative positions mean the start of the line."""
+    """Return `line` with the text from `start` to `end` replaced by `new`. Negative positions count as 0."""
     return line[: max(start, 0)] + new + line[max(end, 0) :]
 
 
 class IndentPass:
-    """One pass that puts the closers of each trail as the next line's indentation demands.
+    """One pass over the lines that corrects the closers in each trail according to the indentation of the next line.
 
-    Fields of the second group are of the current line alone.
+    The second group of attributes belongs to the current line.
     """
 
     def __init__(self) -> None:
@@ -125,18 +123,18 @@ class IndentPass:
         self._stack: list[Opener] = []
         self._trail: Trail | None = None
         self._has_shifted = False
-        self._string: Position | None = None  # the beginning of the open string
-        self._danger: Position | None = None  # a quote in a comment that waits for its fellow
+        self._string: Position | None = None  # where the open string starts
+        self._danger: Position | None = None  # an unpaired quote in a comment
 
         self._number = -1
         self._x = 0
         self._shift = 0
-        self._edits: list[tuple[int, int, str]] = []  # (index in the line given, x, the new character there)
-        self._leading: Position | None = None  # the first closer before any code
-        self._unmatched: tuple[int, Position, Position | None] | None = None  # x, place, the place of the open bracket
+        self._edits: list[tuple[int, int, str]] = []  # (index in the input, x, replacement)
+        self._leading: Position | None = None  # the first closer that comes before any code
+        self._unmatched: tuple[int, Position, Position | None] | None = None  # x, positions of closer and open bracket
 
     def line(self, line: str) -> None:
-        """Correct the next line."""
+        """Correct the next line, which may also change the trail of an earlier one."""
         self._number += 1
         self._x = self._shift = 0
         self._edits = []
@@ -153,10 +151,10 @@ class IndentPass:
         self._end_line()
 
     def end(self) -> None:
-        """Close the brackets that are still open.
+        """Close the brackets that are still open at the end of the text.
 
         Raises:
-            StopError: a string or a comment's quote is still open.
+            StopError: a string, or a quote in a comment, is still open.
         """
         if self._danger is not None:
             self._stop("quote-danger", self._danger)
@@ -169,8 +167,11 @@ class IndentPass:
         raise StopError(ParinferError(name, *position, opener))
 
     def _corrected(self, line: str, begin: int, first: int) -> str:
-        """Return `line` with its edits, whose code begins at the index `begin` and was moved to the column `first`."""
-        if first < 0:  # moved beyond the margin: columns are wrong from here on, as the edits of parinfer.js are
+        """Return `line` with its edits applied.
+
+        Its code starts at the index `begin` and moves to the column `first`.
+        """
+        if first < 0:  # moved past the left margin: apply the edits at wrong columns, as parinfer.js does
             corrected = line[begin:]
             for _, x, new in self._edits:
                 corrected = splice(corrected, x, x + 1, new)
@@ -182,7 +183,7 @@ class IndentPass:
         return "".join([*parts, line[at:]])
 
     def _indentation(self, line: str) -> int:
-        """Pass the text before the first code of `line`, position that code, and return its index."""
+        """Consume the text before the first code of `line`, move that code to its column, and return its index."""
         for index, character in enumerate(line):
             if character == " ":
                 self._x += 1
@@ -190,7 +191,7 @@ class IndentPass:
                 self._x += 2
                 self._shift -= 3
             elif character in ")]}":
-                self._leading = self._leading or (self._number, index)  # the closer is gone permanently
+                self._leading = self._leading or (self._number, index)  # this closer is always dropped
                 self._shift -= 1
             elif character == ";":
                 self._comment_line()
@@ -201,7 +202,7 @@ class IndentPass:
         return len(line)
 
     def _first_code(self) -> None:
-        """Handle the beginning of the line's code, which decides which brackets end, and moves with its own bracket."""
+        """Close the brackets that end before the line's first code, and move the code with its enclosing bracket."""
         if self._danger is not None:
             self._stop("quote-danger", self._danger)
         self._correct_trail()
@@ -210,7 +211,7 @@ class IndentPass:
             self._move(opener.shift)
 
     def _comment_line(self) -> None:
-        """Handle a comment alone on its line, which moves with its bracket and ends none."""
+        """Move a comment on its own line together with its enclosing bracket. The comment closes no bracket."""
         if not self._has_shifted:
             return
         count = self._closed_count()
@@ -220,15 +221,16 @@ class IndentPass:
                 self._move(opener.shift)
 
     def _move(self, columns: int) -> None:
-        """Move the line's code."""
+        """Move the code of the line by a number of columns."""
         self._x += columns
         self._shift += columns
 
     def _closed_count(self) -> int:
-        """Return the number of open brackets, from the last, that end before code that begins at the current column.
+        """Return how many of the open brackets, counted from the innermost, end before code at the current column.
 
-        A line belongs into a bracket left of it. After a move of the line or the bracket, the line stays in its bracket
-        only if the line itself did not move, and enters a new one only if the bracket moved left against the line.
+        A line belongs to a bracket that is to the left of it. If the line or the bracket has moved, the line stays in
+        its bracket only if the line itself did not move. It enters another bracket only if that moved left relative to
+        the line.
         """
         stack = self._stack
         for count, opener in enumerate(reversed(stack)):
@@ -248,7 +250,7 @@ class IndentPass:
         return len(stack)
 
     def _code(self, line: str, at: int) -> int:
-        """Pass code up to and including the next significant character, and return the index after it."""
+        """Consume code up to and including the next significant character, and return the index after it."""
         found = _SPECIAL.search(line, at)
         end = found.start() if found else len(line)
         if end > at:
@@ -287,7 +289,7 @@ class IndentPass:
         return end + 1
 
     def _closer(self, closer: str, index: int) -> None:
-        """Handle a closer after code: it closes the last bracket, or is an error."""
+        """Handle a closer after code. It either closes the innermost open bracket or matches nothing."""
         position = self._number, index
         opener = self._stack[-1] if self._stack else None
         if opener is not None and opener.closer == closer:
@@ -300,7 +302,7 @@ class IndentPass:
         self._stray_closer(index, position)
 
     def _string_rest(self, line: str, at: int) -> int:
-        """Pass the open string to its end in this line, and return the index after it."""
+        """Consume the open string up to its end or the end of the line, and return the index reached."""
         found = _STRING_REST.match(line, at)
         end = found.end() if found else at
         if end < len(line) and line[end] == '"':
@@ -312,7 +314,7 @@ class IndentPass:
         return len(line)
 
     def _comment(self, line: str, at: int) -> int:
-        """Pass the comment that begins at `at`, watching its quotes; the line's length."""
+        """Consume the comment that starts at `at`, keeping track of its quotes, and return the length of the line."""
         for found in _QUOTE.finditer(line, at):
             if found["quote"]:
                 self._danger = None if self._danger else (self._number, found.start())
@@ -320,17 +322,17 @@ class IndentPass:
         return len(line)
 
     def _stray_closer(self, index: int, position: Position) -> None:
-        """Remove the closer; the end of its line shows whether it is an error."""
+        """Remove a closer that matches nothing. `_end_line` decides whether it is an error."""
         if self._unmatched is None:
             self._unmatched = self._x, position, self._stack[-1].position if self._stack else None
         self._edits.append((index, self._x, ""))
         self._shift -= 1
 
     def _end_line(self) -> None:
-        """Remove the closers of the line's trail.
+        """Reopen the brackets closed in the line's trail, so that the next line decides where they close.
 
         Raises:
-            StopError: a closer before the trail matches nothing, or a closer leads a line that has code.
+            StopError: a closer before the trail matches nothing, or a line of code starts with a closer.
         """
         trail, leading, unmatched = self._trail, self._leading, self._unmatched
         self._leading = self._unmatched = None
@@ -350,7 +352,7 @@ class IndentPass:
             trail.openers = []
 
     def _correct_trail(self) -> None:
-        """Close in the last trail the brackets that end before code at the current column."""
+        """Replace the closers in the last trail by those of the brackets that end before code at the current column."""
         ended = self._closed_count()
         closed = self._stack[len(self._stack) - ended :][::-1]
         del self._stack[len(self._stack) - ended :]
@@ -365,7 +367,7 @@ class IndentPass:
 
 
 def indent_mode(text: str) -> Result:
-    """Return `text` with its trailing closers as its indentation implies."""
+    """Return `text` with the closers at the ends of lines replaced by those that the indentation implies."""
     run = IndentPass()
     units = _ASTRAL.sub(lambda match: _in_units(match[0]), text)
     try:
@@ -381,37 +383,37 @@ def indent_mode(text: str) -> Result:
 
 
 def _in_units(character: str) -> str:
-    """Return a character beyond the first 65,536 as the two code units that stand for it in UTF-16."""
+    """Return a character outside the Basic Multilingual Plane as a UTF-16 surrogate pair."""
     code = ord(character) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
 
 
 _PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
-"""The preamble that may stand before the code: a byte order mark and the line that names an interpreter."""
+"""Matches what may precede the code: a byte order mark and a `#!` line."""
 
 
 _INDENTATION = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
 MIXED_TAB_STOP = 8
-"""Columns between tab stops where lines are indented by tabs and spaces, as Emacs does it."""
+"""Columns between tab stops in text indented by both tabs and spaces, as in Emacs."""
 TAB_STOP = 2
-"""Columns between tab stops where lines are indented by tabs alone, one for each level."""
+"""Columns between tab stops in text indented by tabs only, with one tab for each level."""
 _CHARACTER = re.compile(r"[^\r\n]")
 _STRINGS = frozenset({"string", "bracketed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Balanced:
-    """Balanced text, or the original text with the reason of a failure as `error`."""
+    """The balanced text, or the original text with the `error` that could not be corrected."""
 
     text: str
     changed: bool
     error: Unbalanced | None = None
     doubtful_line: int | None = None
-    """The first line, from 1, of text that was balanced already at which its indentation suggests other brackets."""
+    """The first line, counted from 1, where the indentation of balanced text suggests different brackets."""
 
 
 def balance(text: str) -> Balanced:
-    """Return the text with the brackets that its indentation implies. Balanced text is unchanged."""
+    """Return `text` with the brackets that its indentation implies. Text that is balanced already is not changed."""
     error = check(text)
     suggested = _by_indentation(text)
     if error is None:
@@ -424,9 +426,9 @@ def balance(text: str) -> Balanced:
 
 
 def _by_indentation(text: str) -> str:
-    """Return the text with its brackets by indentation alone, or as it was where parinfer refuses it.
+    """Return the text with brackets according to its indentation, or unchanged if parinfer refuses it.
 
-    Parinfer refuses, for example, a closer that leads a line of code, and a lone quote in a comment.
+    Parinfer refuses, for example, a line of code that starts with a closer, and an unpaired quote in a comment.
     """
     found = _PREAMBLE.match(text)
     preamble = found[0] if found else ""
@@ -439,7 +441,7 @@ def _by_indentation(text: str) -> str:
 
 
 def _expand_tabs(text: str, tab_stop: int) -> str:
-    """Return `text` with spaces up to the next tab stop for each tab in code."""
+    """Return `text` with each tab in code replaced by spaces up to the next tab stop."""
     if "\t" not in text:
         return text
     chunks: list[str] = []
@@ -455,10 +457,10 @@ def _expand_tabs(text: str, tab_stop: int) -> str:
 
 
 def _correct(text: str) -> str | None:
-    """Return `text` with the brackets that its indentation asks for; None if some code would be lost.
+    """Return `text` with brackets according to its indentation, or None if that would lose code.
 
-    Code is lost in two cases: parinfer sees only brackets in an unfinished string in brackets, and a removed closer may
-    join its neighbours into one token.
+    Code can be lost in two ways: parinfer sees brackets inside an unfinished bracket string, and removing a closer can
+    join the tokens around it.
     """
     result = indent_mode(_mask(text))
     if result.error is not None:
@@ -468,12 +470,12 @@ def _correct(text: str) -> str | None:
 
 
 def _code(text: str) -> list[str]:
-    """Return the tokens of `text` without space and without tokens that balancing may remove or add."""
+    """Return the tokens of `text` except whitespace and closers, which balancing may add or remove."""
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 
 def _mask(text: str) -> str:
-    """Return `text` with an ordinary string, of the same lines and length, in place of each string in brackets."""
+    """Return `text` with each Hy bracket string replaced by an ordinary string with the same lines and length."""
     if "#[" not in text:
         return text
     return "".join(
@@ -483,7 +485,7 @@ def _mask(text: str) -> str:
 
 
 def _unmask(corrected: str, text: str) -> str:
-    """`corrected`, made of the masked `text`, with the strings of `text` back in place, one for one."""
+    """Return `corrected` with the strings of `text` restored in order. It is the opposite of `_mask`."""
     if "#[" not in text:
         return corrected
     originals = iter([token[0] for token in tokens(text) if token.lastgroup in _STRINGS])
@@ -493,7 +495,7 @@ def _unmask(corrected: str, text: str) -> str:
 
 
 def _merge(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
-    """Return `corrected` with the line endings, the right lines, and the other lines' leading tabs of `original`."""
+    """Return `corrected` with the line endings, the unchanged lines and the leading tabs of `original`."""
     parts: list[str] = []
     lines = zip(_lines(original), _lines(expanded), _lines(corrected), strict=True)
     for (line, ending), (spaced, _), (right, _) in lines:
@@ -511,6 +513,6 @@ def _merge(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
-    """Return the lines of `text`, each with its ending; the last has none."""
+    """Return the lines of `text`, each paired with its line ending, which is empty for the last."""
     chunks = re.split(f"({LINE_END.pattern})", text)
     return list(zip(chunks[::2], [*chunks[1::2], ""], strict=True))

@@ -1,33 +1,28 @@
-r"""Reader of Lisp text of the Clojure family: the place of each form, in sound text and in broken text.
+r"""Read Lisp text of the Clojure family, balanced or not, and explain what is wrong with its brackets.
 
-Reading is lossless: a form is a place in the text, everything between forms is space and comments, and nothing is
-changed or dropped. It knows shape and no meaning, so one reader serves Clojure, ClojureScript, reader conditionals,
-EDN, babashka, Basilisp, and Hy where its syntax agrees.
+The reader records the kind and position of each form. It is lossless: all text between forms is whitespace or comments,
+and nothing is changed or dropped. Because it knows the shape of forms and not their meaning, it serves Clojure,
+ClojureScript, reader conditionals, EDN, babashka, Basilisp, and Hy where its syntax agrees.
 
-Written by hand, after measuring the tree-sitter grammar for Clojure on the same files (clojure/core.clj, 272 kB, the
-same machine). Parsing took tree-sitter 25 ms, and visiting its nodes from Python, which is what editing needs, 40 ms;
-this reader gives its whole tree in about the same time. On unbalanced text, the purpose of this reader, tree-sitter
-gives an error node and a guess; this reader names the bracket. tree-sitter also took a file of Basilisp's own for
-broken, and counts bytes while all else counts characters.
+One regular expression splits the text into tokens. Each character belongs to exactly one token, so joining the tokens
+restores the text. All quantifiers are possessive, so splitting takes linear time even for broken text. Where dialects
+differ, the grammar chooses the reading that keeps brackets right. A character literal is a backslash with the next
+character (`\(`), and the rest of the word if that is alphanumeric (`\newline`). `#!` starts a comment wherever a token
+can start. The letters before a string, as in Hy's `f"…"`, are a symbol of their own. `#[word[` starts a string that
+ends with `]word]`, as in Hy; no other dialect uses `#[`.
 
-The tree is a few rows of numbers, and a form an index into them. With one object a form, reading cost more per
-character in a longer text and in a larger process: Python's cyclic garbage collector counts and visits all living
-containers. The collector does not visit rows of numbers.
+The reader was written by hand after measuring the tree-sitter grammar for Clojure on the same machine and files
+(clojure/core.clj, 272 kB). tree-sitter took 25 ms to parse the file and another 40 ms to visit its nodes from Python,
+which editing requires; this reader builds its whole tree in about the same total time. For unbalanced text, which is
+what this reader is for, tree-sitter gives an error node and a guess, while this reader names the bracket. tree-sitter
+also reported an error in a valid file of Basilisp, and counts positions in bytes instead of characters.
 
-Error messages for unbalanced brackets: the reason and the place, in a person's words.
+The tree is stored in arrays of integers, and a form is an index into them. With an object for each form, reading took
+more time per character in longer texts and larger processes, because Python's cyclic garbage collector visits every
+container object. It does not visit arrays of integers.
 
-Tokenizer of the Clojure family: the shape of its grammar, as tokens and lines.
-
-One regular expression cuts the text. Every character belongs to exactly one token, so that tokens joined give the text
-back, and each quantifier is possessive, so that broken text costs at most sound text: cutting is linear.
-
-Where dialects differ the grammar takes the side that keeps brackets right. A character literal is a backslash with the
-next character (`\(`), and the rest of the word if that is alphanumeric (`\newline`). `#!` begins a comment at the
-beginning of any token. Letters before a string (`f"…"` in Hy) are a symbol of their own. `#[word[` begins a string that
-`]word]` ends, as in Hy; nothing else of the family has `#[`.
-
-Source: Clojure's `LispReader` (macros, dispatch macros, terminating characters), the EDN specification, the readers of
-Basilisp and Hy.
+Sources: Clojure's `LispReader` (macros, dispatch macros, terminating characters), the EDN specification, and the
+readers of Basilisp and Hy.
 """
 
 from __future__ import annotations
@@ -52,7 +47,7 @@ _KINDS: dict[str, Kind] = {"(": "list", "[": "vector", "{": "map", "#(": "functi
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A form's position: offsets `start` and `end` in the text, and its line and column, counted from 1."""
+    """The position of a form: its offsets `start` and `end`, and the line and column of its start, counted from 1."""
 
     start: int
     end: int
@@ -61,7 +56,10 @@ class Span:
 
 
 class _Tree:
-    """All forms of a text in the order they begin, each with its kind, position, and the index after its children."""
+    """The forms of a text in the order in which they start, stored as parallel arrays.
+
+    `afters` has the index after the last descendant of each form.
+    """
 
     __slots__ = ("_most", "afters", "ends", "kinds", "starts")
 
@@ -73,10 +71,10 @@ class _Tree:
         self.afters = array("q")
 
     def add(self, kind: Kind, start: int, end: int) -> int:
-        """Add a form, so far without forms in it: its index.
+        """Add a form without children and return its index.
 
         Raises:
-            TooManyFormsError: it would be one too many.
+            TooManyFormsError: the tree has as many forms as it may have.
         """
         index = len(self.kinds)
         if index >= self._most:
@@ -88,7 +86,7 @@ class _Tree:
         return index
 
     def within(self, begin: int, after: int) -> Iterator[Form]:
-        """Yield the forms side by side from the index `begin` up to `after`."""
+        """Yield the sibling forms from the index `begin` up to, but not including, `after`."""
         while begin < after:
             yield Form(self, begin)
             begin = self.afters[begin]
@@ -96,12 +94,12 @@ class _Tree:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form: its kind, its offsets `start` to `end`, and the forms in it, in order.
+    """A form of the text: its kind, its offsets `start` and `end`, and its children in order.
 
-    `string` is a regex too, or a string in brackets; `atom` any symbol, keyword or number. `prefixed` is a form after a
-    quote, a tag, metadata, a namespace, or `#?`; its children are the forms that the prefix takes, the form proper
-    last. `discard` is `#_` with the form it removes. In broken text a form may lack its end, or the forms for its
-    prefix.
+    The kind `string` includes regexes and bracket strings, and `atom` is any symbol, keyword or number. `prefixed` is a
+    quote, tag, metadata, namespaced map or reader conditional; its children are the forms that the prefix takes, with
+    the actual form last. `discard` is `#_` with the form that it discards. In broken text, a form may lack its end or
+    the forms that its prefix needs.
     """
 
     _tree: _Tree
@@ -109,51 +107,52 @@ class Form:
 
     @property
     def kind(self) -> Kind:
-        """Return the kind of form, such as a vector or a string."""
+        """The kind of the form, such as `vector`."""
         return self._tree.kinds[self._index]
 
     @property
     def start(self) -> int:
-        """Return the offset of the form's start."""
+        """Return the offset of the first character."""
         return self._tree.starts[self._index]
 
     @property
     def end(self) -> int:
-        """Return the offset of the form's end."""
+        """Return the offset after the last character."""
         return self._tree.ends[self._index]
 
     @property
     def children(self) -> tuple[Form, ...]:
-        """Return the forms within the form."""
+        """Return the forms directly inside this one, including discarded ones."""
         return tuple(self._tree.within(self._index + 1, self._tree.afters[self._index]))
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A string's top-level forms, discarded ones included, and its first fault."""
+    """The top-level forms of a text, including discarded ones, and the first error in its brackets, if any."""
 
     forms: tuple[Form, ...]
     imbalance: Imbalance | None
 
 
 def read(text: str, *, most_forms: int | None = None) -> Reading:
-    """Read all forms of `text`. An unmatched closer is skipped, and open forms end with the text.
+    """Read all forms of `text`, even if it does not balance.
 
-    A mismatched closer closes its matching bracket further out, if there is one.
+    An unmatched closer is skipped. A mismatched closer ends the nearest enclosing form that it matches, if there is
+    one. Forms that are still open end with the text.
 
     Raises:
-        TooManyFormsError: there are more than `most_forms`, those within others counted; without it, never.
+        TooManyFormsError: there are more than `most_forms`, counting nested ones. There is no limit by default.
     """
     tree, imbalance = _read(text, most_forms)
     return Reading(tuple(tree.within(0, len(tree.kinds))), imbalance)
 
 
 def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | None]:
-    # Each form has a character of its own.
+    # There cannot be more forms than characters.
     reader = _Reader(len(text) if most_forms is None else most_forms)
     for token in tokens(text):
         match token.lastgroup:
-            # In the order of how often they come, as the cases are tried one by one.
+            # The most frequent kinds come first, because cases are tried in order.
             case "space" | "comment":
                 pass
             case "atom":
@@ -180,10 +179,10 @@ def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | 
 
 
 class _Reader:
-    """The tree so far, and its unfinished forms, outermost first.
+    """The tree under construction, with a stack of the unfinished forms.
 
-    An unfinished form is held as its index, with the closer of its bracket, or with the number of forms that its prefix
-    still wants. The outermost is the text itself, which needs nothing.
+    For each unfinished form, the stack has its index, the closer of its bracket, and the number of forms that its
+    prefix still needs. The first entry stands for the text itself, which needs nothing.
     """
 
     def __init__(self, most_forms: int) -> None:
@@ -191,35 +190,35 @@ class _Reader:
         self._waiting = [-1]
         self._closers = [""]
         self._wants = [0]
-        self._open = dict.fromkeys(CLOSERS.values(), 0)  # brackets waiting, by closer: spares a search in vain
+        self._open = dict.fromkeys(CLOSERS.values(), 0)  # open brackets by closer, to know quickly that none matches
         self._imbalance: Imbalance | None = None
 
     def find(self, imbalance: Imbalance) -> None:
-        """Remember the first fault."""
+        """Record an error, unless there was one before."""
         self._imbalance = self._imbalance or imbalance
 
     def push(self, kind: Kind, start: int, end: int, closer: str, wants: int) -> None:
-        """Begin a form."""
+        """Start a form that ends later."""
         self._waiting.append(self.tree.add(kind, start, end))
         self._closers.append(closer)
         self._wants.append(wants)
 
     def open(self, bracket: str, start: int) -> None:
-        """Begin a form with `bracket`."""
+        """Start a form at an opening bracket."""
         closer = CLOSERS[bracket[-1]]
         self._open[closer] += 1
         self.push(_KINDS[bracket], start, start + len(bracket), closer, 0)
 
     def leaf(self, kind: Kind, start: int, end: int) -> None:
-        """Add a form that has none in it."""
+        """Add a form that cannot have children."""
         index = self.tree.add(kind, start, end)
         if self._wants[-1]:
             self._finish(index)
 
     def _finish(self, index: int) -> None:
-        """Finish the prefixes that waited for the form at `index`, which has ended.
+        """End the prefixes that were waiting for the form at `index`, which is complete.
 
-        A discarded form stays where it stands, and no prefix takes it.
+        Prefixes skip discarded forms, which stay in the tree where they are.
         """
         tree, wants = self.tree, self._wants
         while wants[-1]:
@@ -233,7 +232,7 @@ class _Reader:
             index = prefix
 
     def _pop(self) -> int:
-        """Remove the last unfinished form, with everything added since, and return its index."""
+        """Remove the innermost unfinished form from the stack, and return its index."""
         self._closers.pop()
         self._wants.pop()
         index = self._waiting.pop()
@@ -241,7 +240,7 @@ class _Reader:
         return index
 
     def close(self, closer: str, at: int) -> None:
-        """Finish the form that `closer` closes."""
+        """End the form that `closer` closes, and any unfinished forms inside it."""
         if self._closers[-1] != closer:
             self._mismatch(closer, at)
             if not self._open[closer]:
@@ -255,9 +254,9 @@ class _Reader:
             self._finish(index)
 
     def _mismatch(self, closer: str, at: int) -> None:
-        """Find the error in a closer that does not match the last form started.
+        """Record the error if a closer does not match the innermost open bracket.
 
-        A prefix with nothing after it within brackets is not an error, because in Hy some prefixes are names as well.
+        A prefix directly before a closer is not an error, because some prefixes are also names in Hy.
         """
         if self._imbalance is not None:
             return
@@ -272,7 +271,7 @@ class _Reader:
             self.find(Imbalance("mismatched", at, self.tree.starts[self._waiting[opened]]))
 
     def _abandon(self, at: int) -> None:
-        """Take the last form started as it is: a bracket ends at `at`, a prefix with the forms that it got."""
+        """End the innermost unfinished form early: a bracket at the offset `at`, a prefix after the forms it has."""
         closer = self._closers[-1]
         index = self._pop()
         if closer:
@@ -280,7 +279,7 @@ class _Reader:
             self.tree.ends[index] = at
 
     def end(self, length: int) -> Imbalance | None:
-        """Finish the tree at the end of the text, which is `length` long: the first fault."""
+        """End all unfinished forms at the end of the text, whose length is given, and return the first error."""
         starts = self.tree.starts
         unfinished = len(self._waiting) - 1
         pairs = zip(self._waiting, self._closers, strict=True)
@@ -295,17 +294,16 @@ class _Reader:
 
 
 def check(text: str) -> Unbalanced | None:
-    """Return the first error in the brackets and strings of `text`, or None if they balance."""
+    """Return the first error in the brackets and strings of `text`, or None if it is balanced."""
     _, imbalance = _read(text)
     return None if imbalance is None else describe_imbalance(text, imbalance)
 
 
 def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
-    """Return the forms of `text` that an evaluation would run, in order: without discarded ones (`#_`) and comments.
+    """Return the positions of the forms that evaluating `text` would run, in order, without discarded forms.
 
-    `reading` is the result of `read` for the text, if there is one already.
-
-    A prefix such as a quote, a tag or metadata belongs to the form after it.
+    `reading` is the result of `read` for the same text, to save reading it again. A prefix such as a quote, a tag or
+    metadata is part of the form after it.
     """
     positions = Positions(text)
     forms = (reading or read(text)).forms
@@ -314,7 +312,7 @@ def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ..
 
 @dataclass(frozen=True, slots=True)
 class Unbalanced:
-    """Why text does not balance, with line and column, counted from 1."""
+    """An explanation of why a text does not balance, with a line and column counted from 1."""
 
     message: str
     line: int
@@ -323,12 +321,13 @@ class Unbalanced:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """The first unbalanced bracket or quote, as offsets.
+    """The first error in the brackets and quotes of a text, as offsets.
 
-    `stray`: the closer at `at` closes nothing; the form before the closer started at `opener`, if there is one.
-    `mismatched`: the closer at `at` meets the bracket at `opener`. `unclosed`: the bracket at `at` and all others open
-    at the end of the text, outermost first. `string`: the string from `at` continues to the end. `dangling`: the prefix
-    at `at` has no form to belong to, or the backslash there no character.
+    * `stray`: the closer at `at` closes nothing. The form before it, if any, starts at `opener`.
+    * `mismatched`: the closer at `at` does not match the bracket at `opener`.
+    * `unclosed`: the brackets at `at` and `others`, outermost first, are open at the end of the text.
+    * `string`: the string that starts at `at` does not end.
+    * `dangling`: the prefix at `at` has no form after it, or the backslash there no character.
     """
 
     kind: Literal["stray", "mismatched", "unclosed", "string", "dangling"]
@@ -338,7 +337,7 @@ class Imbalance:
 
 
 def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
-    """Describe `imbalance`, which was found in `text`, as an error with its position."""
+    """Explain `imbalance`, an error in the brackets of `text`, in words that name lines."""
     positions = Positions(text)
     line, column = positions.of(imbalance.at)
     match imbalance.kind:
@@ -365,20 +364,19 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
 
 
 def bracket(text: str, at: int) -> str:
-    """Return the opening bracket at `at`, with the `#` that it may start with."""
+    """Return the opening bracket at the offset `at`, including a `#` before it."""
     return text[at : at + 2] if text[at] == "#" else text[at]
 
 
 def _prefix(text: str, at: int) -> str:
-    """Return the prefix at `at`."""
     return next(tokens(text, at))[0]
 
 
 def _unclosed(text: str, openers: tuple[int, ...], positions: Positions) -> Unbalanced:
-    """Name the bracket that most likely lacks its closer.
+    """Describe the bracket that most probably lacks its closer.
 
-    A line that begins at or left of a bracket still open shows, if the indentation means anything, that the bracket was
-    to be closed before. The first such place in the form is named.
+    A line that starts at or to the left of a bracket that is still open suggests that the bracket was meant to be
+    closed before it. The first such bracket is named.
     """
     suspicion = _suspicion(text, openers[0], positions)
     if suspicion is None:
@@ -401,7 +399,10 @@ def _unclosed(text: str, openers: tuple[int, ...], positions: Positions) -> Unba
 
 
 def _suspicion(text: str, begin: int, positions: Positions) -> tuple[int, int] | None:
-    """Find the first bracket from `begin` on that a later line's indentation closes, and that line's offset."""
+    """Find the first bracket, from `begin` on, that should be closed according to the indentation of a later line.
+
+    Return the offset of the bracket, and that of the first token of the line.
+    """
     openers: list[tuple[int, int]] = []
     line_before = positions.line(begin)
     for token in tokens(text, begin):
@@ -423,7 +424,10 @@ _SWALLOWED = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
 
 
 def _swallowing_string(text: str, last: int) -> int | None:
-    """Find a string before `last` that runs over line ends into a word, as if its closing quote were missing."""
+    """Find a multi-line string before `last` that ends directly before a word, as if a quote were missing.
+
+    Return its offset.
+    """
     for token in tokens(text[:last]):
         if token.lastgroup == "string" and "\n" in token[0] and _SWALLOWED.match(text, token.end()):
             return token.start()
@@ -433,9 +437,9 @@ def _swallowing_string(text: str, last: int) -> int | None:
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 _WORD = r"""[^\s,\[\](){}"';`~@^\\]"""
-"""The pattern of a word's first character."""
+"""The pattern of the first character of a word."""
 _REST = r"""[^\s,\[\](){}";`~@^\\]"""
-"""The pattern of a word's further characters: `'` does not end one."""
+"""The pattern of the other characters of a word, which may include `'`."""
 
 TOKEN = re.compile(
     rf"""
@@ -457,34 +461,37 @@ TOKEN = re.compile(
 )
 
 LINE_END = re.compile(r"\r\n|\r|\n")
-"""The end of a line. A form feed, a vertical tab or a Unicode separator does not, unlike in `str.splitlines`."""
+"""Matches the end of a line. Unlike `str.splitlines`, it ignores form feeds, vertical tabs and Unicode separators."""
 
 
 class Positions:
-    """Line and column of any offset in one text, and back. Lines and columns count from 1."""
+    """A table that converts between offsets of a text and lines and columns, which are counted from 1."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(match.end() for match in LINE_END.finditer(text))]
 
     def line(self, offset: int) -> int:
-        """Return the line of `offset`."""
+        """Return the line that contains `offset`."""
         return bisect_right(self._starts, offset)
 
     def of(self, offset: int) -> tuple[int, int]:
-        """Return the line and column of `offset`."""
+        """Return the line and the column of `offset`."""
         line = bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
 
     def start(self, line: int) -> int:
-        """Return the offset at which `line` starts. The line must exist."""
+        """Return the offset at which a line starts. The line must exist."""
         return self._starts[line - 1]
 
     @property
     def count(self) -> int:
-        """Return the number of lines. A string that ends with a line end has an empty last one."""
+        """Return the number of lines. If the text ends with a line ending, the empty line after it is counted."""
         return len(self._starts)
 
 
 def tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    """Yield the tokens of `text` from `start` on, in order and without gaps. A match's `lastgroup` is its kind."""
+    """Yield the tokens of `text` from the offset `start`, in order and without gaps.
+
+    The `lastgroup` of each match is the kind of the token.
+    """
     return TOKEN.finditer(text, start)

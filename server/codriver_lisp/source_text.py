@@ -1,9 +1,9 @@
-"""Source text with its editable forms, the comments and branches around each, line numbers and line endings.
+"""Source text with its editable forms, the comments attached to each, line numbers and line endings.
 
-An edit's form is found by the number and the text of its first line. New text is indented for its place: its lines move
-together, and nothing within strings does. A tab counts as two columns where columns are compared, as to parinfer and in
-`codriver_lisp.parinfer`. A tab stays a tab: the place's own tabs come before each line, followed by the line's own
-further indentation.
+An edit identifies its form by the number and the text of the form's first line. New text is indented to fit its
+position: all its lines move by the same amount, except lines inside strings. When columns are compared, a tab counts as
+two, as in `codriver_lisp.parinfer`. Tabs are kept: each line starts with the indentation of the position, including its
+tabs, followed by the line's own additional indentation.
 """
 
 from __future__ import annotations
@@ -24,30 +24,33 @@ if TYPE_CHECKING:
 
 
 HOLDERS = frozenset({"comment", "clojure.core/comment", "cljs.core/comment", "basilisp.core/comment", "do"})
-"""The heads of lists whose forms stand as at the top level: comments, and forms that are run one after the other."""
+"""Heads of lists whose inner forms count as top-level forms."""
 
 _BLANK = " \t\f,"
 _HINT = re.compile(r"#_[\s,]*\{?[\s,]*:[\w.*+!?-]+/")
-"""The beginning of a hint to a linter or formatter: a discarded keyword with a namespace, or a map with one first.
+"""Matches the start of a hint to a linter or formatter.
 
-Source: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
+It is a discarded keyword with a namespace, or a discarded map that starts with one.
+
+Sources: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
 """
 _NEXT = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
 MAX_LINE_CHARS = 200
-"""Maximum number of characters displayed of a line; generated files have lines of any length."""
+"""The number of characters of a line that messages show. Lines of generated files can be very long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A form that can be edited: a top-level form, also a discarded one, or a form directly in a holding form.
+    """An editable form: a top-level form, possibly discarded, or a form directly inside a form such as `(comment …)`.
 
-    Holding forms are a `(comment …)`, a `(do …)`, and a reader conditional, which holds the forms of its branches; the
-    form of a branch of `#?@` holds the spliced forms.
+    The enclosing form can be a `(comment …)`, a `(do …)`, or a reader conditional. In a branch of `#?@`, the spliced
+    forms are units as well.
 
-    Between `floor` and `ceiling` stand the form, space and comments, and nothing else. `floor` is the end of the
-    sibling before (or of the word `comment`, or of a branch's feature, or the beginning of the text). `ceiling` is the
-    beginning of the sibling after, or of the closer (`ceiling_closes`), or the end of the text. A form that `is_branch`
-    never has siblings: a branch is a feature and one form.
+    Only the form, whitespace and comments are between the offsets `floor` and `ceiling`. `floor` is the end of the
+    previous sibling, of the word `comment` or `do`, or of the feature of a branch, or the start of the text. `ceiling`
+    is the start of the next sibling or of the closing bracket (`ceiling_closes`), or the end of the text. `has_elder`
+    tells whether there is a previous sibling. A unit that `is_branch` has no siblings, because a branch is one feature
+    and one form.
     """
 
     start: int
@@ -63,7 +66,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Forms side by side, between `floor` and `ceiling`; in a reader conditional features and forms in turn."""
+    """Sibling forms between two offsets. In a reader conditional, features and forms alternate."""
 
     forms: Sequence[Form]
     floor: int
@@ -74,7 +77,7 @@ class _Group:
 
 
 def units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit, ...]:
-    """Return all editable forms of `text` with these top-level `forms`, in order, a form before the forms in it."""
+    """Return all editable forms of `text`, given its top-level `forms`, in order and outer forms first."""
     found: list[Unit] = []
     groups = [_Group(forms, 0, len(text), is_nested=False)]
     while groups:
@@ -106,7 +109,7 @@ def units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit,
 
 
 def _inner_group(text: str, form: Form) -> _Group | None:
-    """Return the forms directly in `form`, if it is a holding form."""
+    """Return the editable forms directly inside `form`, or None if it contains none."""
     if form.kind == "prefixed" and text.startswith("#?", form.start):
         operands = [child for child in form.children if child.kind != "discard"]
         if operands and operands[-1].kind == "list":
@@ -121,14 +124,17 @@ def _inner_group(text: str, form: Form) -> _Group | None:
 
 
 def _spliced(text: str, form: Form) -> _Group | None:
-    """Return the forms that `form`, of a branch of `#?@`, puts in its place."""
+    """Return the forms that `form`, in a branch of `#?@`, splices in."""
     return _within(text, form) if form.kind in ("vector", "list") and text[form.start] != "#" else None
 
 
 def _within(
     text: str, form: Form, *, skip: int = 0, are_branches: bool = False, are_spliced: bool = False
 ) -> _Group | None:
-    """Return the forms in a bracket but for the first `skip`; none if the last one would take a form after it."""
+    """Return the forms in a bracket, without the first `skip`.
+
+    The result is None if the last one is an incomplete prefix, which would absorb a form added after it.
+    """
     children = form.children
     if len(children) <= skip or _is_incomplete(text, children[-1]):
         return None
@@ -137,7 +143,7 @@ def _within(
 
 
 def _is_incomplete(text: str, form: Form) -> bool:
-    """Return whether a prefix lacks a form, so that it would take the form after it."""
+    """Return whether a prefix lacks a form, so that it would absorb the next one."""
     while form.kind in ("prefixed", "discard"):
         operands = [child for child in form.children if child.kind != "discard"]
         if len(operands) < (2 if text.startswith(("^", "#^"), form.start) else 1):
@@ -147,7 +153,10 @@ def _is_incomplete(text: str, form: Form) -> bool:
 
 
 class Document:
-    """Text with its forms, read once, without a byte order mark. Hy (`is_hy`) binds names in ways of its own."""
+    """A text that was read once, with its forms and line numbers. The text must not start with a byte order mark.
+
+    Hy, marked by `is_hy`, has binding forms of its own.
+    """
 
     def __init__(self, text: str, *, is_hy: bool = False) -> None:
         self.text = text
@@ -157,15 +166,15 @@ class Document:
 
     @cached_property
     def ending(self) -> str:
-        """Return the line ending of the text: the most frequent one."""
+        """Return the most frequent line ending of the text."""
         counted = Counter(LINE_END.findall(self.text)).most_common(1)
         return counted[0][0] if counted else "\n"
 
     @cached_property
     def sound_end(self) -> int:
-        """Return the end of the part of the text whose forms can be trusted: all of it, when it balances.
+        """Return the offset up to which the forms can be trusted. It is the end of the text if the text balances.
 
-        A closer too many may have ended the form before it too early, so that form is not trusted either.
+        A closer too many may have ended the previous form too early, so that form is not trusted either.
         """
         error = self.reading.imbalance
         if error is None:
@@ -174,35 +183,35 @@ class Document:
 
     @cached_property
     def bracket_error(self) -> str | None:
-        """Describe why the text does not balance."""
+        """Return the reason why the text does not balance, or None if it does."""
         return None if self.reading.imbalance is None else describe_imbalance(self.text, self.reading.imbalance).message
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        """Return all editable forms in order, a form before the forms in it."""
+        """Return all editable forms in order, with outer forms before inner ones."""
         return units(self.text, self.reading.forms, self.positions)
 
     @cached_property
     def units_by_line(self) -> Mapping[int, tuple[Unit, ...]]:
-        """Return the units that start on a line, in order, by line."""
+        """Return the units that start on each line, in order, keyed by line."""
         found: dict[int, list[Unit]] = {}
         for unit in self.units:
             found.setdefault(unit.line, []).append(unit)
         return {line: tuple(units) for line, units in found.items()}
 
     def line_text(self, line: int) -> str:
-        """Return the text of a line, without its ending."""
+        """Return the text of a line without its line ending."""
         start = self.positions.start(line)
         found = LINE_END.search(self.text, start)
         return self.text[start : found.start() if found else len(self.text)]
 
     def begins_line(self, unit: Unit) -> bool:
-        """Return whether the unit is the first on its line."""
+        """Return whether the unit is the first code on its line."""
         start = self.positions.start(unit.line)
         return start >= unit.floor and not self.text[start : unit.start].strip(_BLANK)
 
     def indentation(self, unit: Unit) -> str:
-        """Return the blank text that indents a line as far as the unit."""
+        """Return the whitespace that indents a line to the column where the unit starts."""
         start = self.positions.start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK)
@@ -210,11 +219,11 @@ class Document:
 
     @cached_property
     def _hints(self) -> Mapping[int, Unit]:
-        """Return the discarded forms that are hints about the form after them, by their ends."""
+        """Return the discarded forms that are hints to tools, keyed by their end."""
         return {unit.end: unit for unit in self.units if _HINT.match(self.text, unit.start)}
 
     def with_hints(self, unit: Unit) -> Unit:
-        """Return the unit with the hints before it, such as `#_:clj-kondo/ignore`, on its line or the line above."""
+        """Return the unit extended by hints, such as `#_:clj-kondo/ignore`, on the same line or the line above."""
         while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
             if _NEXT.fullmatch(self.text, hint.end, self.with_comments(unit)) is None:
                 break
@@ -222,7 +231,7 @@ class Document:
         return unit
 
     def with_comments(self, unit: Unit) -> int:
-        """Return the start of the unit including attached comments: whole lines above it, without a blank line."""
+        """Return the offset where the comments attached to the unit start, which are directly above it."""
         begin = unit.start
         if not self.begins_line(unit):
             return begin
@@ -230,27 +239,27 @@ class Document:
             start = self.positions.start(line)
             text = self.line_text(line)
             code = text.lstrip(_BLANK)
-            # A comment after the form before belongs to that form, also if the form is a backslash that takes the line
-            # end.
+            # A comment on the last line of the previous form belongs to that form, even if the form is a backslash
+            # literal that includes the line ending.
             if start < unit.floor + unit.has_elder or not code.startswith(";"):
                 break
             begin = start + len(text) - len(code)
         return begin
 
     def end_of_line(self, unit: Unit) -> int:
-        """Return the end of the unit with the comment after it on its last line, if it has one."""
+        """Return the end of the unit, or of the comment that follows it on its last line."""
         line = self.positions.line(unit.end)
         rest = self.line_text(line)[unit.end - self.positions.start(line) :]
         return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end
 
     def numbered(self, line: int, context: int) -> str:
-        """Return the lines around `line`, `context` each way, each with its number; `→` is at `line`.
+        """Return the numbered lines up to `context` lines around `line`, which is marked by `→`.
 
         Long lines are cut.
         """
         count = self.positions.count
         if count > 1 and line != count and not self.line_text(count):
-            count -= 1  # people do not count the empty line after the last line ending
+            count -= 1  # editors do not number the empty line after the last line ending
         first, last = max(1, line - context), min(count, line + context)
         if first > last:
             first, last = max(1, count - context), count
@@ -266,15 +275,15 @@ _LAST_LINE = re.compile(r"[^\r\n]*\Z")
 
 
 def reindented(text: str, base: str, ending: str, old: str = "") -> str:
-    """Return `text` as it stands at a place indented by `base`: its lines moved by as much as its first line moves.
+    """Return `text` indented for a position whose indentation is `base`, with all lines moved by the same amount.
 
-    The first line comes without indentation, blank lines around the text go, line endings become `ending`. Lines within
-    strings keep their indentation, which is part of the string.
+    The first line gets no indentation, blank lines around the text are removed, and line endings become `ending`. Lines
+    inside strings keep their indentation, because it is part of the string.
 
-    A first line without indentation may have been cut out of an indented line. Then the other lines are at their place
-    already, also those further left. The sign of this is that more lines equal those of `old`, the previous text,
-    unmoved than moved. Without a difference, the sign is that the other lines are aligned only if the first line is
-    moved alone.
+    If the first line has no indentation, it may have been cut out of an indented line while the other lines are already
+    where they belong. That is assumed if more of the lines are equal to lines of `old`, the text to replace, without
+    moving them than with. In case of a tie, it is assumed if the other lines are aligned only when the first line moves
+    alone.
     """
     found = list(tokens(text))
     indent = ""
@@ -300,19 +309,19 @@ def reindented(text: str, base: str, ending: str, old: str = "") -> str:
 
 
 def width(text: str) -> int:
-    """Return the width of `text` in columns."""
+    """Return the width of `text` in columns, with two for each tab."""
     return len(text) + text.count("\t")
 
 
 def _beyond(indent: str, space: str) -> str:
-    """Return the part of the blank `space` before a line that goes beyond `indent`; empty, if the line has less."""
+    """Return the part of the whitespace `space` that goes beyond `indent`, or an empty string if there is none."""
     if space.startswith(indent):
         return space[len(indent) :]
     return " " * (width(space) - width(indent))
 
 
 def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) -> bool:
-    """Return whether the first line of `text`, whose tokens are `found`, alone lacks the indentation `base`."""
+    """Return whether only the first line of `text`, with the tokens `found`, lacks the indentation `base`."""
     old_lines = set(_lines(old, list(tokens(old))))
     lines = list(_lines(text, found))
     unmoved = sum(line in old_lines for line in lines)
@@ -323,7 +332,7 @@ def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) 
 
 
 def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
-    """Yield the lines of `text` without the first, and without lines that begin within a string."""
+    """Yield the lines of `text`, except the first and those that start inside a string."""
     for token in found:
         if token.lastgroup == "space" and LINE_END.search(token[0]):
             end = LINE_END.search(text, token.end())
@@ -331,17 +340,17 @@ def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of `text`."""
+    """Return the text after the last line ending, or the whole text if it has none."""
     found = _LAST_LINE.search(text)
     return found[0] if found else ""
 
 
 def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
-    """Return whether each line is aligned as usual, if all but the first are moved to the left by `columns`.
+    """Return whether each line would be aligned as usual if all lines but the first moved left by `columns`.
 
-    A line is aligned one or two columns after its bracket, or below something else in that bracket.
+    A line is aligned if it starts one or two columns after its bracket, or below something else in that bracket.
     """
-    openers: list[tuple[int, set[int]]] = [(-1, {0})]  # a bracket's column, and the columns of its items
+    openers: list[tuple[int, set[int]]] = [(-1, {0})]  # column of a bracket, and columns of its items
     column, leads = 0, False
     for token in found:
         kind = token.lastgroup
@@ -364,14 +373,14 @@ def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
 
 
 MAX_OTHER_LINES = 5
-"""Maximum number of distant lines that a refusal names."""
+"""The number of other lines with the requested text that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An edit's target, by the number and text of its first line. Surrounding space is ignored.
+    """The form to edit, given by the number and the text of its first line. Surrounding whitespace is ignored.
 
-    If several forms begin on the line, the text begins with the form that is meant.
+    If several forms start on the line, the text must start with the form that is meant.
     """
 
     line: int
@@ -380,18 +389,22 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Search limits: the distance from the requested line (`padding`), and the context lines that a refusal shows."""
+    """Limits of the search for a target.
+
+    `padding` is how many lines away from the requested line the text may be. `context` is how many lines an error shows
+    on each side.
+    """
 
     padding: int = 2
     context: int = 10
 
 
 def find(document: Document, target: Target, limits: Limits) -> Unit:
-    """Return the form at `target`: on its line, else on the nearest line within the padding with its text.
+    """Return the form at `target`: on its line or, failing that, on the nearest line with its text within the padding.
 
     Raises:
-        ProblemError: no form fits, two are equally near, the line is not a form's first, or brackets before the form's
-            end do not balance.
+        EditFailedError: no form matches, two are equally near, the line is not the first of a form, or the end of the
+            form is uncertain because the brackets do not balance.
     """
     expected = LINE_END.split(target.text.strip())[0].strip()
     if not expected:
@@ -422,7 +435,7 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
 
 
 def _has(document: Document, line: int, expected: str) -> bool:
-    """Return whether `expected` is the text of the line, or of a form that begins on the line."""
+    """Return whether `expected` is the text of the line, or of a form that starts on the line."""
     if expected not in (text := document.line_text(line)):
         return False
     return text.strip() == expected or any(
@@ -431,7 +444,11 @@ def _has(document: Document, line: int, expected: str) -> bool:
 
 
 def _unit_at(document: Document, target: Target, line: int, expected: str, limits: Limits) -> Unit:
-    """Return the form on `line` that `expected` names."""
+    """Return the form on `line` that `expected` identifies.
+
+    Raises:
+        EditFailedError: no form or more than one form matches, or its end is uncertain.
+    """
     units = document.units_by_line.get(line, ())
     named = [unit for unit in units if _names(document, unit, expected)]
     if document.line_text(line).strip() == expected:
@@ -459,7 +476,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
 
 
 def _where(document: Document, line: int) -> str:
-    """Describe the form that a line belongs to, if no form begins on the line."""
+    """Return the end of a message that tells which form contains the line, or where the next form starts."""
     around = [unit for unit in document.units if unit.line < line <= document.positions.line(unit.end)]
     if around:
         return f": it stands within the form that begins at line {around[-1].line}"
@@ -468,11 +485,11 @@ def _where(document: Document, line: int) -> str:
 
 
 def _names(document: Document, unit: Unit, expected: str) -> bool:
-    """Return whether `expected` is the form, or its first line from the form's beginning on."""
+    """Return whether `expected` is the text of the form, or of its first line from the start of the form."""
     rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
     return expected in (rest.strip(), document.text[unit.start : unit.end])
 
 
 def _refusal(document: Document, target: Target, limits: Limits, words: str) -> EditFailedError:
-    """Return a refusal that shows the lines around the target."""
+    """Return an exception whose error shows the lines around the target."""
     return EditFailedError(EditError(words, context=document.numbered(target.line, limits.context)))

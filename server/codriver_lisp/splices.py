@@ -1,8 +1,8 @@
-"""Splices: new text, checked and put in place of a form or next to it, without swallowing code or leaving gaps.
+"""Splices put new text in place of a form or next to it, without absorbing code or leaving gaps.
 
-A text is rewritten by splices and renames, and compared token by token to prove that no tokens ran together. Tokens
-that would run together, as when a form comes between two that touch, get a space between them, or a line ending after a
-comment.
+A text is rewritten by applying splices and renames. Its tokens are then compared with the expected ones, to prove that
+no tokens ran together. Tokens that would run together, as when a form is inserted between two forms that touch, get a
+space between them, or a line ending after a comment.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ _APART = frozenset(' \t\r\n,()[]{}"')
 
 @dataclass(frozen=True, slots=True)
 class Splice:
-    """A splice: `new` in place of the text from `start` to `end`. `core` is the form's own part.
+    """The replacement of the text from `start` to `end` by `new`.
 
-    Of two splices at one place, the one that belongs to the form before (`is_behind`) comes first.
+    `core` is the part of the span without the space around it.
+
+    Of two splices at the same position, the one that belongs to the form before it (`is_behind`) comes first.
     """
 
     start: int
@@ -51,7 +53,7 @@ def is_blank(text: str) -> bool:
 
 
 def replace(document: Document, unit: Unit, new: str) -> Splice:
-    """Replace the unit by `new`."""
+    """Return the splice that replaces the unit by `new`."""
     base = document.indentation(unit)
     text = document.text
     placed = reindented(new, base, document.ending, text[unit.start : unit.end])
@@ -62,7 +64,7 @@ def replace(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _separator(document: Document, placed: str, at: int, base: str) -> str:
-    """Return the separator that keeps `placed` and the text from `at` on apart."""
+    """Return the separator needed between `placed` and the text at the offset `at`, which may be empty."""
     text = document.text
     if at == len(text):
         return ""
@@ -72,18 +74,18 @@ def _separator(document: Document, placed: str, at: int, base: str) -> str:
 
 
 def _ends_in_comment(text: str) -> bool:
-    """Return whether more text on the last line would be part of a comment."""
+    """Return whether text added on the last line would become part of a comment."""
     kinds = [token.lastgroup for token in tokens(text)]
     return bool(kinds) and kinds[-1] == "comment"
 
 
 def _join(left: str, right: str) -> bool:
-    """Return whether two characters side by side may be part of one token."""
+    """Return whether two adjacent characters might belong to one token."""
     return left not in _APART and right not in _APART and right != ";"
 
 
 def insert_before(document: Document, unit: Unit, new: str) -> Splice:
-    """Put `new` on lines of its own before the unit and the hints and comments attached to it."""
+    """Return the splice that puts `new` on its own lines before the unit with its hints and comments."""
     unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.with_comments(unit)
@@ -95,7 +97,7 @@ def insert_before(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def insert_after(document: Document, unit: Unit, new: str) -> Splice:
-    """Put `new` on lines of its own after the unit and the comment on its last line."""
+    """Return the splice that puts `new` on its own lines after the unit and the comment on its last line."""
     unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.end_of_line(unit)
@@ -109,7 +111,7 @@ def insert_after(document: Document, unit: Unit, new: str) -> Splice:
 
 
 def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
-    """Return whether a blank line parts the forms here: above the unit, or below it, if nothing is above."""
+    """Return whether blank lines separate the forms, judging by the space above the unit or below the first one."""
     text = document.text
     if not document.begins_line(unit):
         return False
@@ -119,10 +121,10 @@ def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
 
 
 def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
-    """Delete the text from `begin` to `end`: the unit, with or without comments.
+    """Return the splice that deletes the text from `begin` to `end`, which is the unit with or without comments.
 
-    Lines that hold only that text go too, and of blank lines that then meet, one goes. A closer moves up to the form
-    before, unless it would end up in a comment.
+    Lines that become empty are deleted too, and two blank lines that meet are reduced to one. A closing bracket moves
+    up to the previous form, unless it would end up in a comment.
     """
     text, core = document.text, (begin, end)
     before, after = text[unit.floor : begin], text[end : unit.ceiling]
@@ -149,7 +151,7 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
 
 
 def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, int]) -> Splice:
-    """Remove the last lines of the text; the text ends with a line ending if it did before."""
+    """Return the splice that deletes the last lines of the text, keeping a line ending at the end of the text."""
     text = document.text
     above = text[unit.floor : start]
     end = unit.floor + len(above.rstrip(_SPACE))
@@ -158,7 +160,7 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
 
 
 def append(text: str, new: str, ending: str) -> str:
-    """Append `new` to `text` after a blank line. The result ends as `text` ends."""
+    """Return `text` with `new` after a blank line. The result ends with a line ending if `text` does."""
     placed = reindented(new, "", ending)
     if not text.strip():
         return text + placed + ending
@@ -167,10 +169,10 @@ def append(text: str, new: str, ending: str) -> str:
 
 
 def check_new(text: str) -> None:
-    """Check new text for a file in the same way as code before evaluation.
+    """Check that the brackets of new text balance.
 
     Raises:
-        ProblemError: the text does not balance; the error holds the balanced text, if indentation gives one.
+        EditFailedError: they do not. The error has the balanced text, if the indentation implies one.
     """
     unbalanced = check(text)
     if unbalanced is None:
@@ -181,10 +183,10 @@ def check_new(text: str) -> None:
 
 
 def check_not_blank(text: str) -> None:
-    """Check text that will be next to other forms.
+    """Check that new text balances and is not blank.
 
     Raises:
-        ProblemError: the text does not balance, or is blank.
+        EditFailedError: the text does not balance, or is blank.
     """
     check_new(text)
     if is_blank(text):
@@ -192,10 +194,10 @@ def check_not_blank(text: str) -> None:
 
 
 def check_stays(unit: Unit, new: str) -> None:
-    """Check that `new`, in place of a branch's form, leaves the branch with one form.
+    """Check that the branch of a reader conditional would have exactly one form if `new` replaced the unit.
 
     Raises:
-        ProblemError: the branch would have none, or several.
+        EditFailedError: the branch would have none, or several.
     """
     count = _count_forms(new)
     if not unit.is_branch or count == 1:
@@ -209,10 +211,10 @@ def check_stays(unit: Unit, new: str) -> None:
 
 
 def check_adjacent(unit: Unit, new: str) -> None:
-    """Check that `new`, next to the unit, gives no branch a second form.
+    """Check that adding `new` next to the unit does not give the branch of a reader conditional a second form.
 
     Raises:
-        ProblemError: a branch would have two forms.
+        EditFailedError: the branch would have two forms.
     """
     if unit.is_branch and _count_forms(new):
         words = f"nothing can stand beside the form at line {unit.line}, as a branch of a reader conditional has one "
@@ -221,13 +223,13 @@ def check_adjacent(unit: Unit, new: str) -> None:
 
 
 def _count_forms(text: str) -> int:
-    """Return the number of forms in `text`, as a reader counts them."""
+    """Return the number of forms in `text`, without discarded ones."""
     return sum(form.kind != "discard" for form in read(text).forms)
 
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """A renaming of one name: from `start` to `end` it becomes `new`, for the edit of this index."""
+    """The replacement of one occurrence of a name by `new`. `index` is the number of the edit."""
 
     start: int
     end: int
@@ -237,10 +239,11 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A string after its changes.
+    """A text after its changes.
 
-    `positions` gives, for the index of an edit, the offset of its change in the new text; for names the first one.
-    `broken` is the index of an edit whose new text would run into the code next to it; the text is then useless.
+    `positions` maps the number of each edit to the offset of its change in the new text, or of the first one for a
+    renaming. `broken` is the number of an edit whose new text would run into the adjacent code, in which case `text`
+    must not be used.
     """
 
     text: str
@@ -258,10 +261,10 @@ class _Change:
 
 
 def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> Assembly:
-    """Return the text of the document after `splices`, and after `names` outside of them.
+    """Return the text of the document after applying `splices`, and `names` outside the replaced text.
 
-    Both are sorted, and the cores of the splices do not overlap. The space around cores may overlap and is removed
-    once.
+    Both must be sorted, and the cores of the splices must not overlap. Whitespace around cores may overlap, and is
+    removed only once.
     """
     text = document.text
     starts = [form.start for form in document.reading.forms]
@@ -292,7 +295,7 @@ def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: S
 
 
 def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> list[_Change]:
-    """Return all changes in the text's order, without overlaps: names in replaced text are left out."""
+    """Return all changes in text order and without overlaps, leaving out names in replaced text."""
     merged: list[_Change] = []
     at, number = 0, 0
     for splice, index in splices:
@@ -312,10 +315,10 @@ def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> l
 def _regions(
     changes: Sequence[_Change], starts: Sequence[int], length: int
 ) -> Iterator[tuple[int, int, list[_Change]]]:
-    """Yield the changes, each with the part of the text that it can affect: from a form's first token to another's.
+    """Yield the changes in groups, each with the range of text whose tokens they can affect.
 
-    A token depends on nothing before it, and its end only on the next character. So the text before the last form in
-    front of a change, and after the beginning of the first form after it, stays as it was.
+    A token does not depend on the text before it, and its end depends only on the next character. So a range extends
+    from the start of the last form before a change to the start of the first form after it.
     """
     group: list[_Change] = []
     low = high = 0
@@ -336,7 +339,7 @@ def _regions(
 
 
 def _chunks(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[str]:
-    """Return the chunks of the changed text: unchanged text and new text in turn, and the rest at the end."""
+    """Return the parts of the changed text, alternately unchanged and new, starting and ending with unchanged text."""
     chunks: list[str] = []
     at = low
     for change in changes:
@@ -346,7 +349,7 @@ def _chunks(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[
 
 
 def _separated(chunks: Sequence[str], ending: str) -> list[str]:
-    """Return the chunks, with space between two that would run together; after a comment, a line end."""
+    """Return the chunks, with a space between two that would run together, or a line ending after a comment."""
     apart: list[str] = []
     before = ""
     for chunk in chunks:
@@ -361,17 +364,17 @@ def _separated(chunks: Sequence[str], ending: str) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    """Return the tokens of `text` but for space."""
+    """Return the tokens of `text` except whitespace."""
     return [_word(token) for token in tokens(text) if token.lastgroup != "space"]
 
 
 def _word(token: re.Match[str]) -> str:
-    """Return the token's text, without blanks at the end of a comment."""
+    """Return the text of a token, without trailing whitespace if it is a comment."""
     return token[0].rstrip() if token.lastgroup == "comment" else token[0]
 
 
 def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
-    """Return the tokens of `text`, at `offset`, after `changes`: the remaining and the new ones."""
+    """Return the tokens that `text`, which starts at `offset`, should have after `changes`."""
     expected: list[str] = []
     number = 0
     for token in tokens(text):
@@ -388,7 +391,7 @@ def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
 
 
 def rename_within(text: str, names: Sequence[Naming], start: int, end: int) -> str:
-    """Return the part of `text` from `start` to `end`, with the sorted `names` in it renamed."""
+    """Return the text from `start` to `end` with the `names` in it renamed. The names must be sorted."""
     parts: list[str] = []
     at = start
     for name in names[bisect_left(names, start, key=lambda name: name.start) :]:

@@ -1,6 +1,7 @@
-"""Renaming a symbol or a keyword by lexical scope: in one text, without a change of meaning, and in other strings.
+"""Rename a symbol or keyword by lexical scope, in its own file and in the files that use it.
 
-Another text uses a file's definitions by alias, by reference, or with the namespace in front.
+The rename does not change the meaning of the code: it is refused if names would clash. Other files use a name through
+an alias, by referring to it, or with its full namespace.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"[+-]?\d")
 _VALUES = frozenset({"nil", "true", "false", "None", "True", "False"})
-"""Values that look like symbols."""
+"""Literals that look like symbols."""
 
 LOCAL = "a local name hides it there"
 OUTER = "it is not the local name there"
@@ -41,28 +42,29 @@ WHYS = {
 
 NameKind = Literal["symbol", "type", "protocol"]
 _DEFINING = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")
-"""The defining head before a name."""
+"""Matches the start of a defining form, up to the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Occurrences to rename, as offsets with their new text, in order; and the offsets of those left, by reason."""
+    """The occurrences to rename, as start, end and new text, and the offsets of the others by reason."""
 
     positions: Sequence[tuple[int, int, str]]
     left: Mapping[str, Sequence[int]]
     kind: NameKind = "symbol"
-    """The kind of the name: other files name more than the name of a record or type, or of a protocol's method."""
+    """The kind of name. For a type or protocol method, other files have more names to change, such as constructors."""
 
 
 def find_names(document: Document, old: str, new: str, span: tuple[int, int] | None = None) -> Found:
-    """Find the uses of `old` in the code of `document`, or of its form at `span`, each with its new text.
+    """Find the uses of `old` in the code of `document`, or in its form at `span`, each with its new text.
 
-    A symbol is the namespace's name unless a local name hides it, also with the namespace in front. Within a form that
-    binds the symbol, it is the local name. A keyword is the same everywhere. Strings and comments are left alone.
+    A symbol, with or without its namespace, means the name in the namespace, unless a local name shadows it. Within a
+    form that binds the symbol, it means the local name. A keyword means the same everywhere. Strings and comments are
+    not searched.
 
     Raises:
-        ProblemError: `old` or `new` is no name, `old` does not occur, or the meaning would change: `new` is in use, a
-            local name would hide the namespace's name, or `old` is a key that is taken from a map.
+        EditFailedError: `old` or `new` is not a name, `old` does not occur, or the meaning would change because `new`
+            is in use, a local name would shadow the namespace's name, or `old` is also the key of a map.
     """
     for name in (old, new):
         if not _is_name(name):
@@ -87,19 +89,19 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
 
 
 def _is_name(name: str) -> bool:
-    """Return whether `name` is a symbol or a keyword."""
+    """Return whether `name` is a symbol or keyword."""
     found = TOKEN.fullmatch(name)
     is_atom = found is not None and found.lastgroup == "atom"
     return is_atom and not _NUMBER.match(name) and not name.startswith("#") and name not in _VALUES
 
 
 def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the changes of names, qualified by `namespace`."""
+    """Return the changes with all names qualified by `namespace`."""
     return {f"{namespace}/{old}": f"{namespace}/{new}" for old, new in changes.items()}
 
 
 class _Symbol:
-    """The renaming of one symbol, the old and the new of `names`, in top-level `forms`."""
+    """The renaming of a symbol in top-level `forms`. `names` is its old and its new name."""
 
     def __init__(
         self, document: Document, forms: Sequence[Form], names: tuple[str, str], namespace: str | None
@@ -119,11 +121,17 @@ class _Symbol:
         self._all = all_found
 
     def has_local(self, start: int, end: int) -> bool:
-        """Return whether the name is a local name somewhere between `start` and `end`."""
+        """Return whether the name is local anywhere between the offsets `start` and `end`."""
         return any(self._is_local(one) for one in self._all if start <= one.start < end and one.word == self._old)
 
     def found(self, start: int, end: int, *, is_whole: bool) -> Found:
-        """Return the places between `start` and `end`: the local ones of a form that has any, else the namespace's."""
+        """Return the occurrences between `start` and `end` to rename.
+
+        In a form that has local ones, these are renamed; otherwise, and in a whole file, those of the namespace's name.
+
+        Raises:
+            EditFailedError: there are none, or the meaning of the code would change.
+        """
         within = [one for one in self._all if start <= one.start and one.end <= end]
         named = [one for one in within if self._stem(one) in self._changes]
         local = [one for one in named if self._is_local(one)]
@@ -150,7 +158,7 @@ class _Symbol:
         return Found([(one.start, one.end, self._renamed(one)) for one in chosen], left, kind)
 
     def _stem(self, one: Occurrence) -> str:
-        """Return the word, in Hy without the attributes after it."""
+        """Return the word or, in Hy, the part of it before the first dot."""
         return one.word.partition(".")[0] if self._document.is_hy else one.word
 
     def _renamed(self, one: Occurrence) -> str:
@@ -184,7 +192,7 @@ class _Symbol:
         raise EditFailedError(EditError(words))
 
     def _check_outer(self, outer: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
-        """Check that the namespace's name stays the namespace's, and stays apart from others."""
+        """Check that the name still refers to the namespace's definition, and does not clash with another name."""
         for one in outer:
             if one.role == "referred":
                 words = f"{self._old!r} is another namespace's, referred to at line {self._line(one.start)}: "
@@ -202,7 +210,7 @@ class _Symbol:
                 raise EditFailedError(EditError(words))
 
     def _check_local(self, local: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
-        """Check that each place names the same local as before."""
+        """Check that each occurrence still refers to the same local name."""
         if "/" in self._new:
             raise EditFailedError(EditError(f"{self._new!r} has a namespace, and a local name has none"))
         for one in local:
@@ -240,7 +248,7 @@ class _Symbol:
 
 
 def taken_key_message(document: Document, at: int, word: str) -> str:
-    """Return the message that `word` is a key taken from a map."""
+    """Return the message for refusing to rename `word` because it is also the key of a map."""
     words = f"{word!r} at line {document.positions.line(at)} names the key that is taken from a map; "
     return words + "replace that form by one that binds the key in another way, and rename then"
 
@@ -248,7 +256,11 @@ def taken_key_message(document: Document, at: int, word: str) -> str:
 def keywords(
     document: Document, old: str, new: str, start: int, end: int, *, checks: bool = True
 ) -> list[tuple[int, int, str]]:
-    """Find the keyword `old` from `start` to `end`; with `checks`, refuse a rename that clashes."""
+    """Find the keyword `old` between two offsets.
+
+    Raises:
+        EditFailedError: with `checks`, the new name is in use, or the keyword is implied by a name after `:keys`.
+    """
     text = document.text
     found: list[tuple[int, int, str]] = []
     bare = {name.lstrip(":").rpartition("/")[2] for name in (old, new)}
@@ -266,12 +278,12 @@ def keywords(
 
 
 def _names_key(word: str, old: str) -> bool:
-    """Return whether `word`, among names to take from a map, means the keyword `old`."""
+    """Return whether `word`, listed after `:keys`, implies the keyword `old`."""
     return word.lstrip(":").rpartition("/")[2] == old.lstrip(":").rpartition("/")[2]
 
 
 def _atoms(document: Document, at: Sequence[int]) -> Iterator[tuple[Form, bool]]:
-    """Yield the atoms at the sorted offsets `at`, in text order, and whether each names a key to take from a map."""
+    """Yield the atoms at the sorted offsets `at` in text order, and whether each is in a list such as for `:keys`."""
     text = document.text
     pending = [(form, False, False) for form in reversed(document.reading.forms)]
     while pending:
@@ -296,7 +308,7 @@ NONE = Found((), {})
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """A renaming of a definition of `namespace`, which is None for a keyword."""
+    """The renaming of a definition in `namespace`, or of a keyword if that is None."""
 
     namespace: str | None
     old: str
@@ -305,21 +317,21 @@ class Renamed:
 
     @property
     def changes(self) -> dict[str, str]:
-        """Return the new names by the old ones: the definition's and, for a type, its constructors'."""
+        """Return the new name for each old one. For a type, this includes its constructor functions."""
         old, new = self.old, self.new
         constructors = {f"->{old}": f"->{new}", f"map->{old}": f"map->{new}"} if self.kind == "type" else {}
         return {old: new, **constructors}
 
     def may_occur_in(self, text: str) -> bool:
-        """Return whether `text` may use the name. It is a cheap test without false negatives."""
+        """Return whether `text` may use the name. This is a cheap test without false negatives."""
         return self.old in text and (self.namespace is None or self.namespace.rpartition(".")[2] in text)
 
 
 def find_references(document: Document, name: Renamed, *, checks: bool = True) -> Found:
-    """Find the uses of the renamed name in `document`, of another file, each with its new text.
+    """Find the uses of the renamed name in `document`, the text of another file, each with its new text.
 
     Raises:
-        ProblemError: with `checks`, the meaning would change.
+        EditFailedError: with `checks`, the meaning of the code would change.
     """
     if name.namespace is None:
         return Found(keywords(document, name.old, name.new, 0, len(document.text), checks=checks), {})
@@ -330,7 +342,7 @@ def find_references(document: Document, name: Renamed, *, checks: bool = True) -
 
 
 class _References:
-    """The references of one text to a name of another namespace, `namespace`."""
+    """The uses in one file of a name from another namespace, `namespace`."""
 
     def __init__(self, document: Document, name: Renamed, namespace: str) -> None:
         self._document = document
@@ -346,7 +358,11 @@ class _References:
         self._changes: Mapping[str, str] = {**self._qualified, **self._bare}
 
     def found(self, *, checks: bool) -> Found:
-        """Return the places, and those left unchanged, by reason."""
+        """Return the occurrences to rename, and those that are left unchanged, by reason.
+
+        Raises:
+            EditFailedError: with `checks`, the meaning of the code would change.
+        """
         chosen: list[Occurrence] = []
         left: dict[str, list[int]] = defaultdict(list)
         for one in self._all:
@@ -360,7 +376,10 @@ class _References:
         return Found([(one.start, one.end, changes[one.word]) for one in chosen], left)
 
     def _refers(self, name: str) -> bool:
-        """Return whether the name alone is the other namespace's: a definition here hides a name from `:refer :all`."""
+        """Return whether `name`, written without a namespace, means the other namespace's.
+
+        A definition in this file shadows a name from `:refer :all`.
+        """
         if not self._required.refers(name):
             return False
         return name in self._required.referred or not any(
@@ -380,7 +399,7 @@ class _References:
         return one.word in self._bare and one.role in ("reference", "global", "taken") and not is_local
 
     def _check(self, chosen: Sequence[Occurrence]) -> None:
-        """Check that each place means the same as before, and no other place comes to mean it."""
+        """Check that each occurrence keeps its meaning, and that no other name takes on the new meaning."""
         line, new = self._document.positions.line, self._name.new
         for one in chosen:
             if one.role == "taken":

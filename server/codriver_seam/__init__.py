@@ -1,8 +1,8 @@
-"""The seam of a Python application: state, epochs, trace and changes, for an agent that looks into it at run time.
+"""The seam of a Python application, through which agents inspect and change its state at run time.
 
-An application imports this package, calls `install`, and names its state by `frame`; its actions then reach callers who
-evaluate code in its process, by `call`. Standard library alone, Python 3.8 or later. Importing the package does
-nothing, and without `install` only the places of handlers are kept.
+An application imports this package, calls `install`, and registers its state with `frame`. Callers that evaluate code
+in its process then use it through `call`. It needs only the standard library of Python 3.8 or later. Importing the
+package has no effect, and without `install` only the positions of handlers are recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`session_id`, by which the seam is found: made by `install`, and different in each process."""
+    """Return `session_id`, by which the seam is found. `install` creates it, different in each process."""
     if name == "session_id":
         return seam.session_id
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,6 @@
-"""Accessors: an agent's questions to the seam, with an object of arguments in and an object out.
+"""Accessors: the queries that agents can send to the seam. They take and return JSON objects.
 
-They run on a thread of the caller. Reading makes no events. Paths and values of the asker are read as literals, and are
+They run on the caller's thread, and reading causes no events. Paths and values in arguments are parsed as literals and
 never evaluated.
 """
 
@@ -28,36 +28,38 @@ if TYPE_CHECKING:
     Accessor = Callable[[Json], Json]
 
 CONTRACT = 1
+"""The version of the accessors' contract."""
 CHANGES = 100
-"""Changes that a diff tells."""
+"""Maximum number of changes in a diff."""
 OVERDUE_S = 5.0
-"""The age from which a queued event without an epoch may never have one."""
+"""Seconds after which a queued event without an epoch is reported as overdue."""
 NO_EPOCH = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
-"""A change that the application makes in place, by itself, is in no epoch."""
+"""The hint if there is no epoch. Changes that an application makes in place by itself are not recorded."""
 APP = "app"
-"""The origin of events that no agent caused."""
+"""The origin of events that no agent has caused."""
 _ASGI = "app = seam.watch_asgi(app)"
 WATCHES = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI, "starlette": _ASGI}
-"""How the routes of a framework's application are noted, by the framework's module."""
+"""How to record the requests of a web framework, by the framework's module."""
 FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId", "ms",
           "tags")  # fmt: skip
+"""The names of an event's fields, in order."""
 EQUAL = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "handlerId": HANDLER, "source": SOURCE,
          "dispatchId": CAUSE}  # fmt: skip
-"""The filters that a field has to equal."""
+"""Filters that compare a field for equality, with the index of the field."""
 FILTERS = (*EQUAL, "severity", "origin", "since", "sinceMs", "between", "pred")
 SEVERITIES = ("error", "warning", "info")
 REFUSAL = "refusal"
-"""The source of the event of a change that was refused: an agent's mistake, and no issue of the application."""
+"""The source of the event for a refused change. It is a mistake of the agent and not an issue of the application."""
 
 
-# What is asked for
+# Arguments
 
 
 def frame_of(asked: Json) -> Frame:
-    """Return the named frame, else the only one.
+    """Return the requested frame, or the only one.
 
     Raises:
-        Refusal: the frame is unclear.
+        Refusal: there is no such frame, or a name is required.
     """
     name, frames = asked.get("frame"), list(seam.frames)
     wanted = frames[0] if name is None and len(frames) == 1 else name
@@ -71,10 +73,10 @@ def frame_of(asked: Json) -> Frame:
 
 
 def read_literal(name: str, text: object, reason: str) -> Any:
-    """Return the value of a text in Python's notation.
+    """Parse a text as a Python literal.
 
     Raises:
-        Refusal: the text is no literal.
+        Refusal: the text is not a literal.
     """
     try:
         return ast.literal_eval(str(text))
@@ -83,7 +85,7 @@ def read_literal(name: str, text: object, reason: str) -> Any:
 
 
 def _path_of(text: object) -> Path:
-    """A path as it is written: a list, names and numbers with dots between, or keywords of Basilisp."""
+    """Parse a path: a list, names and numbers separated by dots, or keywords of Basilisp."""
     if not text:
         return ()
     if isinstance(text, list):
@@ -100,7 +102,7 @@ def _path_of(text: object) -> Path:
 
 
 def _step_of(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
-    """Return a step of a path in Basilisp's notation; a keyword is made by Basilisp itself."""
+    """Parse a step of a path in Basilisp's notation. Basilisp itself creates keywords."""
     if word[0] == ":":
         namespace, _, name = word[1:].rpartition("/")
         return keyword(name, namespace or None)
@@ -112,7 +114,7 @@ def _limit(asked: Json, most: int) -> int:
 
 
 def who_of(held: Mapping[str, Any] | None) -> str:
-    """Return the caller of an origin."""
+    """Return the caller named in an origin, or `APP`."""
     return APP if held is None else str(held.get("who", APP))
 
 
@@ -120,7 +122,7 @@ def who_of(held: Mapping[str, Any] | None) -> str:
 
 
 def health(_asked: Json) -> Json:
-    """Return the seam itself, with its accessors and the reasons for missing ones."""
+    """Return the state of the seam: its frames, counts, and which groups of accessors work, or why they do not."""
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
     bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_told]
@@ -142,13 +144,13 @@ def health(_asked: Json) -> Json:
 
 
 def _way(gives: str) -> Json:
-    """The hint on the call by which the loaded web framework tells of itself; none without a framework."""
+    """Return a hint on how to watch the loaded web framework, or {} if there is none."""
     ways = [way for name, way in WATCHES.items() if name in sys.modules]
     return {"hint": f"{ways[0]} {gives}"} if ways else {}
 
 
 def state(asked: Json) -> Json:
-    """Return the state of a frame, or its part at a path."""
+    """Return the state of a frame, or the part of it at a path."""
     found, path = frame_of(asked), _path_of(asked.get("path"))
     hidden = () if asked.get("includeSensitive") else found.sensitive
     egress = Egress(hidden, is_whole=bool(asked.get("includeLarge")))
@@ -163,7 +165,10 @@ def _row(one: Epoch) -> Json:
 
 
 def epochs(asked: Json) -> Json:
-    """The epochs of a frame, the newest last; with a path those that changed the part there, with the changes."""
+    """Return the epochs of a frame, newest last.
+
+    With a path, only those that changed the part there, with the changes.
+    """
     found, since, wanted = frame_of(asked), int(asked.get("since") or 0), asked.get("filter") or {}
     rows = [(_row(one), one) for one in tuple(found.epochs) if one.id > since]
     rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in wanted.items())]
@@ -177,16 +182,16 @@ def epochs(asked: Json) -> Json:
 
 
 def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
-    """The changes that an epoch made to the part at a path; none if a state of the epoch could not be read."""
+    """Return the changes that an epoch made at a path, or [] if one of its states could not be read."""
     is_unread = isinstance(one.before, Unread) or isinstance(one.after, Unread)
     return [] if is_unread else changes(found, one, one, path)[0]
 
 
 def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
-    """Return the epoch of that number; without a number the newest.
+    """Return the epoch with this number, or the newest if it is None.
 
     Raises:
-        Refusal: the epoch is not kept, for `reason`; or no epoch exists.
+        Refusal: the epoch is not stored, with `reason`, or there is none.
     """
     kept = tuple(found.epochs)
     for one in reversed(kept):
@@ -199,7 +204,7 @@ def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
 
 
 def diff(asked: Json) -> Json:
-    """Return the changes of an epoch, or from one to another."""
+    """Return the changes that an epoch made, or those from one epoch to another."""
     found = frame_of(asked)
     last = epoch_of(found, asked.get("to", asked.get("epochId")), "no-such-epoch")
     first = epoch_of(found, asked["from"], "no-such-epoch") if asked.get("from") is not None else last
@@ -209,10 +214,12 @@ def diff(asked: Json) -> Json:
 
 
 def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[list[Json], int]:
-    """The changes from before one epoch to after another at a path, and how many values in them are hidden.
+    """Return the changes from before one epoch to after another, and the number of hidden values.
+
+    `at` limits them to the part at a path.
 
     Raises:
-        Refusal: the changes are unknown, as the state was changed in place or could not be read.
+        Refusal: the changes are unknown because the state was changed in place or could not be read.
     """
     if not (first.is_told and last.is_told):
         raise Refusal("band-missing", "what changed is not known: it is the same object as before, and no snapshot was "
@@ -237,10 +244,10 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
 
 
 def matcher(asked: Json) -> Callable[[Event], bool]:
-    """Return the test of events for a filter: all its parts have to hold.
+    """Return a function that tests whether an event matches all parts of a filter.
 
     Raises:
-        Refusal: the filter or predicate is unknown.
+        Refusal: the filter has an unknown part or predicate.
     """
     if strange := [name for name in asked if name not in FILTERS]:
         raise Refusal("accessor-failed", f"there is no filter {strange[0]!r}; filters: {', '.join(FILTERS)}")
@@ -285,12 +292,12 @@ _TESTS = {"origin": _by_origin, "since": _since, "sinceMs": _since_ms, "between"
 
 
 def as_map(event: Event) -> Json:
-    """Return an event by the names of its fields, without absent ones."""
+    """Return an event as a mapping, without missing fields."""
     return {name: value for name, value in zip(FIELDS, event) if value is not None}
 
 
 def line_of(event: Event) -> str:
-    """Return an event in one line: id, op-type, operation, frame, event, dispatch, time, origin, tags."""
+    """Format an event as one line: id, op-type, operation, frame, event, dispatch, time, origin and tags."""
     words = [event[ID], event[OP], event[NAME]]
     if event[FRAME] or event[EVENT]:
         words += [event[FRAME] or "-", *([event[EVENT]] if event[EVENT] else [])]
@@ -304,19 +311,19 @@ def line_of(event: Event) -> str:
 
 
 def note_overdue() -> None:
-    """Note events queued for an agent and not started in time: once each, with the origin of their caller."""
+    """Emit an error for each event that an agent queued and that was not started in time, with the caller's origin."""
     now = time.monotonic()
     for number, (queued_at, context, frame, event_id) in tuple(seam.queued.items()):
         if now < queued_at + OVERDUE_S or seam.queued.pop(number, None) is None:
             continue
-        # An event without an epoch may have noted something else.
+        # An event without an epoch may have caused other events.
         if not any(event[CAUSE] == number for event in tuple(seam.events)):
             words = f"not begun in {OVERDUE_S:g} s: what empties the queue has ended, or handles it without bind()"
             context.run(emit, "error", "not-begun", frame=frame, event_id=event_id, source="change", message=words)
 
 
 def trace(asked: Json) -> Json:
-    """Return the newest events that a filter lets through, a line each, the newest last."""
+    """Return the newest events that match a filter, one line each, newest last."""
     note_overdue()
     test = matcher(asked.get("filter") or {})
     found = [event for event in tuple(seam.events) if test(event)]
@@ -327,7 +334,7 @@ def trace(asked: Json) -> Json:
 
 
 def issues(asked: Json) -> Json:
-    """Errors and warnings of the application, a line each, the newest last; the same ones once, with their number."""
+    """Return errors and warnings, one line each, newest last. Equal ones are counted."""
     test, since = matcher(asked.get("filter") or {}), int(asked.get("since") or 0)
     note_overdue()
     found: dict[object, tuple[int, Event]] = {}
@@ -342,11 +349,11 @@ def issues(asked: Json) -> Json:
     return {"lines": lines, "count": len(lines), "total": len(found), "lastId": seam.last_id()}
 
 
-# The rest
+# Other accessors
 
 
 def handlers(asked: Json) -> Json:
-    """Return the handlers, with their places."""
+    """Return the handlers with their positions, including routes."""
     wanted = {name: asked[name] for name in ("kind", "id") if asked.get(name)}
     known = [*tuple(seam.handlers.values()), *(row for tell in tuple(seam.routes) for row in tell())]
     rows = [one for one in known if all(one[name] == wanted[name] for name in wanted)]
@@ -354,7 +361,7 @@ def handlers(asked: Json) -> Json:
 
 
 def machines(asked: Json) -> Json:
-    """Return the state of each machine."""
+    """Return the state of each registered machine."""
     if not seam.machines:
         raise Refusal("band-missing", "no machine is registered: the application calls machine(name, get)")
     wanted = [name for name in seam.machines if asked.get("id") in (None, name)]
@@ -363,13 +370,13 @@ def machines(asked: Json) -> Json:
 
 
 def probe(_asked: Json) -> Json:
-    """Return a number that counts these calls, and one that counts loads of code."""
+    """Return the number of calls of this accessor and the number of loads of code."""
     seam.probes += 1
     return {"probe": seam.probes, "buildTick": seam.loads, "sessionId": seam.session_id}
 
 
 def reset_for_test(_asked: Json) -> Json:
-    """Forget who wants events, and the calls of `probe`."""
+    """End all subscriptions, and reset the counter of `probe`."""
     if seam.streams is not None:
         seam.streams.clear()
     seam.offers, seam.probes = (), 0

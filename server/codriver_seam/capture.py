@@ -1,8 +1,9 @@
-"""Capture: calls of a function, or passes of a line, with their variables, as events of the running application.
+"""Captures: calls of a function, or executions of a line, recorded as events with their variables.
 
-Nothing stops, and nobody waits. Values are made text at once, by their types alone; a condition, a comparison of a
-variable with a literal, is read and never evaluated as code. A condition or a value that fails is counted, and never
-reaches the application. Its caller ends a capture, or it ends after enough events.
+The application is never stopped or delayed. Values are converted to text immediately, judging only by their types. A
+condition compares variables with literals. It is parsed, and never evaluated as code. Conditions and values that fail
+are counted, and their errors never reach the application. A capture ends when it is unsubscribed, or after enough
+events.
 """
 
 from __future__ import annotations
@@ -33,15 +34,19 @@ if TYPE_CHECKING:
 KEYS = ("of", "when", "pred", "hits")
 """The keys of a request for a capture."""
 HITS, MOST = 50, 1000
-"""Events that a capture tells: by itself, and at most."""
+"""The default and maximum number of events that a capture reports."""
 VARIABLES, VALUE = 1000, 300
-"""Characters of the variables of an event, and of its result."""
+"""Maximum length of the variables in an event, and of its result."""
 OUTCOMES = ("result", "raised")
-"""Words in conditions for a call's result, and the class of its exception."""
+"""Names in conditions for the result of a call and for the class of its exception."""
 
 
 class Target:
-    """The function or line of a capture: `module:function`, `module:Class.method` or `file:line`."""
+    """The target of a capture: `module:function`, `module:Class.method`, `file:line` or Basilisp's `ns/fn`.
+
+    Raises:
+        Refusal: there is no such function or line.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -64,7 +69,7 @@ class Target:
 
     @property
     def code(self) -> types.CodeType:
-        """Return the target's code; one of several for a function loaded more than once."""
+        """Return the code of the target, the first if its file was loaded several times."""
         return self.codes[0]
 
     @property
@@ -74,7 +79,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """Return the function's qualified name."""
+        """Return the qualified name of the function."""
         return str(getattr(self.function, "__qualname__", getattr(self.code, "co_qualname", self.code.co_name)))
 
     def _named(self, module: str, name: str) -> types.FunctionType:
@@ -91,7 +96,7 @@ class Target:
         return _function_in(value, name)
 
     def _at(self, file: str, line: int) -> list[types.CodeType]:
-        """Return the codes of the innermost function around a line; the line of its `def` means its calls."""
+        """Return the code of the innermost function around a line. The line of its `def` selects its calls."""
         ending = "/" + file.replace(os.sep, "/").lstrip("./")
         own = [code for code in {id(one.__code__): one.__code__ for one in functions_of(lambda _: True)}.values()
                if ("/" + code.co_filename.replace(os.sep, "/")).endswith(ending)]  # fmt: skip
@@ -116,7 +121,7 @@ class Target:
 
 
 def _value_in_lisp(namespace: str, name: str) -> Any:
-    """Return the value of a var of Basilisp's."""
+    """Return the value of a Basilisp var."""
     runtime, symbols = (sys.modules.get(f"basilisp.lang.{name}") for name in ("runtime", "symbol"))
     found: Any = runtime.Namespace.get(symbols.symbol(namespace)) if runtime and symbols else None
     var = found.find(symbols.symbol(name)) if found and symbols else None
@@ -130,7 +135,7 @@ def _owners(value: Any) -> tuple[Any, ...]:
 
 
 def _function_in(value: Any, name: str) -> types.FunctionType:
-    """Return the function within a decorated one, a method or a property."""
+    """Return the function inside a decorated function, a method or a property."""
     for _ in range(20):
         if type(value) is types.FunctionType and "__wrapped__" not in vars(value):
             return value
@@ -150,14 +155,17 @@ def _last_line(code: types.CodeType) -> int:
 
 
 class Capture:
-    """One capture, until it is stopped or has told the requested number of events. See `sites.Listener`."""
+    """A capture, until it is stopped or has reported the requested number of events.
+
+    It implements `copies.Listener`.
+    """
 
     def __init__(self, identity: str, asked: Json) -> None:
         self.id, self.target = identity, Target(str(asked.get("of")))
         self.line, self.is_over = self.target.line, False
         self.hits = self.failed = 0
         self.failure = ""
-        """The words of the first condition that failed."""
+        """The message of the first condition that failed."""
         self._most = max(1, min(int(asked.get("hits") or HITS), MOST))
         self._numbers = itertools.count(1)
         self._condition = Condition(str(asked["when"])) if asked.get("when") else None
@@ -167,13 +175,13 @@ class Capture:
         self._check_names()
         self._undo: list[Callable[[], None]] = []
         self.told: Json = {}
-        """The answer to the caller who began the capture."""
+        """The description of the capture for the caller that started it."""
 
     def start(self) -> None:
-        """Begin.
+        """Start capturing.
 
         Raises:
-            Refusal: this Python cannot do that.
+            Refusal: this is impossible in this version of Python.
         """
         way = _way()
         told: Json = {"of": self.target.name, "at": self.target.place, "hits": self._most, "how": way.how}
@@ -192,7 +200,7 @@ class Capture:
         self.told = told
 
     def stop(self) -> None:
-        """Leave the application as it was."""
+        """Stop capturing, and restore the application's code."""
         self.is_over = True
         while self._undo:
             self._undo.pop()()
@@ -206,14 +214,14 @@ class Capture:
                           f"{', '.join(sorted(known))}")  # fmt: skip
 
     def row(self) -> Json:
-        """Return the capture as it is listed."""
+        """Return the description of the capture for a list."""
         told: Json = {"of": self.target.name, "hits": self.hits, "left": self._most - self.hits}
         if self._is_replaced():
             told["replaced"] = "it was defined anew: begin again"
         return {**told, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
 
     def _is_replaced(self) -> bool:
-        """Return whether the name has another function by now, after a new load."""
+        """Return whether the name refers to another function after its module was loaded again."""
         try:
             now = Target(self.target.text).function if self.target.function is not None else None
         except Refusal:
@@ -223,7 +231,10 @@ class Capture:
     # On the application's threads
 
     def begin(self, values: Any, caller: Any) -> Any:
-        """See `Listener`: the time, the arguments and the caller's place."""
+        """Record the start of a call.
+
+        Return the time, the arguments and the caller's position, or None to ignore the call.
+        """
         if self.is_over or is_reading.get():
             return None
         try:
@@ -231,12 +242,12 @@ class Capture:
                 return None
             shown = [(name, values[name]) for name in parameters_of(self.target.code) if name in values]
             return time.perf_counter(), f"({Plain(VARIABLES).named(shown)})", _place(caller)
-        except Exception as error:  # noqa: BLE001  # the application goes on
+        except Exception as error:  # noqa: BLE001  # must not affect the application
             self._fail(error)
             return None
 
     def end(self, begun: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
-        """See `Listener`."""
+        """Report a call that has ended, if the condition holds."""
         if self.is_over or is_reading.get():
             return
         try:
@@ -247,18 +258,18 @@ class Capture:
             text = Plain(VALUE).raised(value) if word == "raised" else Plain(VALUE).text(value)
             ms = round((time.perf_counter() - begun[0]) * 1000, 3)
             self._tell(ms, {"args": begun[1], word: text, "from": begun[2]})
-        except Exception as error:  # noqa: BLE001  # as above
+        except Exception as error:  # noqa: BLE001  # must not affect the application
             self._fail(error)
 
     def at(self, values: Any, caller: Any) -> None:
-        """See `Listener`."""
+        """Report a line that is about to run, if the condition holds."""
         if self.is_over or is_reading.get():
             return
         try:
             if self._holds(values):
                 shown = [(name, value) for name, value in dict(values).items() if name.isidentifier()]
                 self._tell(None, {"locals": f"({Plain(VARIABLES).named(shown)})", "from": _place(caller)})
-        except Exception as error:  # noqa: BLE001  # as above
+        except Exception as error:  # noqa: BLE001  # must not affect the application
             self._fail(error)
 
     def _holds(self, values: Mapping[str, Any]) -> bool:
@@ -284,7 +295,7 @@ class Capture:
         if is_last:
             told["ended"] = f"{number} hits"
         emit("call", self.target.name, source=self.id, ms=ms, **told)
-        # Only then, as the writer forgets ended captures with nothing waiting.
+        # Set this last, because the writer ends a capture that is over and has no queued events.
         self.is_over = self.is_over or is_last
 
     def _fail(self, error: Exception) -> None:
@@ -303,9 +314,9 @@ def _predicate(name: object) -> Callable[[Json], Any] | None:
 
 
 def _running(codes: list[types.CodeType]) -> int:
-    """Return the number of calls of these codes that threads are in."""
+    """Return the number of running calls of these code objects in all threads."""
     count = 0
-    for frame in [*sys._current_frames().values()]:  # noqa: SLF001  # it is how they are had
+    for frame in [*sys._current_frames().values()]:  # noqa: SLF001  # there is no public API
         one: Any = frame
         while one is not None:
             count += one.f_code in codes
@@ -314,12 +325,12 @@ def _running(codes: list[types.CodeType]) -> int:
 
 
 def _place(frame: Any) -> str:
-    """Return the place of a caller."""
+    """Return the position of a caller."""
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _way() -> Monitored | Copied:
-    """Return the way of this process to listen to its functions."""
+    """Return how this process listens to functions, deciding it on first use."""
     if seam.way is None:
         seam.way = Monitored() if Monitored.is_free() else Copied()
     found: Monitored | Copied = seam.way
@@ -327,26 +338,28 @@ def _way() -> Monitored | Copied:
 
 
 SHAPE = "a comparison of a variable with a literal, such as total > 100, or several with and, or"
+"""The description of conditions for messages."""
 OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
     ast.In: lambda one, many: one in many, ast.NotIn: lambda one, many: one not in many,
 }  # fmt: skip
+"""The comparisons in conditions."""
 
 
 class Condition:
-    """A condition on variables, by a text such as `order.total > 100 and status in ("new", "paid")`.
+    """A condition on variables, such as `order.total > 100 and status in ("new", "paid")`.
 
-    Fields are those that an object holds itself, items those of lists, tuples and dictionaries, and of Basilisp's maps,
-    whose keywords are written as texts.
+    Attributes are those stored in an object itself. Items are those of lists, tuples, dicts and Basilisp's maps, whose
+    keywords are written as strings.
 
     Raises:
-        Refusal: the text is something else.
+        Refusal: the text is not such a condition.
     """
 
     def __init__(self, text: str) -> None:
         self.names: dict[str, None] = {}
-        """The variables in the condition."""
+        """The names of the variables in the condition."""
         try:
             self._test = self._read(ast.parse(text.strip(), mode="eval").body)
         except (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -356,8 +369,8 @@ class Condition:
         """Return whether the condition holds for these variables.
 
         Raises:
-            LookupError: a variable, a field or an item is missing.
-            TypeError: the compared values are not plain, or of different kinds.
+            LookupError: a variable, an attribute or an item is missing.
+            TypeError: the compared values are not plain, or have different types.
         """
         return self._test(values)
 
@@ -371,13 +384,13 @@ class Condition:
         name, steps = self._steps(node.left)
         self.names[name] = None
         if wanted is None:
-            # Identity asks no class how it is.
+            # Identity does not call methods of the value.
             is_same = {ast.Is: True, ast.Eq: True, ast.IsNot: False, ast.NotEq: False}[type(node.ops[0])]
             return lambda values: (_value(values, name, steps) is None) is is_same
         return lambda values: bool(compare(comparable(_value(values, name, steps)), wanted))
 
     def _steps(self, node: ast.expr) -> tuple[str, tuple[tuple[bool, Any], ...]]:
-        """Return the variable, and the steps into it: each with whether it is a field, and its name or key."""
+        """Return the name of a variable, and the steps into it: whether each is an attribute, and its name or key."""
         if isinstance(node, ast.Name):
             return node.id, ()
         if isinstance(node, ast.Attribute):
@@ -386,7 +399,7 @@ class Condition:
         if isinstance(node, ast.Subscript):
             name, steps = self._steps(node.value)
             index: Any = node.slice
-            if type(index).__name__ == "Index":  # in Python 3.8
+            if type(index).__name__ == "Index":  # Python 3.8
                 index = index.value
             return name, (*steps, (False, ast.literal_eval(index)))
         raise ValueError

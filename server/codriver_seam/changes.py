@@ -1,6 +1,6 @@
-"""Changes of the application that an agent asks for, each refused unless it can be made whole; and the only entry.
+"""Changes of an application that agents request, and the entry point for all accessors.
 
-A refused change leaves the state as it was, and is an event of the kind error.
+A change is made completely or refused. A refused change leaves the state as it was, and is recorded as an error.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from .streams import Write
 
 QUEUED = 200
-"""Events that are waited for at most."""
+"""Maximum number of queued events whose epochs are awaited."""
 
 
 FAILED = "accessor-failed"
-"""The refusal where code of the application failed: its getters, setters and predicates."""
+"""The reason of a refusal if code of the application failed, such as its getters, setters and predicates."""
 UNKEPT = "its state was not kept: the application gives frame() snapshot="
+"""The message if the state of an epoch was not stored."""
 
 
 def dispatch(asked: Json) -> Json:
-    """Have an event handled: by the application's own loop, or with `sync` at once, and then tell what changed."""
+    """Dispatch an event to the application's own loop or, with `sync`, immediately, and then return the changes."""
     found, is_sync = frame_of(asked), bool(asked.get("sync"))
     way = found.dispatch if is_sync else found.enqueue or found.dispatch
     if way is None:
@@ -57,20 +58,20 @@ def dispatch(asked: Json) -> Json:
 
 
 def _note_queued(number: int, frame: str, event_id: str) -> None:
-    """Expect an epoch of a queued event, or any other note of it."""
+    """Remember a queued event, to report it if it causes no epoch or other event."""
     seam.queued[number] = time.monotonic(), contextvars.copy_context(), frame, event_id
     while len(seam.queued) > QUEUED:
         seam.queued.pop(next(iter(seam.queued)), None)
 
 
 def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
-    """Have an event handled, and tell the changes; if that fails, the state is as it was before."""
+    """Handle an event immediately, and return the changes. If that fails, the previous state is restored."""
     _refuse_draining(found)
     within, failure = epoch(found.name, str(event[0])), ""
     try:
         with within:
             way(event)
-    except Exception as error:  # noqa: BLE001  # the error is the application's, and the answer
+    except Exception as error:  # noqa: BLE001  # the answer reports the application's error
         failure = f"{type(error).__name__}: {words_of(error)}"
     recorded = within.recorded
     if recorded is None:
@@ -78,7 +79,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
     errors = [one for one in tuple(seam.events) if one[CAUSE] == recorded.dispatch_id and one[OP] == "error"]
     if failure or errors:
         about = (errors[-1][TAGS] or {}) if errors else {}
-        # A swallowed exception was noted all the same.
+        # A swallowed exception is recorded too.
         words = failure or f"it noted an error: {about.get('message', '')}"
         recorded.outcome = "error"
         raise Refusal("handler-failed", words + _put_back(found, recorded.before), at=about.get("at", ""))
@@ -90,7 +91,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
 
 
 def _put_back(found: Frame, before: Any) -> str:
-    """Put the state back as it was before, if it was changed; the outcome in words."""
+    """Restore the previous state if it has changed, and describe the outcome."""
     now = found.keep()
     if now is before:
         is_sure = found.is_sure or not is_mutable(now)
@@ -103,13 +104,13 @@ def _put_back(found: Frame, before: Any) -> str:
         return "; the state stays changed: the frame has no set="
     try:
         found.set(found.thaw(before))
-    except Exception as error:  # noqa: BLE001  # it is the application's
+    except Exception as error:  # noqa: BLE001  # the application's code may raise anything
         return f"; the state could not be put back: {type(error).__name__}: {words_of(error)}"
     return "; the state was put back"
 
 
 def restore(asked: Json) -> Json:
-    """Put the state back to that after an epoch, or with a minus before it."""
+    """Restore the state after an epoch or, with a negative number, before it."""
     found, number = _changeable(asked), asked.get("epochId")
     if number is None:
         raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")
@@ -131,12 +132,12 @@ def _before(found: Frame, one: Epoch) -> Any:
 
 
 def is_restorable(one: Epoch) -> bool:
-    """Return whether the state after an epoch is kept, and is whole."""
+    """Return whether the state after an epoch was stored and is complete."""
     return one.outcome == "ok" and one.is_told and not isinstance(one.after, Unread)
 
 
 def reset(asked: Json) -> Json:
-    """Make a value the state, as an epoch by which the change can be undone."""
+    """Replace the state with a value. The change is an epoch, so it can be undone."""
     found = _changeable(asked)
     value = read_literal("value", asked.get("value"), "schema-mismatch")
     return {"frame": found.name, **_replace(found, value, "reset")}
@@ -156,13 +157,13 @@ def _refuse_draining(found: Frame) -> None:
 
 
 def _replace(found: Frame, value: Any, operation: str) -> Json:
-    """Make a value the state, and tell the epoch that undoes it."""
+    """Replace the state with a value, and return which epoch would undo that."""
     found.note_secrets(value)
     if (why := _problem(found, value)) is not None:
         raise Refusal("schema-mismatch", why)
     before = found.keep()
     try:
-        found.set(value)  # type: ignore[misc]  # the caller has checked
+        found.set(value)  # type: ignore[misc]  # the caller has checked it
     except Exception as error:
         words = f"set failed: {type(error).__name__}: {words_of(error)}{_put_back(found, before)}"
         raise Refusal(FAILED, words) from error
@@ -176,7 +177,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
 
 
 def _keeping(found: Frame, now: Any, operation: str) -> int:
-    """Return the epoch that led to the present state; made, if the state was changed outside of epochs."""
+    """Return the epoch that led to the current state, creating one if it was changed outside epochs."""
     kept = tuple(found.epochs)
     for one in [*kept[-1:], *(one for one in kept if one.id == found.restored)]:
         if is_restorable(one) and next(differences(found.thaw(one.after), found.thaw(now)), None) is None:
@@ -187,12 +188,12 @@ def _keeping(found: Frame, now: Any, operation: str) -> int:
 
 
 def _problem(found: Frame, value: Any) -> str | None:
-    """Return the fault of a value, in the words of the application's validator."""
+    """Return why the application's validator rejects a value, or None."""
     if found.validate is None:
         return None
     try:
         said = found.validate(value)
-    except Exception as error:  # noqa: BLE001  # a validator refuses in this way
+    except Exception as error:  # noqa: BLE001  # validators raise to reject a value
         return f"{type(error).__name__}: {words_of(error)}"
     if said is None or said is True or said == "":
         return None
@@ -200,14 +201,16 @@ def _problem(found: Frame, value: Any) -> str | None:
 
 
 SENSITIVE = "sensitive"
-"""The accessor for the server alone, which takes these texts out of evaluated code's results."""
+"""The accessor for the server, which removes these values from the results of evaluated code."""
 CHANGING: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
+"""The accessors that change the application."""
 
 
 def call(name: str, arguments: str = "{}", held: str = "null", write: Write | None = None) -> str:
-    """The answer of an accessor, JSON in and out. `held`: the origin, an object with `who` and `evaluation`.
+    """Call an accessor with JSON arguments, and return its answer as JSON.
 
-    `write` takes the frames of a subscription. Without it they go to the standard output of now.
+    `held` is the origin, an object with `who` and `evaluation`. `write` receives the frames of a subscription, which
+    are otherwise written to the current standard output.
     """
     watch_cells()
     watch_hy()
@@ -237,12 +240,12 @@ def _answer(name: str, asked: Json, write: Write | None) -> Json:
         return {"ok": True, **(subscribe(asked, write) if function is subscribe else function(asked))}
     except Refusal as refusal:
         return refusal.answer
-    except Exception as error:  # noqa: BLE001  # getters and predicates are the application's
+    except Exception as error:  # noqa: BLE001  # getters and predicates are the application's code
         return Refusal(FAILED, f"{type(error).__name__}: {words_of(error)}").answer
 
 
 def _leaving(answer: Json, asked: Json) -> Json:
-    """The answer without secrets, and with no more of a value than requested: the cut must not tear a secret in two."""
+    """Remove secrets from an answer, then cut its value to the requested range, so that no secret is cut in two."""
     is_shown = bool(asked.get("includeSensitive"))
     clean: Json = answer if is_shown else without(answer, secrets())
     start, most = int(asked.get("from") or 0), asked.get("maxChars")
@@ -253,6 +256,6 @@ def _leaving(answer: Json, asked: Json) -> Json:
 
 
 def show(value: Any, frame: str | None = None) -> str:
-    """Return a value in the form for agents: for an agent's own code, whose results go past `call`."""
+    """Format a value like an accessor does, for code whose results do not pass through `call`."""
     found = seam.frames.get(frame) if frame else None
     return str(without(Egress(found.sensitive if found else ()).show(value), secrets()))

@@ -1,10 +1,9 @@
-"""Copies of code, and sites: the way to listen to functions while the application runs, at the least cost.
+"""Modified copies of code, with which captures listen to functions while the application runs.
 
-A site is a function whose calls, or lines, are told to captures. From Python 3.12 on, `sys.monitoring` tells them for
-the function's code alone. Before 3.12 a function gets a copy of its code that tells them. A copy is compiled from the
-function's source, which has to give the function's present code; a function without such a source gets a code that
-calls it, for its calls alone. A function's signature, closure and name stay; each function gets its own code back in
-the end.
+A site is a function whose calls or lines are reported to listeners. From Python 3.12 on, `sys.monitoring` reports them
+for its code alone. Before that, the function gets a modified copy of its code. The copy is compiled from the source,
+which must match the function's current code. A function without source gets code that wraps it, and only its calls are
+reported. Its signature, closure and name do not change, and its own code is restored in the end.
 """
 
 from __future__ import annotations
@@ -24,32 +23,36 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Listener(Protocol):
-        """The receiver of calls or lines. It never raises, and costs the application's thread only time."""
+        """Receives calls or lines. Its methods must not raise, and run on the application's threads."""
 
         line: int | None
-        """The line to tell; None for calls."""
+        """The line to report, or None for calls."""
         is_over: bool
-        """Whether the listener wants nothing any more."""
+        """Whether the listener ignores further events."""
 
         def begin(self, values: Any, caller: Any) -> Any:
-            """Take the beginning of a call, with these variables, from the frame `caller`; the argument of `end`."""
+            """Handle the start of a call with these variables. The result is passed to `end`.
+
+            `caller` is the frame of the caller.
+            """
 
         def end(self, begun: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
-            """Take the end of a call; `value` is its `result`, or the exception `raised`."""
+            """Handle the end of a call. `word` is `result` or `raised`, and `value` the result or the exception."""
 
         def at(self, values: Any, caller: Any) -> None:
-            """Take a line that is about to run."""
+            """Handle a line that is about to run."""
 
 
 MARK = "\0codriver "
-"""The beginning of the texts that stand for a copy's calls during its compilation."""
+"""The prefix of placeholders for calls that are inserted into a copy while it is compiled."""
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+"""Syntax nodes that create a new scope."""
 MANY, NAMED, GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
-"""Flags of a code: parameters with one star and two, and kinds."""
+"""Flags of a code object: `*` and `**` parameters, and the kinds of functions."""
 
 
 class CopyOf:
-    """The last constant of a copy, with the original code, for all who compare code."""
+    """The last constant of a copy, which contains the original code for anything that compares code."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
@@ -61,35 +64,35 @@ class Source:
     def __init__(self, file: str) -> None:
         self.file = file
         self.sites: dict[types.CodeType, Site] = {}
-        """The sites by the source's code."""
+        """The sites by their code in the compiled source."""
         self._text = _text_of(file)
         self._plain = compile(self._text, file, "exec", dont_inherit=True)
         self._known = {one: one for one in codes_in(self._plain)}
         self._of_copies: dict[int, types.CodeType] = {}
-        """By the id of each copy that was ever made, the code of the source."""
+        """The code in the compiled source, by the id of each copy that was ever made."""
         self._copies: list[types.CodeType] = []
-        """All copies, so that no id is used twice."""
+        """All copies, which are kept so that their ids stay unique."""
         self._own: weakref.WeakKeyDictionary[types.FunctionType, types.CodeType] = weakref.WeakKeyDictionary()
-        """The original codes of functions, which they get back."""
+        """The original code of each function, which is restored."""
 
     @property
     def is_current(self) -> bool:
-        """Return whether the file is unchanged since its reading."""
+        """Return whether the file has not changed since it was read, or still has listeners."""
         return bool(self.sites) or self._text == _text_of(self.file)
 
     def find(self, code: types.CodeType) -> types.CodeType | None:
-        """Return the source's code for a function's code, or for a copy."""
+        """Return the code in the compiled source that corresponds to a function's code or its copy, or None."""
         return self._of_copies.get(id(code)) or self._known.get(code)
 
     def is_copy(self, code: types.CodeType) -> bool:
-        """Return whether a code is one of our copies."""
+        """Return whether a code object is a copy."""
         return id(code) in self._of_copies
 
     def apply(self) -> None:
-        """Give each function the copy that its listeners need, or its own code.
+        """Give each function the copy that its listeners need, or restore its own code.
 
         Raises:
-            Refusal: the line does not exist, or no copy can be made.
+            Refusal: the line does not exist, or the function cannot be copied.
         """
         copies = self._compile() if self.sites else {}
         for function in functions_of(lambda code: code.co_filename == self.file):
@@ -102,7 +105,7 @@ class Source:
             function.__code__ = copies.get(known) or self._own.get(function, known)
 
     def _compile(self) -> dict[types.CodeType, types.CodeType]:
-        """By code of the source its copy, if the copy differs."""
+        """Return a copy of each code in the compiled source that differs from it."""
         calls: dict[str, Callable[..., Any]] = {}
         tree = ast.parse(self._text, self.file)
         for code, site in self.sites.items():
@@ -127,7 +130,7 @@ def _text_of(file: str) -> str:
 def _join(
     plain: types.CodeType, made: types.CodeType, calls: dict[str, Callable[..., Any]], copies: dict[Any, Any]
 ) -> types.CodeType:
-    """A code with calls for its marks, and with the copies of the functions in it; noted if it differs."""
+    """Replace placeholders in a code object by functions, and nested functions by their copies, if it has any."""
     inner = iter([one for one in plain.co_consts if isinstance(one, types.CodeType)])
     constants, is_copy = [], False
     for one in made.co_consts:
@@ -157,11 +160,11 @@ def _first_line(node: Any) -> int:
     return min(lines)
 
 
-# The telling code of a copy
+# The code inserted into a copy
 
 
 def _tell(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
-    """Put calls of a site's listeners into a function."""
+    """Insert calls of a site's listeners into a function."""
     for line in sorted(site.lines):
         place = _place(node.body, line)
         if place is None or (place == (node.body, 0) and ast.get_docstring(node, clean=False) is not None):
@@ -174,7 +177,7 @@ def _tell(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
 
 
 def _place(statements: list[Any], line: int) -> tuple[list[Any], int] | None:
-    """The list of statements, and the place in it, of the innermost statement that stands on a line."""
+    """Return the list of statements that contains the innermost statement on a line, and its index."""
     for index, one in enumerate(statements):
         if not _first_line(one) <= line <= one.end_lineno:
             continue
@@ -204,7 +207,7 @@ def _mark(calls: dict[str, Callable[..., Any]], call: Callable[..., Any]) -> str
 
 
 def _call(mark: str, *arguments: Any) -> Any:
-    # The method is called, as a called text makes the compiler warn.
+    # Calling a string directly would cause a compiler warning.
     return ast.Call(ast.Attribute(ast.Constant(mark), "__call__", ast.Load()), list(arguments), [])
 
 
@@ -229,7 +232,7 @@ def _flat(statements: list[Any]) -> list[Any]:
 
 
 class _Returns(ast.NodeTransformer):
-    """Has each `return` of a function tell its value; those of functions in it are left alone."""
+    """Makes each `return` of a function report its value, except in nested functions."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
@@ -241,16 +244,16 @@ class _Returns(ast.NodeTransformer):
             if node.value is not None:
                 node.value = ast.copy_location(_call(self._mark, node.value), node.value)
                 return node
-            # In an asynchronous generator nothing may be returned.
+            # An asynchronous generator cannot return a value.
             return [ast.copy_location(ast.Expr(_call(self._mark)), node), node]
         return self.generic_visit(node)
 
 
-# A code that calls a function
+# Code that wraps a function
 
 
 class Relay:
-    """A function by way of a code that tells its calls and then calls it."""
+    """A function without source, whose code is replaced by code that reports its calls and calls the original."""
 
     def __init__(self, function: types.FunctionType) -> None:
         own = function.__code__
@@ -266,7 +269,7 @@ class Relay:
         function.__code__ = self.code
 
     def end(self) -> None:
-        """Give the function its own code."""
+        """Restore the function's own code."""
         if self._function.__code__ is self.code:
             self._function.__code__ = self._own
 
@@ -279,7 +282,7 @@ class Relay:
             one.end(told, word, value, lambda: dict(zip(self.names, values)))
 
     def _go(self, values: tuple[Any, ...]) -> Any:
-        """Call the function with the values of its parameters."""
+        """Call the original function with the values of its parameters."""
         own, rest = self._own, list(values)
         named = rest.pop() if own.co_flags & NAMED else {}
         more = rest.pop() if own.co_flags & MANY else ()
@@ -318,7 +321,7 @@ class Relay:
 
 
 def _calling(own: types.CodeType, call: Callable[..., Any]) -> types.CodeType:
-    """A code with the name, parameters and kind of another, which gives the values of its parameters to a call."""
+    """Return code with the name, parameters and kind of `own`, which passes the values of its parameters to `call`."""
     names, free = list(parameters_of(own)), ", ".join(own.co_freevars)
     count, only = own.co_argcount, own.co_kwonlyargcount
     shown, after = names[:count], names[count + only :]
@@ -348,7 +351,7 @@ def _is_code(value: object) -> bool:
 
 
 class Copied:
-    """The sites of this process by copies of code."""
+    """Listening with copies of code, before Python 3.12."""
 
     how = "copied"
 
@@ -357,10 +360,10 @@ class Copied:
         self._relays: dict[types.FunctionType, Relay] = {}
 
     def listen(self, code: types.CodeType, listener: Listener) -> Callable[[], None]:
-        """Tell a listener a code's calls or lines; the function that undoes that.
+        """Start to report the calls or a line of a code to a listener, and return a function that undoes that.
 
         Raises:
-            Refusal: the source of the code is missing, or differs.
+            Refusal: the source of the code is missing or has changed.
         """
         source = self._source(code.co_filename)
         known = source.find(code) if source is not None else None
@@ -388,7 +391,7 @@ class Copied:
         return undo
 
     def relay(self, function: types.FunctionType, listener: Listener) -> Callable[[], None]:
-        """Tell a listener the calls of a function without a source; the function that undoes that."""
+        """Start to report the calls of a function without source to a listener. Return a function that undoes this."""
         relay = self._relays.get(function)
         if relay is None:
             relay = self._relays[function] = Relay(function)
@@ -409,7 +412,7 @@ class Copied:
         return (relay is not None and relay.code is code) or (source is not None and source.is_copy(code))
 
     def _source(self, file: str) -> Source | None:
-        """Return the source of a file; a changed file is read again, unless somebody listens to its functions."""
+        """Return the source of a file, reading it again if it has changed and has no listeners."""
         held = self._sources.get(file)
         if held is None or not held.is_current:
             try:
@@ -420,20 +423,20 @@ class Copied:
 
 
 TOOL = 3
-"""A tool id of `sys.monitoring` without an owner by convention, beside that of `trace_calls`."""
+"""A tool id of `sys.monitoring` that no convention reserves. `trace_calls` uses another one."""
 STARS = 0x04, 0x08
-"""The flags of a code that has *parameters, and **parameters."""
+"""The flags of code with `*` and `**` parameters."""
 
 
 class Site:
-    """The listeners of one code, told by frames of it."""
+    """The listeners of one code object, which receive its frames."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
         self.listeners: tuple[Listener, ...] = ()
-        """Replaced whole, so that the application's threads take no lock."""
+        """The tuple is replaced as a whole, so that the application's threads need no lock."""
         self._begun: dict[int, list[tuple[Listener, Any]]] = {}
-        """The calls under way, by the id of their frame."""
+        """The calls in progress, by the id of their frame."""
 
     @property
     def lines(self) -> frozenset[int]:
@@ -442,11 +445,11 @@ class Site:
 
     @property
     def has_calls(self) -> bool:
-        """Return whether calls have listeners."""
+        """Return whether there are listeners for calls."""
         return any(one.line is None for one in self.listeners)
 
     def began(self, frame: Any) -> None:
-        """Take the beginning of a call."""
+        """Report the start of a call."""
         begun = []
         for one in self.listeners:
             if one.line is None and not one.is_over:
@@ -457,12 +460,12 @@ class Site:
             self._begun[id(frame)] = begun
 
     def ended(self, frame: Any, word: str, value: Any) -> None:
-        """Take the end of a call."""
+        """Report the end of a call."""
         for one, told in self._begun.pop(id(frame), ()):
             one.end(told, word, value, lambda: frame.f_locals)
 
     def reached(self, frame: Any, line: int) -> bool:
-        """Take a line that is about to run; whether it has a listener."""
+        """Report a line that is about to run, and return whether it has a listener."""
         is_wanted = False
         for one in self.listeners:
             if one.line == line:
@@ -473,23 +476,23 @@ class Site:
 
 
 class Monitored:
-    """The sites of this process by `sys.monitoring`."""
+    """Listening with `sys.monitoring`, from Python 3.12 on."""
 
     how = "monitored"
 
     def __init__(self) -> None:
         self._monitoring: Any = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # from Python 3.12 on
         self._sites: dict[int, Site] = {}
-        """By the id of their code, which each keeps alive."""
+        """The sites by the id of their code, which they keep alive."""
 
     @staticmethod
     def is_free() -> bool:
-        """Return whether this Python has `sys.monitoring`, and no one else took our id."""
+        """Return whether this Python has `sys.monitoring`, and the tool id is free."""
         monitoring = getattr(sys, "monitoring", None)
         return monitoring is not None and monitoring.get_tool(TOOL) in (None, __name__)
 
     def listen(self, code: types.CodeType, listener: Listener) -> Callable[[], None]:
-        """Tell a listener; the function that undoes that."""
+        """Start to report the calls or a line of a code to a listener, and return a function that undoes that."""
         if self._monitoring.get_tool(TOOL) is None:
             self._begin()
         site = self._sites.setdefault(id(code), Site(code))
@@ -521,13 +524,13 @@ class Monitored:
 
     def _apply(self, site: Site) -> None:
         events = self._monitoring.events
-        # The events are set anew, as unwanted lines were switched off.
+        # Setting the events again enables lines that were disabled.
         self._monitoring.set_local_events(TOOL, site.code, 0)
         wanted = (events.PY_START | events.PY_RETURN) * site.has_calls | events.LINE * bool(site.lines)
         self._monitoring.set_local_events(TOOL, site.code, wanted)
         if not site.listeners:
             self._sites.pop(id(site.code), None)
-        # Calls that end by exceptions cannot be watched for some functions alone: 0.1 µs for each such call.
+        # Unwinding cannot be monitored for single functions, so each call that raises takes 0.1 µs longer.
         is_any = any(one.has_calls for one in self._sites.values())
         self._monitoring.set_events(TOOL, events.PY_UNWIND * is_any)
         if not self._sites:
@@ -556,14 +559,14 @@ class Monitored:
 
 
 def functions_of(is_meant: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
-    """Yield the living functions of this process with this code."""
+    """Yield the functions of this process whose code satisfies `is_meant`."""
     for one in gc.get_objects():
         if type(one) is types.FunctionType and is_meant(one.__code__):
             yield one
 
 
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield a code, and those of the functions in it."""
+    """Yield a code object and those of the functions in it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -571,6 +574,6 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def parameters_of(code: types.CodeType) -> tuple[str, ...]:
-    """Return the names of a code's parameters."""
+    """Return the names of a code object's parameters."""
     count = code.co_argcount + code.co_kwonlyargcount
     return code.co_varnames[: count + sum(bool(code.co_flags & flag) for flag in STARS)]

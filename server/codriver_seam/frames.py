@@ -1,6 +1,6 @@
-"""Frames, the named parts of an application's state, and their epochs: what each event changed, and how it ended.
+"""Frames, which are the named parts of an application's state, and their epochs, which record changes.
 
-Texts now or lately at the sensitive paths of frames are given to the redactor.
+Values that are or were at the sensitive paths of frames are collected for redaction.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ if TYPE_CHECKING:
 
 
 EPOCHS, SECRETS = 50, 200
-"""The newest that are kept: epochs of a frame, texts seen at its sensitive paths."""
+"""Maximum number of epochs per frame, and of values seen at its sensitive paths."""
 
 
 class Frame:
-    """A part of the application's state, by a reference to it.
+    """A part of the application's state.
 
-    `get` gives the state, `set` replaces it, `validate` tells a value's faults in words, `dispatch` handles an event
-    before it returns, `enqueue` hands an event to the application's own loop. `snapshot` is the way to keep a state
-    that is changed in place: `pickle`, `deepcopy`, or a function; `none` promises that no state ever is. At the
-    `sensitive` paths nothing is shown.
+    `get` returns the state and `set` replaces it. `validate` returns what is wrong with a value. `dispatch` handles an
+    event before it returns, and `enqueue` passes an event to the application's own loop. `snapshot` is how to copy a
+    state that is changed in place: `pickle`, `deepcopy`, or a function. `none` promises that states are never changed
+    in place. Values at the `sensitive` paths are never displayed. `depth` is the number of epochs to store.
+
+    Raises:
+        ValueError: `snapshot` is another string.
     """
 
     def __init__(  # noqa: PLR0913  # callers name each argument
@@ -56,46 +59,46 @@ class Frame:
             raise ValueError(f"snapshot= is one of {', '.join(map(repr, copies))}, or a function; not {snapshot!r}")
         self._copy: Any = copies[snapshot] if isinstance(snapshot, str) else snapshot
         self.is_sure = snapshot == "none"
-        """Whether one object is always one state."""
+        """Whether an object always represents the same state."""
         self.sensitive = tuple(tuple(path) for path in sensitive)
         self.epochs: collections.deque[Epoch] = collections.deque(maxlen=depth)
         self.restored = 0
-        """The epoch to which the state was restored last."""
+        """The epoch to which the state was last restored."""
         self.draining: dict[object, None] = {}
-        """The epochs under way; each is added and removed by one operation without a lock."""
+        """The epochs in progress. Adding and removing one are atomic operations, so no lock is needed."""
         self.secrets: dict[str, str] = {}
-        """Texts seen at sensitive paths, the newest last, each with its path."""
+        """The values seen at sensitive paths, newest last, each with its path."""
         self._standing: AbstractSet[str] = frozenset()
-        """The sensitive texts of the last look."""
+        """The sensitive values at the last check."""
 
     def look(self) -> Any:
-        """Return the present state; its texts at sensitive paths are remembered. Raises the errors of `get`."""
+        """Return the current state, and remember its values at sensitive paths. Raises the errors of `get`."""
         value = self.get()
         if self.sensitive:
             self.note_secrets(value)
         return value
 
     def keep(self) -> Any:
-        """Return a lasting copy of the present state; `Unread` if it cannot be kept."""
+        """Return a lasting copy of the current state, or `Unread` if that fails."""
         try:
             value = self.look()
             return value if self._copy is None else self._copy(value)
-        except Exception as error:  # noqa: BLE001  # the application goes on
+        except Exception as error:  # noqa: BLE001  # must not affect the application
             return Unread(f"{type(error).__name__}: {words_of(error)}")
 
     def thaw(self, kept: Any) -> Any:
-        """Return a kept state, in a copy that the application may have."""
+        """Return a copy of a stored state that may be given to the application."""
         if type(kept) is _Pickled:
-            return pickle.loads(kept)  # noqa: S301  # our own bytes
+            return pickle.loads(kept)  # noqa: S301  # created by this module
         return kept if self._copy is None else self._copy(kept)
 
     @staticmethod
     def read(kept: Any) -> Any:
-        """Return a kept state, for looking at only."""
+        """Return a stored state for reading only."""
         return pickle.loads(kept) if type(kept) is _Pickled else kept  # noqa: S301  # our own bytes
 
     def note_secrets(self, value: Any) -> None:
-        """Remember the texts at the sensitive paths of a value."""
+        """Remember the strings at the sensitive paths of a value."""
         found: dict[str, str] = {}
         for path in self.sensitive:
             found.update(dict.fromkeys(texts_at(value, path), ".".join(map(str, path))))
@@ -103,19 +106,19 @@ class Frame:
             return
         new, self._standing = found.keys() - self.secrets.keys(), found.keys()
         if new:
-            # The present texts are the newest.
+            # The current values are the newest.
             for text in found:
                 self.secrets.pop(text, None)
             self.secrets.update(found)
         while len(self.secrets) > SECRETS:
             self.secrets.pop(next(iter(self.secrets)), None)
         if new:
-            # Set after the texts: a reader of this version has seen them. Each thread has a number of its own.
+            # Set this last, so that a reader of the new version sees the values. Each thread uses its own number.
             seam.sensitive_version = next(seam.changes)
 
 
 class _Pickled(bytes):
-    """A state kept by `pickle`."""
+    """A state that was stored with `pickle`."""
 
 
 def _pickled(value: Any) -> _Pickled:
@@ -123,27 +126,28 @@ def _pickled(value: Any) -> _Pickled:
 
 
 class Unread:
-    """The reason in place of a state that could not be kept."""
+    """The reason why a state could not be stored, in place of the state."""
 
     def __init__(self, why: str) -> None:
         self.why = why
 
 
 def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None = None, **more: Any) -> None:  # noqa: A002
-    """Show a part of the application's state under a name.
+    """Register a part of the application's state under a name.
 
-    More keywords, as of `Frame`: `validate`, `dispatch` and `enqueue`, functions; `sensitive`, paths at which nothing
-    is shown; `snapshot`, 'pickle', 'deepcopy', 'none' or a function; `depth`, how many epochs are kept.
+    Further keyword arguments are those of `Frame`: `validate`, `dispatch` and `enqueue` are functions, `sensitive` has
+    paths whose values are never displayed, `snapshot` is 'pickle', 'deepcopy', 'none' or a function, and `depth` is the
+    number of epochs to store. Does nothing unless the seam is installed.
 
     Raises:
-        ValueError: `snapshot` is another word.
+        ValueError: `snapshot` is another string.
     """
     if seam.session_id is not None:
         seam.frames[name] = Frame(name, get, set, **more)
 
 
 class Epoch:
-    """One cascade of a frame: the state before and after, its time, its outcome, and who caused it."""
+    """The effect of one event on a frame: the state before and after, the duration, the outcome, and the origin."""
 
     __slots__ = ("after", "before", "dispatch_id", "event_id", "id", "is_told", "ms", "origin", "outcome", "time")
 
@@ -155,13 +159,13 @@ class Epoch:
         self.before, self.after = before, after
         self.origin, self.dispatch_id = origin.get(), now[0] if now else None
         self.is_told = before is not after or found.is_sure or not is_mutable(before)
-        """Whether before and after can tell the change: not if both are one object that was changed in place."""
+        """Whether the change is known. It is not if both states are one object that may have been changed in place."""
 
 
 class epoch:  # noqa: N801  # it is used like a function
-    """A context in which an event is handled, noted as one epoch of a frame; inside another epoch of it, nothing.
+    """A context manager that records the handling of an event as an epoch. Nested epochs of the same frame are ignored.
 
-    Exceptions in it are noted, and go on.
+    Exceptions are recorded and propagate.
     """
 
     __slots__ = ("_before", "_began", "_event", "_frame", "_tags", "_token", "recorded")
@@ -205,13 +209,13 @@ class epoch:  # noqa: N801  # it is used like a function
 
 
 def look() -> None:
-    """Note the present texts at sensitive paths, before anything may tell them. This is no event, and never fails."""
+    """Check the values at sensitive paths, before anything may display them. Causes no events, and never fails."""
     if is_reading.get():
-        return  # a printing getter would have us look again, and again
+        return  # a getter that prints would cause another check
     token = is_reading.set(True)
     try:
         for one in _frames():
-            # A failing getter tells its error when it is asked.
+            # The error of a getter is reported when its frame is queried.
             with contextlib.suppress(Exception):
                 one.look()
     finally:
@@ -219,7 +223,7 @@ def look() -> None:
 
 
 def secrets() -> list[str]:
-    """Return the texts at sensitive paths, now and lately, the longest first."""
+    """Return the values that are or were at sensitive paths, longest first."""
     found: dict[str, None] = {}
     for one in _frames():
         with contextlib.suppress(Exception):
@@ -229,9 +233,9 @@ def secrets() -> list[str]:
 
 
 def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
-    """The version of the texts seen at sensitive paths, and all of them with names, unless the version is known.
+    """Return the version of the values seen at sensitive paths, and their names and values unless it is `known`.
 
-    Only kept texts are read: no getter runs.
+    This reads only stored values and runs no getters.
     """
     version = seam.sensitive_version
     if version == known:
@@ -240,7 +244,7 @@ def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
 
 
 def sensitive(_asked: Json) -> Json:
-    """All texts now or lately at sensitive paths, with names: for the caller's redactor, never for answers."""
+    """Return all values that are or were at sensitive paths, with names. They are only for the caller's redactor."""
     secrets()
     return {"texts": sensitive_texts(-1)[1]}
 

@@ -1,13 +1,13 @@
-"""Recording of an application: its events, the origin of each, its failures, and the handlers that it names.
+"""Recording of an application's events, their origins, its exceptions, and the handlers that it registers.
 
-All of it lies in rings of one process, for its life. Nothing here locks, writes or raises into the application, and
-without `install` nothing is kept but the places of handlers. Values are told by their exact types, on whatever thread
-they are: no `repr`, property or comparison of the application's own classes is called, and no long collection is
-walked.
+Everything is stored in bounded buffers of the process. Recording never locks, writes, or raises into the application,
+and without `install` only the positions of handlers are stored. Values are converted to text by their exact types on
+whatever thread uses them. This calls no `repr`, property or comparison of the application's classes, and does not walk
+long collections.
 
-Failures are exceptions by their identity, so that an exception seen by several sources is one event. A noted exception
-carries a mark. The mark holds the event and nothing of the application's, is not pickled with the exception, and is set
-and read without code of the application's.
+Exceptions are identified by object, so one that is seen by several sources is one event. A recorded exception carries a
+mark that refers to its event. The mark keeps nothing of the application alive, is not pickled, and is set and read
+without running code of the application.
 """
 
 from __future__ import annotations
@@ -33,77 +33,79 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
     Event = Sequence[Any]
-    """A tuple; for an exception a list, to which later sightings add."""
+    """A tuple. The event of an exception is a list, to which later sightings add facts."""
 
 EVENTS = 2000
-"""The newest that are kept."""
+"""Maximum number of events that are stored."""
 TAG, PARTS = 300, 8
-"""Characters of a tag, and elements of a collection as tag."""
+"""Maximum length of a tag, and maximum number of elements of a collection in a tag."""
 WRAPPED = 20
-"""Decorators of one function that are looked through."""
+"""Maximum number of nested decorators that are unwrapped."""
 SCALARS = (int, float, bool, type(None))
+"""Types whose values are stored unchanged in tags."""
 ID, TIME, OP, NAME, FRAME, EVENT, HANDLER, SOURCE, ORIGIN, CAUSE, MS, TAGS = range(12)
-"""The places in an event."""
+"""The indexes of the fields in an event."""
 
 origin: contextvars.ContextVar[Json | None] = contextvars.ContextVar("codriver_seam_origin", default=None)
-"""The caller and the evaluation that cause the present events; None: the application does."""
+"""The caller and the evaluation that cause the current events, or None if the application causes them."""
 cause: contextvars.ContextVar[tuple[int, frozenset[str]] | None] = contextvars.ContextVar(
     "codriver_seam_cause", default=None
 )
-"""The dispatch under way: its id, and the frames that record an epoch of it."""
+"""The current dispatch: its id, and the names of the frames that record an epoch of it."""
 is_reading = contextvars.ContextVar("codriver_seam_reading", default=False)
-"""Whether we read for an agent, which makes no events."""
+"""Whether the seam is reading for an agent, which causes no events."""
 CAUSES = 20
-"""The length of a chain of causes that is searched for one failure."""
+"""Maximum length of a chain of causes that is searched for a recorded exception."""
 ATTRIBUTE = "__codriver_seam__"
-"""The attribute of an exception that was noted."""
+"""The attribute of an exception that contains its mark."""
 
 
 class Seam:
-    """All that the seam of this process holds, for the life of the process."""
+    """The state of the seam in this process."""
 
     def __init__(self) -> None:
         self.session_id: str | None = None
-        """Made when the seam is installed, and never changed."""
+        """The id of the session, which is created when the seam is installed and never changes."""
         self.installed_ms = 0
         self.ids, self.dispatches = itertools.count(1), itertools.count(1)
         self.events: collections.deque[Event] = collections.deque(maxlen=EVENTS)
         self.frames: dict[str, Any] = {}
-        """By name, each a `Frame`, whose module builds on this one."""
+        """The frames by name. Their class is defined in a module that imports this one."""
         self.handlers: dict[tuple[str, str], Json] = {}
         self.routes: list[Callable[[], list[Json]]] = []
-        """By application that is watched, what gives its routes, as handlers."""
+        """Functions that return the routes of each watched application, as handlers."""
         self.machines: dict[str, Callable[[], Any]] = {}
         self.predicates: dict[str, Callable[[Json], Any]] = {}
         self.offers: tuple[Callable[[Event], object], ...] = ()
-        """The takers of each event; replaced whole, so that `emit` takes no lock."""
+        """The functions that receive each event. The tuple is replaced as a whole, so `emit` needs no lock."""
         self.streams: Any = None
-        """The subscriptions, once there was one."""
+        """The subscriptions, after the first one was created."""
         self.queued: dict[int, tuple[float, contextvars.Context, str, str]] = {}
-        """Events queued for an agent without an epoch yet, by dispatch id: time, context, frame, event."""
+        """Events that agents queued and that have no epoch yet, by dispatch id: time, context, frame and event."""
         self.way: Any = None
-        """The way to listen to functions, once needed."""
+        """How to listen to functions, once it is needed."""
         self.probes = self.loads = 0
         self.changes, self.sensitive_version = itertools.count(1), 0
-        """A new version for each new text at a sensitive path."""
+        """The version of the values at sensitive paths, and the numbers for new versions."""
 
     def last_id(self) -> int:
-        """Return the id of the newest event."""
+        """Return the id of the newest event, or 0."""
         return int(self.events[-1][ID]) if self.events else 0
 
 
 seam = Seam()
+"""The seam of this process."""
 
 
 def forget() -> None:
-    """Return to the state after the import: for tests of applications."""
+    """Reset the seam to its state after the import, for tests of applications."""
     if seam.streams is not None:
         seam.streams.clear()
     vars(seam).update(vars(Seam()))
 
 
 def install(enabled: bool | None = None) -> bool:  # noqa: FBT001  # it is all that it takes
-    """Switch the seam on if `enabled`, or by default if the environment has CODRIVER_SEAM=1; whether it is on."""
+    """Enable the seam if `enabled` is true, or by default if CODRIVER_SEAM=1 is set. Return whether it is enabled."""
     if seam.session_id is None and (os.environ.get("CODRIVER_SEAM") == "1" if enabled is None else enabled):
         seam.installed_ms = int(time.time() * 1000)
         seam.session_id = str(uuid.uuid4())
@@ -111,27 +113,27 @@ def install(enabled: bool | None = None) -> bool:  # noqa: FBT001  # it is all t
 
 
 def loaded() -> None:
-    """Note that code was loaded again."""
+    """Record that code was loaded again."""
     seam.loads += 1
 
 
 def machine(name: str, get: Callable[[], Any]) -> None:
-    """Show a state machine under a name: `get` gives its state."""
+    """Register a state machine. `get` returns its state."""
     if seam.session_id is not None:
         seam.machines[name] = get
 
 
 def predicate(name: str, test: Callable[[Json], Any]) -> None:
-    """Register a test of events, which the filter `pred` can name."""
+    """Register a function that tests events, which filters can name as `pred`."""
     if seam.session_id is not None:
         seam.predicates[name] = test
 
 
 def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
-    """A decorator by which a function is known, with its place, as a handler of some `kind`: event, effect or other."""
+    """Return a decorator that registers a function with its position, as a handler of some `kind` such as `event`."""
 
     def note(function: Any) -> Any:
-        # Also before `install`, which is called after the imports.
+        # Handlers are also registered before `install`, which is called after the imports.
         if row := handler_row(kind, name, function):
             seam.handlers[kind, name] = {**row, **more}
         return function
@@ -140,7 +142,7 @@ def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
 
 
 def handler_row(kind: str, name: str, function: Any) -> Json:
-    """A handler as answers show it, with place and first line of the docstring; empty for one without a place."""
+    """Describe a handler with its position and the first line of its docstring, or return {} without a position."""
     code = getattr(_unwrapped(function), "__code__", None)
     if code is None:
         return {}
@@ -150,7 +152,7 @@ def handler_row(kind: str, name: str, function: Any) -> Json:
 
 
 def _unwrapped(function: Any) -> Any:
-    """Return the function below decorators with `__wrapped__`."""
+    """Return the function inside decorators that set `__wrapped__`."""
     for _ in range(WRAPPED):
         function = getattr(function, "__wrapped__", function)
     return function
@@ -167,7 +169,7 @@ def emit(
     ms: float | None = None,
     **tags: Any,
 ) -> int:
-    """Note an event; its id, or 0 if the seam is off or an agent reads."""
+    """Record an event and return its id, or 0 if the seam is disabled or is reading for an agent."""
     if seam.session_id is None or is_reading.get():
         return 0
     now = cause.get()
@@ -182,7 +184,7 @@ def emit(
 
 
 def tag(value: Any) -> Any:
-    """Return a tag in its kept form: no text is long, no object is kept alive, and none is printed."""
+    """Convert a tag to its stored form, which is short and refers to no object of the application."""
     kind = type(value)
     if kind is str:
         return cut(value, TAG)
@@ -199,9 +201,9 @@ def _part(value: Any) -> Any:
 
 
 def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """The function with the present origin and dispatch id, to be called anywhere: in a queue, or a thread."""
+    """Return a function with the current origin and dispatch id, to be called later in a queue or thread."""
     held, now = origin.get(), cause.get()
-    # The present epochs will be over by then.
+    # The current epochs will have ended by then.
     none: frozenset[str] = frozenset()
     later = (now[0], none) if now else None
 
@@ -217,22 +219,25 @@ def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
 
 
 LONG, ITEMS, LEVELS, BITS = 200, 10, 3, 400
-"""Shown at most: characters of a text, elements of a collection, levels, bits of a whole number."""
+"""Maximum length of a string, size of a collection, nesting, and number of bits of an integer that are displayed."""
 MANY = 100
-"""The elements of the longest collection that is compared."""
+"""Maximum size of a collection that is compared."""
 SECRET = re.compile(
     r"pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key|auth(?!or)|cookie|session_?id"
     r"|(^|_)(pwd|pin|pw)$|_key$",
     re.IGNORECASE,
 )
-"""Names, of variables, fields and keys, whose values are nobody's business."""
+"""Matches names of variables, fields and keys whose values may be secret."""
 HIDDEN = "<not shown>"
+"""The text that replaces such a value."""
 ATOMS = (float, complex, bool, type(None), type(Ellipsis), range)
+"""Types whose `repr` is always short."""
 LIBRARY = ("datetime", "decimal", "uuid", "fractions", "pathlib")
-"""Modules of the standard library whose values are printed, and compared, by their own code."""
+"""Modules of the standard library whose values are printed and compared by their own code."""
 LISP = "basilisp.lang."
+"""The prefix of Basilisp's modules."""
 LISP_BRACKETS = {"map": "{}", "vector": "[]", "set": "#{}", "list": "()"}
-"""By module of Basilisp, if that is used, the brackets of its collections."""
+"""The brackets of Basilisp's collections, by the module of their class."""
 BRACKETS: Mapping[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -242,26 +247,26 @@ BRACKETS: Mapping[type, tuple[str, str]] = {
 
 
 class Told(str):
-    """The text of a value, already short enough for a tag."""
+    """The text of a value, which is short enough for a tag."""
 
     __slots__ = ()
 
 
 class Plain:
-    """Prints values in one line of about `most` characters in all; a cut ends with `…`."""
+    """Prints values in one line of about `most` characters in total. An ellipsis marks what was cut."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def named(self, values: Iterable[tuple[str, Any]]) -> str:
-        """Variables, as `name=value` with commas between."""
+        """Format variables as `name=value`, separated by commas."""
         return ", ".join(self._pairs(values, "="))
 
     def text(self, value: Any, level: int = 0) -> str:
-        """Return a value."""
+        """Format a value."""
         try:
             text = self._text(value, level)
-        except Exception:  # noqa: BLE001  # another thread changed it, or its class is a strange one
+        except Exception:  # noqa: BLE001  # another thread changed it, or its class is unusual
             text = "<changing>"
         self._left -= len(text) if type(value) not in BRACKETS and not isinstance(value, dict) else 2
         return text
@@ -284,7 +289,7 @@ class Plain:
         return self._record(value, kind, level)
 
     def _lisp(self, value: Any, kind: type, level: int) -> str:
-        """Return a keyword, symbol or collection of Basilisp; a lazy sequence is left alone."""
+        """Format a keyword, symbol or collection of Basilisp. Lazy sequences are not realized."""
         name = kind.__module__[len(LISP) :]
         if name in ("keyword", "symbol"):
             return str(value)
@@ -327,7 +332,7 @@ class Plain:
         return f"{kind.__name__}({', '.join(self._pairs(fields.items(), '=', level + 1, len(fields)))})"
 
     def raised(self, error: BaseException) -> str:
-        """Return an exception: its class and its arguments."""
+        """Format an exception with its class and arguments."""
         arguments = BaseException.__dict__["args"].__get__(error)
         return f"{type(error).__name__}({', '.join([self.text(one, 1) for one in self._some(iter(arguments))])})"
 
@@ -335,7 +340,7 @@ class Plain:
         return (part for part in itertools.islice(parts, ITEMS) if self._left > 0)
 
     def _pairs(self, pairs: Iterable[tuple[Any, Any]], between: str, level: int = 0, size: int = 0) -> list[str]:
-        """Return pairs of a name or key and a value; keys of a mapping are printed."""
+        """Format pairs of a name or key and a value. The keys of a mapping are printed."""
         texts = []
         for key, part in itertools.islice(pairs, ITEMS if size else None):
             if self._left <= 0:
@@ -349,14 +354,14 @@ class Plain:
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """Return the fields in an object itself, without running its properties."""
+    """Return the attributes stored in an object, without running its properties."""
     found: dict[str, Any] = {}
     for kind in reversed(type(value).__mro__):
         for name, held in vars(kind).items():
             if type(held) is types.MemberDescriptorType:
                 try:
                     found[name] = held.__get__(value)
-                except AttributeError:  # the field has no value yet
+                except AttributeError:  # the slot has no value
                     continue
     try:
         own = object.__getattribute__(value, "__dict__")
@@ -366,10 +371,12 @@ def fields_of(value: Any) -> dict[str, Any]:
 
 
 def comparable(value: Any) -> Any:
-    """A value that can be compared without running the application's code: itself, an Enum's value, a plain base.
+    """Return a form of a value that can be compared without running the application's code.
+
+    This is the value itself, the value of an Enum, or the value of a plain base class.
 
     Raises:
-        TypeError: the value has no such form.
+        TypeError: there is no such form.
     """
     if isinstance(value, enum.Enum):
         value = value._value_
@@ -392,7 +399,7 @@ def comparable(value: Any) -> Any:
 
 
 class Mark:
-    """The event of a noted exception, carried by the exception itself."""
+    """The reference from a recorded exception to its event."""
 
     __slots__ = ("event",)
 
@@ -400,23 +407,23 @@ class Mark:
         self.event = event
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
-        """In a pickle the mark is the number 0, as another process has other events."""
+        """Pickle the mark as the number 0, because events belong to their process."""
         return int, ()
 
 
 def event_of(error: BaseException) -> list[Any] | None:
-    """Return the event of an exception, or of a cause of it, if any was noted."""
+    """Return the event of an exception, or of one of its causes, or None."""
     marks = (_attributes(one).get(ATTRIBUTE) for one in _of_one_failure(error))
     return next((one.event for one in marks if type(one) is Mark), None)
 
 
 def mark(error: BaseException, event: list[Any]) -> None:
-    """Note the event of an exception."""
+    """Attach its event to an exception."""
     _attributes(error)[ATTRIBUTE] = Mark(event)
 
 
 def unmark(error: BaseException) -> None:
-    """Make the next sighting of an exception a failure of its own, as after its thread has ended."""
+    """Detach the event, so that the next sighting is recorded separately, as after a thread has ended."""
     for one in _of_one_failure(error):
         _attributes(one).pop(ATTRIBUTE, None)
 
@@ -427,7 +434,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 
 def _of_one_failure(error: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, and its causes; a group of one counts as raised from its member."""
+    """Yield an exception and its causes. A group with one member counts as caused by that member."""
     one: BaseException | None = error
     for _ in range(CAUSES):
         if one is None:
@@ -438,7 +445,7 @@ def _of_one_failure(error: BaseException) -> Iterator[BaseException]:
 
 
 GROUPS = ("ExceptionGroup", "BaseExceptionGroup")
-"""From Python 3.11 on, or as the library `exceptiongroup` has them."""
+"""The names of exception groups in Python 3.11, and in the backport `exceptiongroup`."""
 
 
 def note_error(
@@ -449,16 +456,16 @@ def note_error(
     event_id: str | None = None,
     **facts: Any,
 ) -> int:
-    """Note an exception, with its innermost place in the application's own code; its event's id.
+    """Record an exception with its innermost position in the application's code, and return its event's id.
 
-    An exception noted in the same dispatch, or raised from a noted one, is the same failure: new facts are added to its
+    If it was already recorded in the same dispatch, or was raised from a recorded one, new facts are added to that
     event.
     """
     if seam.session_id is None or is_reading.get():
         return 0
     now, place, known = cause.get(), place_of(error), event_of(error)
     number = now[0] if now else None
-    # A library's report may have no frame of the application in its traceback yet.
+    # The traceback of an exception reported by a library may not contain a frame of the application.
     at = place[0] or own_place(sys._getframe(1)) or place[1]  # noqa: SLF001  # the only way to a frame
     kept = {name: tag(value) for name, value in {"message": words_of(error), "at": at, **facts}.items()}
     if known is not None and _is_kept(known) and (number is None or known[CAUSE] in (None, number)):
@@ -475,13 +482,13 @@ def note_error(
 
 
 def _is_kept(event: Event) -> bool:
-    """Return true until an event has fallen out of the ring."""
+    """Return whether an event is still stored."""
     oldest = seam.events[0] if seam.events else None
     return oldest is not None and bool(oldest[ID] <= event[ID])
 
 
 def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, Any]]) -> None:
-    """Add another source's facts to the event of a failure; the first facts stay."""
+    """Add facts from another source to the event of an exception. Existing facts are not replaced."""
     for place, value in fields:
         if event[place] is None:
             event[place] = value
@@ -493,27 +500,27 @@ def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, A
         event[ORIGIN] = origin.get()
     first = event[TAGS]
     better = {"at": tags["at"]} if not is_own(first["at"].rpartition(":")[0]) else {}
-    # Replaced whole, as others read it meanwhile.
+    # Replace the mapping as a whole, because other threads may be reading it.
     event[TAGS] = {**first, **{name: value for name, value in tags.items() if name not in first}, **better}
 
 
 def failure_in(dispatch_id: int) -> list[Any] | None:
-    """Return the event of the newest exception of a dispatch, if any was noted."""
+    """Return the event of a dispatch's newest exception, or None."""
     found = [one for one in tuple(seam.events) if type(one) is list and one[CAUSE] == dispatch_id]
     return found[-1] if found else None
 
 
 def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> None:
-    """Add the consequences of a failure to its event."""
+    """Add the consequences of an exception to its event."""
     event[HANDLER] = event[HANDLER] or handler_id
     event[TAGS] = {**event[TAGS], **{name: value for name, value in tags.items() if name not in event[TAGS]}}
 
 
-# Places
+# Positions in source code
 
 
 def place_of(error: BaseException) -> tuple[str, str]:
-    """Return the innermost place of an exception in the application's own code, and the innermost of all."""
+    """Return the innermost position of an exception in the application's code, and the innermost of all."""
     place, inner, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -525,7 +532,7 @@ def place_of(error: BaseException) -> tuple[str, str]:
 
 
 def own_place(frame: Any) -> str:
-    """Return the innermost place in the application's own code from a frame outwards; nothing without one."""
+    """Return the innermost position in the application's code from a frame outwards, or ""."""
     while frame is not None:
         if is_own(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -535,12 +542,14 @@ def own_place(frame: Any) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def is_own(file: str) -> bool:
-    """True for a file of the application's: no library's, and not ours."""
+    """Return whether a file belongs to the application, and not to a library or this package."""
     return not file.startswith(OTHERS) and "site-packages" not in file and "dist-packages" not in file
 
 
-HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # `pathlib` would be loaded for it
+HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # avoids importing `pathlib`
 OTHERS = ("<frozen", HERE, os.path.dirname(os.__file__), *([sys.prefix] if sys.prefix != sys.base_prefix else []))  # noqa: PTH120  # as above
-"""The places of others' code. For a Python without an environment of its own only the library counts: an application
-may lie beside that, as in /usr/src.
+"""The prefixes of files that do not belong to the application.
+
+Without a virtual environment only the standard library counts, because an application may be next to it, as in
+/usr/src.
 """

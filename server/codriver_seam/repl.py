@@ -1,7 +1,7 @@
-"""The REPL of a running application: the embedded REPL of Codriver, in the application's own process.
+"""The REPL of a running application: Codriver's embedded REPL in the application's own process.
 
-The REPL is refused unless enabled, listens on this machine alone, and is found by its port file. Its code is loaded
-only at its start.
+It starts only if it is enabled, listens only on this machine, and is found by its port file. Its code is loaded when it
+starts.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
         """A REPL in this process."""
 
         port: int
-        """Where it listens; 0 for one that connects out when it is used."""
+        """The port on which it listens, or 0 if it connects to its client when it is used."""
         port_file: str | None
 
         @property
         def is_open(self) -> bool:
-            """Return whether it takes clients."""
+            """Return whether the REPL accepts clients."""
 
         def stop(self) -> None:
-            """End it, and remove its port file."""
+            """Stop the REPL, and remove its port file."""
 
         def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-            """Run `await` at the top of what is evaluated on that loop."""
+            """Run `await` in evaluated code on this loop."""
 
 
 WORKER = "_codriver_worker"
-"""The name under which the embedded REPL is loaded, so that the application may have modules of any other."""
+"""The name under which the embedded REPL is imported, so that the application can have modules of any other name."""
 HERE = os.path.dirname(os.path.abspath(__file__))
 PLACES = (os.path.join(os.path.dirname(HERE), "codriver", "repls", "worker"), os.path.join(HERE, "worker"))
-"""The folders of its files: beside this package as it is installed, or in the package if both were copied."""
+"""Possible directories of the REPL's code: next to this package, or in it if both were copied."""
 
 _started: list[Repl] = []
-"""The REPL of this process, or of the parent that it was forked from."""
+"""The REPL of this process, or of the parent from which it was forked."""
 
 
 def start_repl(
@@ -49,13 +49,13 @@ def start_repl(
     folder: str | None = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Repl | None:
-    """Start a REPL in this process; the REPL, or None for a refusal. Twice gives the same one.
+    """Start a REPL in this process and return it, or return None if it is refused. A second call returns the same one.
 
-    A process that `codriver run` started has its REPL already, which is returned. Otherwise the start is refused unless
-    `enabled` is true, or, without that argument, `install` was enabled or the environment
-    has CODRIVER_SEAM=1. It is also refused in a process of Codriver's own, and in a helper process of one with a REPL.
-    `folder`: the project's, in which the port file is written; by default the current one. `loop`: the application's
-    event loop for `await`; by default the running one. The logger `codriver_seam` tells the outcome.
+    A process started by `codriver run` already has a REPL, which is returned. Otherwise the REPL starts if `enabled` is
+    true or, without this argument, if `install` was enabled or CODRIVER_SEAM=1 is set. It is refused in processes of
+    Codriver itself, and in helper processes of one with a REPL. `folder` is the directory of the project, in which the
+    port file is written. The default is the current one. `loop` is the application's event loop for `await`, by default
+    the running one. The outcome is logged by the logger `codriver_seam`.
     """
     if not (_is_enabled() if enabled is None else enabled):
         _log("warning", "no REPL is started: it is not enabled by install(True) or CODRIVER_SEAM=1")
@@ -69,14 +69,14 @@ def start_repl(
             _started[0].use_loop(loop)
         return _started[0]
     if WORKER in sys.modules and not _started:
-        sys.modules[WORKER].declined += 1  # type: ignore[attr-defined]  # ours alone, told with what is evaluated
+        sys.modules[WORKER].declined += 1  # type: ignore[attr-defined]  # reported with evaluations
         _log("info", "no REPL is started: this process is a REPL of Codriver's")
         return None
     return _start(os.path.abspath(folder or os.getcwd()), loop)
 
 
 class _RunRepl:
-    """The REPL of a process that `codriver run` started: an agent's server has it connect when it is used."""
+    """The REPL of a process started by `codriver run`, which connects to an agent's server when it is used."""
 
     port = 0
     port_file: str | None = None
@@ -88,17 +88,17 @@ class _RunRepl:
 
     @property
     def is_open(self) -> bool:
-        """Whether agents can use it: as long as the process lives."""
+        """Return True, because agents can use it as long as the process exists."""
         return True
 
     def stop(self) -> None:
-        """Hang up on the agent that uses it, if any."""
+        """Disconnect the agent that uses it, if any."""
         repl = self._shared["repl"]
         if repl is not None and self._shared["pid"] == os.getpid():
             repl.stop()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run top-level `await` of evaluated code on that loop from now on."""
+        """Run `await` in evaluated code on this loop from now on."""
         self._shared["loop"] = loop
         repl = self._shared["repl"]
         if repl is not None and self._shared["pid"] == os.getpid():
@@ -106,7 +106,7 @@ class _RunRepl:
 
 
 def _of_run() -> Any:
-    """What this process shares with its REPL if `codriver run` started it, otherwise None."""
+    """Return what this process shares with its REPL if `codriver run` started it, or None."""
     import signal
 
     number = getattr(signal, "SIGURG", None)
@@ -116,7 +116,7 @@ def _of_run() -> Any:
 def _start(folder: str, loop: asyncio.AbstractEventLoop | None) -> Repl | None:
     repl: Repl = _load("serving.embedded").EmbeddedRepl(folder, loop)
     try:
-        repl.start()  # type: ignore[attr-defined]  # ours alone
+        repl.start()  # type: ignore[attr-defined]  # not part of the public interface
     except FileExistsError as error:
         _log("info", "no REPL is started: this process helps the one that wrote %s", error.args[0])
         return None
@@ -148,10 +148,10 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def _load(name: str) -> Any:
-    """Return a module of the embedded REPL.
+    """Import a module of the embedded REPL.
 
     Raises:
-        ImportError: the module's files are not next to this package.
+        ImportError: its files were not found.
     """
     if WORKER not in sys.modules:
         folder = next((place for place in PLACES if os.path.isdir(place)), None)

@@ -1,7 +1,7 @@
-"""Sources of events: logging, threads, asyncio, databases, web requests and calls, noted as they happen.
+"""Sources of events: logging, threads, asyncio, databases, web requests and calls.
 
-The application asks for each source. A source finds its library among the loaded modules and never imports one. A
-second request changes nothing. The routes of web applications are handlers.
+The application enables each source. A source finds its library among the loaded modules and never imports one. Enabling
+a source twice has no effect. The routes of web applications are handlers.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 
 
 SQL = 200
-"""Characters of a statement that are noted."""
+"""Maximum length of an SQL statement in an event."""
 WATCHED = "_codriver_seam"
-"""The attribute of a shell whose cells are watched."""
+"""The attribute that marks a watched shell."""
 TOOL = 4
-"""A tool id of `sys.monitoring` without an owner by convention."""
+"""A tool id of `sys.monitoring` that no convention reserves."""
 
 
 # Logging
 
 
 class _Handler(logging.Handler):
-    """Notes each record as an event."""
+    """A logging handler that records each log record as an event."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """See `logging.Handler`."""
+        """Record a log record."""
         if is_reading.get():
             return
         at = f"{record.pathname}:{record.lineno}"
@@ -63,16 +63,18 @@ class _Handler(logging.Handler):
                 note_error(record.exc_info[1], source="logging", logger=record.name, said=said, **caught)
                 return
             if not is_own(record.pathname):
-                at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # the only way to a frame
+                at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # there is no public API for frames
             emit(_kind_of(record), record.name, source="logging", message=record.getMessage(), at=at)
-        except Exception:  # noqa: BLE001  # as `logging` has it: a record that cannot be shown ends nothing
+        except Exception:  # noqa: BLE001  # handle errors as other logging handlers do
             self.handleError(record)
 
 
 def _kind_of(record: logging.LogRecord) -> str:
-    """The kind of a record's event. A library's warning is an issue of the application during its handlers.
+    """Return the op-type for a log record.
 
-    Libraries also warn of themselves, as when their server starts.
+    A library's warning is an issue of the application while it handles an event.
+
+    At other times libraries warn about themselves, for example when a server starts.
     """
     if record.levelno >= logging.ERROR:
         return "error"
@@ -81,7 +83,7 @@ def _kind_of(record: logging.LogRecord) -> str:
 
 
 def watch_logging(logger: logging.Logger | None = None, level: int = logging.WARNING) -> None:
-    """Note records from `level` on, of all loggers or one."""
+    """Record log records of at least `level` from one logger, or from all loggers."""
     watched = logger or logging.getLogger()
     if seam.session_id is not None and not any(isinstance(one, _Handler) for one in watched.handlers):
         watched.addHandler(_Handler(level))
@@ -91,7 +93,7 @@ def watch_logging(logger: logging.Logger | None = None, level: int = logging.WAR
 
 
 def watch_threads() -> None:
-    """Note the exceptions that end a thread, or the program; the previous hooks are still called."""
+    """Record exceptions that end a thread or the program. The previous hooks are still called."""
     if seam.session_id is None or getattr(threading.excepthook, "is_of_seam", False):
         return
     former, former_of_main = threading.excepthook, sys.excepthook
@@ -108,12 +110,12 @@ def watch_threads() -> None:
         note_error(error, source="main")
         former_of_main(kind, error, trace)
 
-    ended.is_of_seam = True  # type: ignore[attr-defined]  # a mark, so that twice is once
+    ended.is_of_seam = True  # type: ignore[attr-defined]  # marks the hook as installed
     threading.excepthook, sys.excepthook = ended, ended_main
 
 
 def watch_asyncio(loop: Any) -> None:
-    """Note an event loop's reports to its exception handler, such as exceptions of tasks that nobody awaits."""
+    """Record reports to an event loop's exception handler, such as exceptions of tasks that nobody awaits."""
     former = loop.get_exception_handler()
     if seam.session_id is None or getattr(former, "is_of_seam", False):
         return
@@ -126,18 +128,18 @@ def watch_asyncio(loop: Any) -> None:
             emit("error", "asyncio", source="asyncio", message=context.get("message"))
         former(loop, context) if former else loop.default_exception_handler(context)
         if isinstance(error, BaseException):
-            # Noted after the former handlers have logged it.
+            # The previous handlers have logged it by now.
             unmark(error)
 
-    told.is_of_seam = True  # type: ignore[attr-defined]  # a mark, so that twice is once
+    told.is_of_seam = True  # type: ignore[attr-defined]  # marks the handler as installed
     loop.set_exception_handler(told)
 
 
-# Cells
+# Notebook cells
 
 
 def watch_cells() -> None:
-    """In a Jupyter kernel, have the events of each cell carry the origin that its message names.
+    """Set the origin of events in each cell of a Jupyter kernel to the one in the cell's request.
 
     Source: IPython's callbacks `pre_run_cell` and `post_run_cell`; ipykernel's `Kernel.get_parent`.
     """
@@ -161,9 +163,9 @@ def watch_cells() -> None:
 
 
 def watch_hy() -> None:
-    """In hy-nrepl, have the events of each evaluation carry the origin that its message names.
+    """Set the origin of events in each evaluation of hy-nrepl to the one in its request.
 
-    Source: hy-nrepl 1.0.4, `ops/eval.hy`: each evaluation runs in a thread of its own, which keeps the message.
+    Source: hy-nrepl 1.0.4, `ops/eval.hy`: each evaluation runs in its own thread, which stores the request.
     """
     evaluation: Any = getattr(sys.modules.get("hy_nrepl.ops.eval"), "InterruptibleEval", None)
     run = getattr(evaluation, "run", None)
@@ -184,7 +186,7 @@ def watch_hy() -> None:
 
 
 def watch_sqlalchemy(engine: Any) -> None:
-    """Note the statements of an SQLAlchemy engine, without parameters, with their time; also failed ones."""
+    """Record the statements of an SQLAlchemy engine without parameters, with their duration, including failed ones."""
     sqlalchemy = sys.modules.get("sqlalchemy")
     if seam.session_id is None or sqlalchemy is None:
         return
@@ -206,10 +208,10 @@ def _before(connection: Any, cursor: Any, statement: Any, parameters: Any, conte
 def _after(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
     del connection, parameters, many
     ms = round((time.perf_counter() - context.codriver_seam_began) * 1000, 3)
-    # Few drivers know the number of read rows beforehand.
+    # Few drivers know the number of rows before they are read.
     rows = {"rows": cursor.rowcount} if cursor.rowcount >= 0 else {}
     words = _said(statement)
-    at = own_place(sys._getframe(1))  # noqa: SLF001  # the only way to a frame
+    at = own_place(sys._getframe(1))  # noqa: SLF001  # there is no public API for frames
     emit("sql", words.split(" ", 1)[0].lower(), source="sqlalchemy", ms=ms, sql=words, **rows, at=at)
 
 
@@ -225,10 +227,10 @@ def _failed(context: Any) -> None:
 
 
 def trace_calls(*functions: Callable[..., Any]) -> str:
-    """Note each call of these functions at its end; the way of noting, in words.
+    """Record each call of these functions when it ends, and return a description of how.
 
-    By `sys.monitoring` from Python 3.12 on, which costs other functions nothing. Before 3.12 each function is replaced
-    in its module, so that calls by names imported earlier are not noted.
+    From Python 3.12 on `sys.monitoring` is used, which costs other functions nothing. Before that, each function is
+    replaced in its module, so calls through names that were imported earlier are not recorded.
     """
     if seam.session_id is None:
         return "the seam is off"
@@ -242,7 +244,7 @@ def trace_calls(*functions: Callable[..., Any]) -> str:
 
 
 _begun: dict[int, float] = {}
-"""The beginning of each call under way, by its frame."""
+"""The start time of each call in progress, by the id of its frame."""
 
 
 def _monitor(codes: list[CodeType]) -> None:
@@ -252,7 +254,7 @@ def _monitor(codes: list[CodeType]) -> None:
         monitoring.use_tool_id(TOOL, __name__)
         monitoring.register_callback(TOOL, events.PY_START, _started)
         monitoring.register_callback(TOOL, events.PY_RETURN, _returned)
-        # Unwinding cannot be watched for some functions alone: other functions return at once.
+        # Unwinding cannot be monitored for single functions. The callback returns immediately for others.
         monitoring.register_callback(TOOL, events.PY_UNWIND, _unwound)
         monitoring.set_events(TOOL, events.PY_UNWIND)
     for code in codes:
@@ -260,7 +262,7 @@ def _monitor(codes: list[CodeType]) -> None:
 
 
 def _started(_code: CodeType, _offset: int) -> None:
-    _begun[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # the only way to a frame
+    _begun[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # there is no public API for frames
 
 
 def _returned(code: CodeType, _offset: int, value: object) -> None:
@@ -304,18 +306,18 @@ def _wrap(function: Any) -> None:
 
 
 ROUTE = "route"
-"""The kind of a handler of requests."""
+"""The kind of handlers for requests."""
 TOLD = "codriver_seam.told"
-"""The key, in the environment of a WSGI request, of the facts on it."""
+"""The key for facts about a request in its WSGI environment."""
 UNASKED = ("HEAD ", "OPTIONS ")
-"""The methods that libraries add to routes."""
+"""Prefixes of routes with methods that frameworks add."""
 
 
 @contextlib.contextmanager
 def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
-    """A request, as one event at its end; events within it have its dispatch id.
+    """Record a request as one event when it ends. Events during it get its dispatch id.
 
-    The caller fills in `status`, and `route`, the path in the handler's form.
+    The caller sets `status`, and `route`, which is the path as the handler declares it.
     """
     number = next(seam.dispatches)
     token = cause.set((number, frozenset()))
@@ -332,14 +334,14 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
         failure = failure_in(number) if status >= 500 else None
         if failure is not None:
             add_facts(failure, handler_id=route, status=status)
-        # A noted exception is the failure; this event adds the time.
+        # A recorded exception already reports the failure. This event adds the duration.
         kind = "error" if status >= 500 and failure is None else "http"
         emit(kind, method, source=source, event_id=path, handler_id=route, ms=ms, status=status)
         cause.reset(token)
 
 
 class _Wsgi:
-    """A WSGI application, whose requests are noted."""
+    """A WSGI application whose requests are recorded."""
 
     def __init__(self, inner: Callable[..., Any]) -> None:
         self._inner = inner
@@ -349,7 +351,7 @@ class _Wsgi:
 
             def start(status: str, headers: Any, *more: Any) -> Any:
                 told["status"] = int(status.split(" ", 1)[0])
-                # Of Flask, as long as the request lasts.
+                # Flask sets this for the duration of the request.
                 told.update(_route_of(environ.get("werkzeug.request")))
                 return start_response(status, headers, *more)
 
@@ -358,18 +360,18 @@ class _Wsgi:
 
 
 def _route_of(request: Any) -> dict[str, str]:
-    """Return the route of a request of Flask, if it has one."""
+    """Return the route of a Flask request, if it has one."""
     rule = getattr(request, "url_rule", None)
     return {} if rule is None else {"route": rule.rule}
 
 
 def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the WSGI application, whose requests are noted until their answer begins."""
+    """Wrap a WSGI application to record its requests until the response starts."""
     return app if seam.session_id is None or isinstance(app, _Wsgi) else _Wsgi(app)
 
 
 def watch_flask(app: Any) -> None:
-    """Note the requests of a Flask application, and the exceptions that it turns into answers."""
+    """Record the requests of a Flask application, and the exceptions that it turns into responses."""
     flask = sys.modules.get("flask")
     if seam.session_id is None or flask is None or isinstance(app.wsgi_app, _Wsgi):
         return
@@ -377,7 +379,7 @@ def watch_flask(app: Any) -> None:
 
     def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
         note_error(exception, source="flask", event_id=flask.request.path)
-        # With the debugger no answer shows the route.
+        # In debug mode no response reports the route.
         flask.request.environ.get(TOLD, {}).update(_route_of(flask.request))
 
     flask.got_request_exception.connect(failed, app, weak=False)
@@ -390,7 +392,7 @@ def _of_flask(app: Any) -> list[Json]:
 
 
 class _Asgi:
-    """An ASGI application, whose requests are noted."""
+    """An ASGI application whose requests are recorded."""
 
     def __init__(self, inner: Callable[..., Any]) -> None:
         self._inner = inner
@@ -418,7 +420,7 @@ class _Asgi:
 
 
 def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the ASGI application (FastAPI, Starlette), whose requests are noted."""
+    """Wrap an ASGI application, such as FastAPI or Starlette, to record its requests."""
     if seam.session_id is None or isinstance(app, _Asgi):
         return app
     if hasattr(app, "routes"):
@@ -432,7 +434,7 @@ def _of_asgi(app: Any) -> list[Json]:
 
 
 def _rows(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
-    """Return routes as handlers, one by method, path and function, without methods that libraries add."""
+    """Return routes as handlers, one per method and path, without methods that frameworks add."""
     named = [(_name(method, path), function) for methods, path, function in routes for method in sorted(methods or ())]
     rows = [handler_row(ROUTE, name, function) for name, function in named if not name.startswith(UNASKED)]
     return [row for row in rows if row]

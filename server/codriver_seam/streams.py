@@ -1,7 +1,7 @@
-"""Streams: subscriptions to the application's events, which are pushed to the subscribers.
+"""Subscriptions to an application's events, which are pushed to the subscribers.
 
-Each has a queue that drops its oldest event when full. One daemon thread writes for all of them, and lives only while
-there are any: nothing waits, formats or writes on a thread of the application's.
+Each subscription has a queue that drops its oldest event when it is full. One daemon thread writes for all of them
+while there are any, so nothing waits, formats or writes on the application's threads.
 """
 
 from __future__ import annotations
@@ -49,33 +49,34 @@ if TYPE_CHECKING:
     from .recording import Event, Json
 
     Write = Callable[[str], object]
-    """Takes the text of a frame. False: no room now, try again. Raises: the reader is gone."""
+    """Writes a frame as text. Returns False if there is no space yet, and raises if the reader is gone."""
 
 CALLS = "calls"
-"""The topic of a capture, whose subscription ends when it has told enough."""
+"""The topic of captures. Their subscriptions end after enough events."""
 TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error", CALLS: "call"}
-"""By topic, the op-type of its events; None: any."""
+"""The op-type of the events of each topic, or None for any."""
 MOST = 10
-"""Subscriptions at once."""
+"""Maximum number of subscriptions."""
 QUEUED, QUEUED_BYTES = 500, 2**20
-"""Events, and bytes of them, that wait for one subscriber at most."""
+"""Maximum number and total size of queued events per subscription."""
 BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
-"""Events of a frame at most, and the pause after it, which doubles while more come than go."""
+"""Maximum number of events in a frame, and the seconds between frames, which double up to a maximum under load."""
 FAILURES = 100
-"""The number of failures remembered as queued."""
+"""Maximum number of queued exceptions that are remembered."""
 LEASE_S = 60.0
-"""The life of a subscription that is not renewed."""
+"""Seconds after which a subscription that is not renewed ends."""
 TICK_S = 1.0
-"""The longest sleep of the writer: it looks then for what is overdue."""
+"""Maximum number of seconds that the writer sleeps before it checks for overdue events."""
 EVENT_BYTES = 200
-"""The approximate bytes of an event without its tags."""
+"""The approximate size of an event without its tags."""
 TEXTS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("handlerId", HANDLER), ("source", SOURCE))
+"""The fields of an event that are pushed as text."""
 
 
 class Subscription:
-    """One stream, until it is ended, its lease is over, or nobody reads it.
+    """A subscription, until it is ended, its lease expires, or its reader is gone.
 
-    While nothing is under way, the `sent`, `dropped` and waiting events add up to those that passed the filter.
+    When nothing is in progress, the `sent`, `dropped` and queued events add up to the number that matched the filter.
     """
 
     def __init__(self, identity: str, asked: Json, write: Write, wake: Callable[[], object]) -> None:
@@ -90,23 +91,23 @@ class Subscription:
         self._queue: collections.deque[tuple[int, Event]] = collections.deque(maxlen=most)
         self._taken = self._newest = self._told = self.failed = 0
         self.failure = ""
-        """The words of its filter's first failure."""
+        """The message of the filter's first error."""
         self._unsent: tuple[str, int] | None = None
         self._failures: collections.deque[int] = collections.deque(maxlen=FAILURES)
-        """The last queued failures; some are offered again, with more facts."""
+        """The ids of queued exceptions, which may be offered again with more facts."""
         self._rest_s, self.due = REST_S, 0.0
-        """The pause after the next frame, and when that may be written."""
+        """The seconds between frames, and when the next one may be written."""
         self.is_awake = False
-        """Whether the writer knows of waiting events."""
+        """Whether the writer has been notified of queued events."""
         self._write = write
         self.capture = capture.Capture(identity, self.filter) if topic == CALLS else None
-        """Begun and ended with the subscription, if it is of that topic."""
+        """The capture, which starts and ends with a subscription of that topic."""
         self.offer = self._offering(wake)
-        """Takes each event of the application, on the application's thread."""
+        """Receives each event of the application on the application's thread."""
         self.renew()
 
     def _offering(self, wake: Callable[[], object]) -> Callable[[Event], None]:
-        """Return a function that queues an event if it is one of ours; it never waits nor raises."""
+        """Return a function that queues an event if it matches. It never waits or raises."""
         kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
         asked = {name: value for name, value in self.filter.items() if not self.capture or name not in capture.KEYS}
         test = matcher({**asked, "source": self.id} if self.capture else asked) if self.filter else None
@@ -117,7 +118,7 @@ class Subscription:
             try:
                 if test is not None and not test(event):
                     return
-            except Exception as error:  # noqa: BLE001  # a predicate is the application's code, which goes on
+            except Exception as error:  # noqa: BLE001  # predicates are the application's code
                 self.failed += 1
                 self.failure = self.failure or f"{type(error).__name__}: {words_of(error)}"
                 return
@@ -131,7 +132,10 @@ class Subscription:
         return offer
 
     def _is_first(self, event: list[Any]) -> bool:
-        """Return true for a new failure, which rests first, so that later facts go out with it."""
+        """Return whether this is the first sighting of an exception.
+
+        It is delayed, so that later facts are included.
+        """
         if event[ID] in self._failures:
             return False
         self._failures.append(event[ID])
@@ -139,21 +143,21 @@ class Subscription:
         return True
 
     def renew(self) -> None:
-        """Begin the lease again."""
+        """Restart the lease."""
         self.ends = time.monotonic() + self._lease_s
 
     @property
     def has_told_all(self) -> bool:
-        """Return true for a finished capture with all events written."""
+        """Return whether a capture has finished and all of its events were written."""
         return self.capture is not None and self.capture.is_over and not self._queue and self._unsent is None
 
     @property
     def dropped(self) -> int:
-        """Return the number of events dropped from the queue."""
+        """Return the number of events that were dropped from the queue."""
         return max(0, self._newest - self._taken)
 
     def row(self) -> Json:
-        """Return the subscription as it is listed."""
+        """Return the description of the subscription for a list."""
         waiting = tuple(self._queue)
         depth = len(waiting) + (self._unsent[1] if self._unsent else 0)
         return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,
@@ -163,7 +167,7 @@ class Subscription:
                 **({"capture": self.capture.row()} if self.capture else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:
-        """Write the waiting events, at most a batch, once due. Raises the errors of `write`."""
+        """Write a batch of queued events, if it is due. Raises the errors of `write`."""
         if not self.is_awake or now < self.due:
             return
         if self._unsent is None and (self._queue or self.dropped > self._told):
@@ -180,11 +184,11 @@ class Subscription:
         self.due = now + self._rest_s
         if self._unsent is None and not self._queue:
             self.is_awake = False
-            # Events that came since are seen here, if not by their own thread.
+            # Events that were queued in the meantime may not have notified the writer.
             self.is_awake = bool(self._queue)
 
     def _take(self) -> list[Event]:
-        """Return the oldest waiting events, after dropping those without room."""
+        """Remove and return the oldest queued events, after dropping those that exceed the size limit."""
         queue = self._queue
         batch: list[Event] = []
         if len(queue) > BATCH:
@@ -207,7 +211,7 @@ def _size(queued: tuple[int, Event]) -> int:
 
 
 def row_of(event: Event) -> Json:
-    """An event as it is pushed: its fields, each in one line and not long, and its line of the trace."""
+    """Return an event as it is pushed: short fields without control characters, and its line."""
     row: Json = {"id": event[ID], "time": event[TIME], "opType": _short(event[OP])}
     row.update([(name, _short(event[place])) for name, place in TEXTS if event[place] is not None])
     held = event[ORIGIN]
@@ -237,15 +241,15 @@ class Streams:
             os.register_at_fork(after_in_child=_after_fork)
 
     def add(self, asked: Json, write: Write) -> Subscription:
-        """Return a new subscription; the first one starts the writer.
+        """Create a subscription, and start the writer if it is the first.
 
         Raises:
-            Refusal: too many subscriptions, or an unknown topic, filter or predicate.
+            Refusal: there are too many subscriptions, or the topic, filter or predicate is unknown.
         """
         with self._lock:
             if len(self._all) >= MOST:
                 raise Refusal("too-many-subscriptions", f"{MOST} are the most; end one: {', '.join(self._all)}")
-            # An id of this process alone.
+            # The id must be unique across processes.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
             one = Subscription(identity, asked, write, self._wake)
             if one.capture is not None:
@@ -258,7 +262,7 @@ class Streams:
             return one
 
     def end(self, identity: str) -> bool:
-        """End a subscription; whether there was one."""
+        """End a subscription, and return whether it existed."""
         with self._lock:
             one = self._all.get(identity)
             self._leave([one] if one else [])
@@ -266,23 +270,23 @@ class Streams:
         return one is not None
 
     def clear(self) -> None:
-        """End all."""
+        """End all subscriptions."""
         for identity in tuple(self._all):
             self.end(identity)
 
     def renew(self, identities: list[str]) -> None:
-        """Begin the leases of these again."""
+        """Restart the leases of these subscriptions."""
         for identity in identities:
             one = self._all.get(identity)
             if one is not None:
                 one.renew()
 
     def rows(self) -> list[Json]:
-        """Return the subscriptions as they are listed."""
+        """Return the descriptions of all subscriptions."""
         return [one.row() for one in tuple(self._all.values())]
 
     def leave_captures(self) -> None:
-        """Have captures tell nothing any more."""
+        """Stop all captures from reporting events."""
         for one in tuple(self._all.values()):
             if one.capture is not None:
                 one.capture.is_over = True
@@ -293,7 +297,7 @@ class Streams:
     def _wake(self) -> None:
         self._news.put(None)
 
-    # On the thread that writes
+    # On the writer's thread
 
     def _run(self) -> None:
         """Write until no subscription is left."""
@@ -308,11 +312,11 @@ class Streams:
     def _flush(self, one: Subscription, now: float) -> None:
         try:
             one.flush(now)
-        except Exception:  # noqa: BLE001  # whoever asked is gone
+        except Exception:  # noqa: BLE001  # the reader is gone
             self.end(one.id)
 
     def _has_any(self) -> bool:
-        """Return true while there is somebody to write to, after those whose lease is over have ended."""
+        """End expired subscriptions, and return whether any are left."""
         now = time.monotonic()
         with self._lock:
             self._leave([one for one in self._all.values() if one.ends <= now or one.has_told_all])
@@ -321,7 +325,7 @@ class Streams:
             return bool(self._all)
 
     def _leave(self, ended: list[Subscription]) -> None:
-        """End these, and before them their captures."""
+        """End subscriptions and their captures."""
         for one in ended:
             if one.capture is not None:
                 one.capture.stop()
@@ -329,7 +333,7 @@ class Streams:
         self._set_offers()
 
     def _sleep(self) -> None:
-        """Sleep until the first event of a subscription comes, its next frame is due, or a lease ends."""
+        """Sleep until an event is queued, a frame is due, or a lease expires."""
         times = [one.due if one.is_awake or one.has_told_all else one.ends for one in tuple(self._all.values())]
         left = min(times, default=0.0) - time.monotonic()
         with contextlib.suppress(Empty):
@@ -337,21 +341,21 @@ class Streams:
 
 
 def _after_fork() -> None:
-    """Leave the subscribers to the parent; captures in this child have no reader."""
+    """Leave the subscriptions to the parent, because captures in a child have no reader."""
     if seam.streams is not None:
         seam.streams.leave_captures()
     seam.streams, seam.offers = None, ()
 
 
 def printing() -> Write:
-    """A function that writes frames to the present standard output, each on a line that begins with a record separator.
+    """Return a function that writes frames to the current standard output, each on a line after a record separator.
 
     Source: RFC 7464.
     """
     context, stream = contextvars.copy_context(), sys.stdout
 
     def write(text: str) -> None:
-        # Many REPLs tell the owner of output by the context.
+        # Many REPLs determine the owner of output from the context.
         context.run(stream.write, f"\x1e{text}\n")
         context.run(stream.flush)
 
@@ -366,7 +370,7 @@ def _streams() -> Streams:
 
 
 def subscribe(asked: Json, write: Write | None = None) -> Json:
-    """Have events of a topic pushed, by `write`, or to the caller's standard output."""
+    """Subscribe to the events of a topic, which are passed to `write` or the caller's standard output."""
     one = _streams().add(asked, write or printing())
     told = {"capture": one.capture.told} if one.capture else {}
     return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id(), **told}
@@ -379,7 +383,7 @@ def unsubscribe(asked: Json) -> Json:
 
 
 def subscriptions(asked: Json) -> Json:
-    """Return the subscriptions; the leases of those in `renew` begin again."""
+    """Return the subscriptions, after restarting the leases of those in `renew`."""
     found = _streams()
     found.renew(list(asked.get("renew") or ()))
     rows = found.rows()

@@ -1,6 +1,6 @@
-"""Values of an application in the form for agents: parts by path, differences, and text without sensitive parts.
+"""Values as agents see them: parts by path, differences, and text without sensitive values.
 
-Pure, and without any knowledge of the application. Names of attributes are read, and no property is run.
+The functions are pure and know nothing of the application. They read attributes by name and run no properties.
 """
 
 from __future__ import annotations
@@ -17,25 +17,27 @@ if TYPE_CHECKING:
     Difference = tuple[str, Path, Any, Any]
 
 TEXT, ITEMS, DEPTH, SHOWN = 2048, 50, 8, 20_000
-"""Shown at most: characters of a text, elements of a collection, levels, and characters of all."""
+"""Maximum length of a string, size of a collection, nesting, and total number of characters."""
 END = ITEMS // 2
-"""Elements shown at either end of a larger collection that was asked for."""
+"""Number of elements displayed at each end of a larger collection that was requested directly."""
 SECRET = 8
-"""The shortest text that is looked for as a secret."""
+"""Minimum length of a string that is treated as a secret."""
 TORN = 4
-"""The beginning of a secret, from so many characters on, is taken out at the end of a cut text too."""
+"""Minimum length of the beginning of a secret that is removed from the end of a cut text."""
 REDACTED = "<redacted>"
+"""The text that replaces a secret."""
 LEAVES = frozenset({int, float, bool, type(None), bytes, str})
-"""Types of values that have no parts."""
+"""Types of values without parts."""
 ANY = "*"
-"""In a sensitive path: any key."""
+"""Matches any key in a sensitive path."""
 LISP = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})", "basilisp.lang.set": "#{{{}}}"}
-"""By module of Basilisp, its collections other than mappings, each with its brackets."""
+"""Basilisp's collections other than mappings, by module, with their brackets."""
 PLAIN = (str, bytes, int, float, complex, type(None), frozenset, range)
+"""Types of immutable values."""
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is no error of the application
-    """A refused question or change, with a `reason` of the closed list."""
+    """Raised when a query or change is refused, with a `reason` from the contract's list."""
 
     def __init__(self, reason: str, hint: str, **more: Any) -> None:
         super().__init__(hint)
@@ -43,9 +45,9 @@ class Refusal(Exception):  # noqa: N818  # a refusal is no error of the applicat
 
 
 class Egress:
-    """Values as text in Python's notation, without values at `hidden` paths, and with marks for large parts.
+    """Formats values in Python's notation, without those at `hidden` paths.
 
-    A mark tells kind, size and the path to the whole.
+    Large parts are replaced by marks with their type, size and path. `is_whole` disables that.
     """
 
     def __init__(self, hidden: Sequence[Path] = (), *, is_whole: bool = False) -> None:
@@ -54,12 +56,15 @@ class Egress:
         self.redacted = self.elided = 0
 
     def show_asked(self, value: Any, path: Path) -> str:
-        """Return the value at a requested path: of a large one its ends, as the path alone tells nothing new."""
+        """Format the value at a requested path.
+
+        If it is large, its ends are included, because its mark would be useless.
+        """
         self._asked = path
         return self.show(value, path)
 
     def show(self, value: Any, path: Path = ()) -> str:
-        """Return a value at a path of the state."""
+        """Format a value at a path of the state."""
         if self._hidden and any(_covers(one, path) for one in self._hidden):
             self.redacted += 1
             return REDACTED
@@ -103,7 +108,7 @@ class Egress:
         return f"{kind.__name__}({', '.join([f'{key}={text}' for key, text in shown])})"
 
     def _ends(self, kind: str, parts: list[tuple[Any, Any]], path: Path) -> str:
-        """Return the elements at both ends, each by the last step of its path."""
+        """Format the elements at both ends, each with the last step of its path."""
         first, last = (
             ", ".join([f"{printed(key)}: {self.show(part, (*path, key))}" for key, part in some])
             for some in (parts[:END], parts[-END:])
@@ -122,7 +127,7 @@ def _covers(hidden: Path, path: Path) -> bool:
 
 
 def parts_of(value: Any) -> list[tuple[Any, Any]] | None:
-    """Return the parts of a collection or record, each with its step of a path; None for any other value."""
+    """Return the parts of a collection or record, each with its step of a path, or None for any other value."""
     kind = type(value)
     if isinstance(value, Mapping):
         return list(value.items())
@@ -138,7 +143,7 @@ def part_at(value: Any, path: Path) -> Any:
     """Return the part of a value at a path.
 
     Raises:
-        Refusal: the path leads nowhere.
+        Refusal: the path does not exist.
     """
     for place, key in enumerate(path):
         parts = None if isinstance(value, AbstractSet) else parts_of(value)
@@ -152,7 +157,7 @@ def part_at(value: Any, path: Path) -> Any:
 
 
 def texts_at(value: Any, path: Path) -> Iterator[str]:
-    """Yield the texts at a sensitive path, and below it, that are long enough to be searched for."""
+    """Yield the strings at a sensitive path and below it that are long enough to be redacted."""
     parts = [value]
     for step in path:
         parts = _stepped(parts, step)
@@ -164,7 +169,7 @@ def texts_at(value: Any, path: Path) -> Iterator[str]:
 
 
 def _stepped(values: list[Any], step: Any) -> list[Any]:
-    """The parts of values behind one step of a sensitive path; dicts are read without their subclass's methods."""
+    """Return the parts of values after one step of a sensitive path. Exact dicts are read directly."""
     found: list[Any] = []
     for value in values:
         kind = type(value)
@@ -188,7 +193,7 @@ def _texts_below(value: Any) -> Iterator[str]:
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
-    """Yield the differences between two values: what was added, removed or changed, each with its path."""
+    """Yield what was added, removed or changed between two values, each with its path."""
     if old is new:
         return
     before, after = parts_of(old), parts_of(new)
@@ -207,7 +212,7 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
 
 
 def within(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
-    """The differences at a path, with the parts there of values that came, went or were replaced as a whole."""
+    """Limit differences to a path, including the parts there of values that changed as a whole."""
     for op, path, old, new in found:
         if path[: len(at)] == at:
             yield op, path, old, new
@@ -233,12 +238,12 @@ def _found_at(value: Any, path: Path) -> list[Any]:
 def _is_equal(old: Any, new: Any) -> bool:
     try:
         return bool(old == new)
-    except Exception:  # noqa: BLE001  # an array cannot say
+    except Exception:  # noqa: BLE001  # arrays have no truth value
         return False
 
 
 def is_mutable(value: Any) -> bool:
-    """Return whether a value can change and stay the object that it is, as far as its type tells."""
+    """Return whether a value may change in place, judging by its type."""
     if isinstance(value, PLAIN):
         return False
     if type(value) is tuple:
@@ -248,7 +253,7 @@ def is_mutable(value: Any) -> bool:
 
 
 def printed(value: Any) -> str:
-    """Return a value in its own printed form, also if printing fails."""
+    """Return the `repr` of a value, or a description if it fails."""
     try:
         return repr(value)
     except Exception as error:  # noqa: BLE001  # it is the application's
@@ -256,20 +261,20 @@ def printed(value: Any) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Return the message of an exception, also if reading it fails."""
+    """Return the message of an exception, or a description if reading it fails."""
     try:
         return cut(str(error), TEXT)
-    except Exception as failure:  # noqa: BLE001  # its words are its class's, which may fail
+    except Exception as failure:  # noqa: BLE001  # `__str__` may raise anything
         return f"its message cannot be shown: {type(failure).__name__}"
 
 
 def cut(text: str, most: int) -> str:
-    """Return a text, or so many of its characters and a mark for the rest."""
+    """Return the first `most` characters of a text, with an ellipsis if it is longer."""
     return text if len(text) <= most else text[:most] + "…"
 
 
 def one_line(text: str) -> str:
-    """Return a text with every character visible: it comes from the application's users."""
+    """Return a text with invisible characters escaped, because it may come from the application's users."""
     return text if text.isprintable() else "".join([_visible(char) for char in text])
 
 
@@ -278,7 +283,10 @@ def _visible(char: str) -> str:
 
 
 def without(value: Any, secrets: Sequence[str]) -> Any:
-    """Return an answer with each secret taken out of its texts, plain and printed; the longest first."""
+    """Return an answer with each secret removed from its texts, in plain, printed and escaped form.
+
+    `secrets` must be sorted with the longest first.
+    """
     if not secrets:
         return value
     if isinstance(value, str):
@@ -292,7 +300,7 @@ def without(value: Any, secrets: Sequence[str]) -> Any:
 
 
 def _untorn(text: str, secrets: Sequence[str]) -> str:
-    """Return the text without the beginnings of secrets at its cut end."""
+    """Remove beginnings of secrets from the ends of cut parts of a text."""
     pieces = text.split("…")
     for place, piece in enumerate(pieces[:-1]):
         for secret in secrets:
