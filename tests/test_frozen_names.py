@@ -238,7 +238,9 @@ def state_files() -> frozenset[str]:
     redirect = import_module("codriver.features.page.page_redirect").redirect_file(workspace)
     state = {own_folders.history_file(workspace).name, redirect.name, trust.RECORD}
     own = {own_folders.relay_file().name, own_folders.hook_file(own_folders.relay_file()).name}
-    return frozenset(inside | state | own | {own_folders.user_settings_file().name, "/".join(own_files.PLACE)})
+    return frozenset(
+        inside | state | own | {own_folders.user_settings_file().name, "/".join(own_files.SERVER_DIRECTORY)}
+    )
 
 
 def kernel_entry() -> type[BaseModel]:

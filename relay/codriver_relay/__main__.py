@@ -7,8 +7,8 @@ import sys
 
 if __name__ == "__main__":
     if not __package__:
-        folder = os.path.dirname(__file__)
-        sys.path.insert(0, os.path.dirname(folder) if os.path.basename(folder) == "codriver_relay" else folder)
+        directory = os.path.dirname(__file__)
+        sys.path.insert(0, os.path.dirname(directory) if os.path.basename(directory) == "codriver_relay" else directory)
     from codriver_relay.command_line import main
 
     if not __package__:

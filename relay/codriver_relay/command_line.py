@@ -6,7 +6,7 @@ import os
 import sys
 
 from codriver_relay.durations import WrongDurationError, from_environment
-from codriver_relay.own_files import PLACE
+from codriver_relay.own_files import SERVER_DIRECTORY
 from codriver_relay.reconnect import Conversation, Relay
 from codriver_relay.streams import CLIENT_OUT, DIAGNOSTICS, ignore, open_streams, report
 from codriver_relay.target import Target, find_workspace, workspace_of
@@ -100,15 +100,15 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
     Raises:
         WrongUsageError: a server must be started, but no workspace is known.
     """
-    hold_version(os.path.dirname(os.path.dirname(__file__)))
-    say = report if "--verbose" in flags else ignore
-    workspace, talk = resolve(given, say, durations.roots_s)
+    lock_version(os.path.dirname(os.path.dirname(__file__)))
+    log = report if "--verbose" in flags else ignore
+    workspace, talk = resolve(given, log, durations.roots_s)
     if talk and workspace is None:
         os._exit(1)
     if not words and workspace:
-        words = [os.path.join(workspace, *PLACE, "port")]
-    host, takes_skills = words[1] if len(words) > 1 else "127.0.0.1", "--no-skills" not in flags
-    target = Target(words[0], host, durations, starts="--start" in flags, takes_skills=takes_skills)
+        words = [os.path.join(workspace, *SERVER_DIRECTORY, "port")]
+    host, wants_skills = words[1] if len(words) > 1 else "127.0.0.1", "--no-skills" not in flags
+    target = Target(words[0], host, durations, starts="--start" in flags, wants_skills=wants_skills)
     workspace = workspace or workspace_of(target.file)
     if "--start" in flags and workspace is None:
         raise WrongUsageError("--start needs --workspace, as the port file lies in no workspace")
@@ -119,22 +119,22 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
         return Starter(workspace or "", target.port, durations.start_grace_s)
 
     try:
-        conversation = Conversation(durations, say, talk)
-        status = Relay(target, conversation, new_starter if "--start" in flags else None, durations, say).run()
+        conversation = Conversation(durations, log, talk)
+        status = Relay(target, conversation, new_starter if "--start" in flags else None, durations, log).run()
     except KeyboardInterrupt:
         status = 130
     os._exit(status)  # a thread may still be writing to a client that does not read
 
 
-def hold_version(folder: str) -> None:
+def lock_version(directory: str) -> None:
     """Prevent the directory of the running version from being removed, because modules are loaded from it later.
 
     A byte of a file in it stays locked until this process ends. On systems without locks, the file stays open.
     """
-    if os.path.basename(os.path.dirname(folder)) != VERSIONS:
+    if os.path.basename(os.path.dirname(directory)) != VERSIONS:
         return  # this version was not installed by a server
     try:
-        file = os.open(os.path.join(folder, IN_USE), os.O_RDWR | os.O_CREAT, 0o600)
+        file = os.open(os.path.join(directory, IN_USE), os.O_RDWR | os.O_CREAT, 0o600)
         if sys.platform != "win32":
             os.lseek(file, os.getpid(), os.SEEK_SET)  # each relay locks its own byte
             os.lockf(file, os.F_TLOCK, 1)
@@ -142,7 +142,7 @@ def hold_version(folder: str) -> None:
         return  # the disk is full, or does not support locks
 
 
-def resolve(given: str | None, say: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:
+def resolve(given: str | None, log: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:
     """Return the workspace for the value of `--workspace`, and the exchange with the client if one was needed.
 
     A variable that the client did not expand, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`.
@@ -153,11 +153,11 @@ def resolve(given: str | None, say: Callable[[str], None], roots_s: float) -> tu
         return os.path.abspath(given), None
     workspace = find_workspace()
     if workspace is not None:
-        say(f"the workspace is {workspace}")
+        log(f"the workspace is {workspace}")
         return workspace, None
     from codriver_relay.roots import RootsTalk  # most clients name their directory in other ways
 
-    talk = RootsTalk(say, roots_s)
+    talk = RootsTalk(log, roots_s)
     try:
         return talk.run(), talk
     except KeyboardInterrupt:

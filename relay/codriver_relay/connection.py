@@ -49,7 +49,7 @@ class Connection:
             message.method != b"subscriptions/listen" for message in self.in_flight.values()
         )
 
-    def start_anew(self, address: str) -> None:
+    def reset(self, address: str) -> None:
         """Prepare for a new server with this address, discarding an incomplete line from the previous one."""
         self.address, self.lines = address, Lines()
 
@@ -104,7 +104,7 @@ class Connection:
             self.note_step()  # part of a long line
         return lines
 
-    def strike_out_answered(self, lines: list[bytes], handshake: Handshake) -> None:
+    def remove_answered(self, lines: list[bytes], handshake: Handshake) -> None:
         """Remove the requests answered by these lines, which were delivered to the client."""
         for line in lines:
             if self.in_flight:
@@ -129,7 +129,7 @@ class Connection:
             self.socket.close()
         self.socket, self.unsent = None, memoryview(b"")
 
-    def take_lost(self, cause: str, reason: str) -> list[bytes]:
+    def pop_lost(self, cause: str, reason: str) -> list[bytes]:
         """Return errors for the requests that the server will not answer, and remove them."""
         lost = list(self.in_flight.values())
         self.in_flight.clear()
@@ -172,15 +172,15 @@ class Handshake:
 
     def note_answered(self, answer: Message) -> None:
         """Record that an `initialize` was answered. A result opens the client's session, an error does not."""
-        asked = self.unanswered.pop(answer.key or b"", None)
-        if asked is None:
+        request = self.unanswered.pop(answer.key or b"", None)
+        if request is None:
             return
         if answer.is_result:
-            self.initialize = asked
+            self.initialize = request
         elif self.initialize is None and not self.unanswered:
             self.initialized = None
 
-    def take_unanswered(self) -> list[Message]:
+    def pop_unanswered(self) -> list[Message]:
         """Return the handshake that a lost server did not answer, to be sent to the next one, and forget it."""
         unanswered = list(self.unanswered.values())
         self.unanswered.clear()
@@ -211,7 +211,7 @@ class Handshake:
             output.write(LIST_CHANGED)
 
     def await_answer(
-        self, asked: Message, server: socket.socket, connection: Connection, output: Output, end: float
+        self, request: Message, server: socket.socket, connection: Connection, output: Output, end: float
     ) -> None:
         """Pass on lines received before the reply to the repeated request, which the client must not get twice.
 
@@ -225,7 +225,7 @@ class Handshake:
                 raise ConnectionResetError("the server ended it, or said other things, during the handshake")
             for line in connection.lines.feed(data):
                 message = survey(line)
-                if not is_answered and message.is_response and message.key == asked.key:
+                if not is_answered and message.is_response and message.key == request.key:
                     if not message.is_result:
                         raise ConnectionResetError("the server refused the repeated handshake")
                     is_answered = True
@@ -243,8 +243,8 @@ class Handshake:
         if self.level is None:
             return
         try:
-            asked = {"jsonrpc": "2.0", "id": LEVEL_ID, "method": "logging/setLevel"}
-            line = json.dumps({**asked, "params": json.loads(self.level)["params"]}).encode()
+            request = {"jsonrpc": "2.0", "id": LEVEL_ID, "method": "logging/setLevel"}
+            line = json.dumps({**request, "params": json.loads(self.level)["params"]}).encode()
         except (ValueError, LookupError, TypeError):  # the previous server did not understand it either
             return
         server.sendall(line + b"\n")

@@ -23,7 +23,7 @@ import time
 from _thread import allocate_lock, start_new_thread
 
 from codriver_relay.durations import Durations
-from codriver_relay.own_files import PLACE
+from codriver_relay.own_files import SERVER_DIRECTORY
 from codriver_relay.streams import open_streams
 from codriver_relay.target import Target, UnreachableError, is_border
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     Json = Mapping[str, Any]
 
-__all__ = ["CLIENTS", "EVENTS", "MARK", "main", "question", "render"]
+__all__ = ["CLIENTS", "EVENTS", "MARK", "main", "render", "tool_arguments"]
 
 EVENTS = ("started", "writing", "edited", "stopping")
 CLIENTS: Mapping[str, Mapping[str, str]] = {
@@ -55,7 +55,7 @@ MARK = "codriver-hook"
 
 DEADLINE_S = 1.5
 """Seconds after which the hook prints an empty answer."""
-MOST_DEADLINE_S = 60.0
+MAX_DEADLINE_S = 60.0
 """Maximum number of seconds that `CODRIVER_HOOK_DEADLINE_S` may set."""
 GATE_DEADLINE_S = 25.0
 """Seconds for the end of a turn, when tests may run. The server limits those to 20 s."""
@@ -68,13 +68,13 @@ PATH_CHARACTERS = 4096
 """Maximum length of a path."""
 FORGOTTEN = ("compact", "resume")
 """The sources of a start after which an agent may have forgotten what it did before."""
-MOST_FOLDERS = 64
+MAX_DIRECTORIES = 64
 """Maximum number of parent directories in which a server is searched."""
 
 PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
 CONTENTS = ("content", "file_text")
-OLDS = ("old_string", "oldString", "old_str")
-NEWS = ("new_string", "newString", "new_str")
+OLD_FIELDS = ("old_string", "oldString", "old_str")
+NEW_FIELDS = ("new_string", "newString", "new_str")
 
 
 class Ending:
@@ -122,7 +122,7 @@ def deadline_s() -> float:
         given = float(os.environ.get("CODRIVER_HOOK_DEADLINE_S", DEADLINE_S))
     except ValueError:
         return DEADLINE_S
-    return given if 0 < given <= MOST_DEADLINE_S else DEADLINE_S
+    return given if 0 < given <= MAX_DEADLINE_S else DEADLINE_S
 
 
 def answer_of(client: str, event: str) -> str:
@@ -134,11 +134,11 @@ def answer_of(client: str, event: str) -> str:
     import json
 
     given = json.loads(read_input())
-    asked = question(client, event, given)
-    if asked is None:
+    arguments = tool_arguments(client, event, given)
+    if arguments is None:
         return "{}"
-    told = ask(workspace, json.dumps(request_of(asked)).encode())
-    return json.dumps(render(client, event, told), ensure_ascii=False)
+    answer = call_server(workspace, json.dumps(request_of(arguments)).encode())
+    return json.dumps(render(client, event, answer), ensure_ascii=False)
 
 
 def read_input() -> bytes:
@@ -147,14 +147,14 @@ def read_input() -> bytes:
     Raises:
         ValueError: the input is too long.
     """
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     size = 0
     while data := os.read(0, READ_BYTES):
         size += len(data)
         if size > INPUT_BYTES:
             raise ValueError(f"the input is longer than {INPUT_BYTES} bytes")
-        pieces.append(data)
-    return b"".join(pieces)
+        chunks.append(data)
+    return b"".join(chunks)
 
 
 def find_served() -> str | None:
@@ -164,47 +164,49 @@ def find_served() -> str | None:
     that cannot be a workspace.
     """
     for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
-        folder = os.path.realpath(start) if os.path.isabs(start) else ""
-        for _ in range(MOST_FOLDERS if folder else 0):
-            if is_border(folder):
+        directory = os.path.realpath(start) if os.path.isabs(start) else ""
+        for _ in range(MAX_DIRECTORIES if directory else 0):
+            if is_border(directory):
                 break
-            if os.path.lexists(os.path.join(folder, *PLACE, "port")):
-                return folder
-            folder = os.path.dirname(folder)
+            if os.path.lexists(os.path.join(directory, *SERVER_DIRECTORY, "port")):
+                return directory
+            directory = os.path.dirname(directory)
     return None
 
 
-def question(client: str, event: str, given: object) -> dict[str, object] | None:
+def tool_arguments(client: str, event: str, given: object) -> dict[str, object] | None:
     """Return the arguments of `note_edit` for a hook's input, or None for input that does not concern Codriver."""
     if not isinstance(given, dict):
         return None
     named = given.get("hook_event_name", given.get("hookName", CLIENTS[client][event]))
     if named != CLIENTS[client][event]:
         return None
-    asked: dict[str, object] = {"event": event, "who": CALLERS.get(client, client)}
+    arguments: dict[str, object] = {"event": event, "who": CALLERS.get(client, client)}
     cwd = text_of(given, ("cwd",), PATH_CHARACTERS)
     if cwd:
-        asked["cwd"] = cwd
+        arguments["cwd"] = cwd
     if event == "started":
         source = given.get("source")
-        return {**asked, "source": source} if source in FORGOTTEN else asked
+        return {**arguments, "source": source} if source in FORGOTTEN else arguments
     if event == "stopping":
         loops = given.get("loop_count", 0)
         is_again = given.get("stop_hook_active") is True or (isinstance(loops, int) and loops > 0)
-        return None if is_again else asked
+        return None if is_again else arguments
     edit = edit_of(client, given)
     # Before a write, only complete content can be checked.
     return (
-        None if edit is None or (event == "writing" and not edit.keys() & {"content", "patch"}) else {**asked, **edit}
+        None
+        if edit is None or (event == "writing" and not edit.keys() & {"content", "patch"})
+        else {**arguments, **edit}
     )
 
 
 def edit_of(client: str, given: Json) -> dict[str, object] | None:
     """Return the files that a client's tool changes, and the changes if they are known, or None."""
-    held = dict_of(given, "postToolUse", "preToolUse") if client == "cline" else given
-    made = given if client == "cursor" else dict_of(held, "tool_input", "toolArgs", "parameters")
-    result = dict_of(held, "tool_response", "tool_result", "toolResult")
-    if result.get("resultType", "success") != "success" or held.get("success") is False:
+    tool_use = dict_of(given, "postToolUse", "preToolUse") if client == "cline" else given
+    made = given if client == "cursor" else dict_of(tool_use, "tool_input", "toolArgs", "parameters")
+    result = dict_of(tool_use, "tool_response", "tool_result", "toolResult")
+    if result.get("resultType", "success") != "success" or tool_use.get("success") is False:
         return None
     patch = made.get("command", made.get("patchText"))
     if isinstance(patch, str) and "*** Begin Patch" in patch:
@@ -217,8 +219,8 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
     if contents is not None:
         edit["content"] = contents
     before = text_of(dict_of(result, "returnDisplay") or result, ("originalFile", "originalContent"), INPUT_BYTES)
-    pieces = made.get("edits")
-    replacements = [pair_of(one) for one in (pieces if isinstance(pieces, list) else [made])]
+    edits = made.get("edits")
+    replacements = [pair_of(one) for one in (edits if isinstance(edits, list) else [made])]
     if before is not None:
         edit["before"] = before
     elif all(replacements) and contents is None:
@@ -230,7 +232,7 @@ def pair_of(edit: object) -> list[str] | None:
     """Return the text that an edit removes and its replacement, or None if either is missing."""
     if not isinstance(edit, dict):
         return None
-    old, new = text_of(edit, OLDS, INPUT_BYTES), text_of(edit, NEWS, INPUT_BYTES)
+    old, new = text_of(edit, OLD_FIELDS, INPUT_BYTES), text_of(edit, NEW_FIELDS, INPUT_BYTES)
     return None if old is None or new is None else [old, new]
 
 
@@ -246,18 +248,18 @@ def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
     return next((one for one in found if isinstance(one, str) and len(one) <= most), None)
 
 
-def request_of(asked: Json) -> dict[str, object]:
+def request_of(arguments: Json) -> dict[str, object]:
     """Return a call of `note_edit` for a client without a handshake. Source: MCP 2026-07-28."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": MARK, "version": "0"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
-    params = {"name": "note_edit", "arguments": asked, "_meta": about}
+    params = {"name": "note_edit", "arguments": arguments, "_meta": about}
     return {"jsonrpc": "2.0", "id": MARK, "method": "tools/call", "params": params}
 
 
-def ask(workspace: str, request: bytes) -> Json:
+def call_server(workspace: str, request: bytes) -> Json:
     """Call the workspace's server, and return the fields of its answer.
 
     Raises:
@@ -266,14 +268,14 @@ def ask(workspace: str, request: bytes) -> Json:
     """
     import json
 
-    connection = Target(os.path.join(workspace, *PLACE, "port"), "127.0.0.1", Durations()).connect()
+    connection = Target(os.path.join(workspace, *SERVER_DIRECTORY, "port"), "127.0.0.1", Durations()).connect()
     connection.sendall(request + b"\n")
-    said = b""
-    while len(said) <= ANSWER_BYTES:
+    received = b""
+    while len(received) <= ANSWER_BYTES:
         data = connection.recv(READ_BYTES)
         if not data:
             raise UnreachableError("it hung up")
-        *lines, said = (said + data).split(b"\n")
+        *lines, received = (received + data).split(b"\n")
         for line in lines:
             message = json.loads(line)
             if message.get("id") == MARK:
@@ -282,17 +284,17 @@ def ask(workspace: str, request: bytes) -> Json:
     raise ValueError(f"the answer is longer than {ANSWER_BYTES} bytes")
 
 
-def render(client: str, event: str, told: Json) -> dict[str, object]:
+def render(client: str, event: str, answer: Json) -> dict[str, object]:
     """Convert the server's answer to the client's format, or return {} if there is nothing that the client supports.
 
     The answer has `context`, which is text for the agent, or `block`, the reason why the client should not continue.
     """
-    context, block = told.get("context"), told.get("block")
-    own = CLIENTS[client].get(event, "")
+    context, block = answer.get("context"), answer.get("block")
+    event_name = CLIENTS[client].get(event, "")
     if client == "opencode":
         return {name: text for name, text in (("context", context), ("block", block)) if isinstance(text, str) and text}
     if isinstance(block, str) and block:
-        return refusal(client, event, own, block)
+        return refusal(client, event, event_name, block)
     if not isinstance(context, str) or not context or event == "stopping":
         return {}
     if client == "copilot":
@@ -301,10 +303,10 @@ def render(client: str, event: str, told: Json) -> dict[str, object]:
         return {"additional_context": context}
     if client == "cline":
         return {"cancel": False, "contextModification": context}
-    return {"hookSpecificOutput": {"hookEventName": own, "additionalContext": context}}
+    return {"hookSpecificOutput": {"hookEventName": event_name, "additionalContext": context}}
 
 
-def refusal(client: str, event: str, own: str, why: str) -> dict[str, object]:
+def refusal(client: str, event: str, event_name: str, why: str) -> dict[str, object]:
     """Return the answer that prevents the client's next action."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
@@ -315,4 +317,4 @@ def refusal(client: str, event: str, own: str, why: str) -> dict[str, object]:
     if client == "gemini":
         return {"decision": "deny", "reason": why}
     decision: dict[str, object] = {"permissionDecision": "deny", "permissionDecisionReason": why}
-    return decision if client == "copilot" else {"hookSpecificOutput": {"hookEventName": own, **decision}}
+    return decision if client == "copilot" else {"hookSpecificOutput": {"hookEventName": event_name, **decision}}

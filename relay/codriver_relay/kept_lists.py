@@ -12,12 +12,12 @@ from codriver_relay.connection import LIST_CHANGED
 from codriver_relay.messages import META, Message, encode, encode_answer, respell, survey
 from codriver_relay.own_files import (
     OTHERS,
-    close_folder,
+    close_directory,
     is_mine,
     is_open,
-    open_folder,
+    open_directory,
     read_file,
-    state_folder,
+    state_directory,
     status_in,
     status_of,
 )
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from codriver_relay.connection import Handshake
     from codriver_relay.starter import Starter
 
-KEPT_BYTES = 1 << 20
+MAX_STORED_BYTES = 1 << 20
 """Maximum size of the file in which a server stores answers, about ten times the usual size."""
 NOT_COMPARED = "_TOKEN"
 """The suffix of environment variables that do not affect the list of tools. They are secrets, and must not be stored.
 """
 
 
-class KeptAnswers:
+class StoredAnswers:
     """The stored answers for a client, which are used until the new server's list of tools is known to be the same.
 
     Created when a server is started for the client for the first time. Each protocol era has its own answers.
     """
 
-    def __init__(self, starter: Starter, *, takes_skills: bool = True) -> None:
+    def __init__(self, starter: Starter, *, wants_skills: bool = True) -> None:
         self.starter = starter
-        self.takes_skills = takes_skills
-        self.of_session = KeptEra(b'"codriver-relay-list"')
-        self.of_stateless = KeptEra(b'"codriver-relay-stateless-list"')
+        self.wants_skills = wants_skills
+        self.of_session = StoredEra(b'"codriver-relay-list"')
+        self.of_stateless = StoredEra(b'"codriver-relay-stateless-list"')
         self.owes_change = False
         """Whether the server's list differs, but no stream is open on which the client could be notified."""
         self.streams: dict[bytes, object] = {}
@@ -68,10 +68,10 @@ class KeptAnswers:
         if is_stateless(message.line):
             return self.answer_stateless(message)
         era = self.of_session
-        if message.method == b"server/discover" or era.kept is None:
+        if message.method == b"server/discover" or era.stored is None:
             return None
-        era.told = era.kept["tools"]
-        return encode_answer(message, result=era.told)
+        era.delivered = era.stored["tools"]
+        return encode_answer(message, result=era.delivered)
 
     def answer_handshake(self, message: Message, handshake: Handshake, *, is_behind: bool) -> bytes | None:
         """Return the stored answer to `initialize`.
@@ -81,26 +81,26 @@ class KeptAnswers:
         era = self.of_session
         if is_behind or handshake.initialize is not None:
             return None
-        era.kept = read_kept(self.starter.workspace, message.line, takes_skills=self.takes_skills)
-        if era.kept is None:
+        era.stored = read_stored(self.starter.workspace, message.line, wants_skills=self.wants_skills)
+        if era.stored is None:
             return None
         handshake.initialize = message
-        return encode_answer(message, result=era.kept["greeting"])
+        return encode_answer(message, result=era.stored["greeting"])
 
     def answer_stateless(self, message: Message) -> bytes | None:
         """Return the stored answer to a request that describes its client. Caches must not store the answer."""
         era = self.of_stateless
-        if era.kept is None:
-            era.kept = read_kept(
-                self.starter.workspace, message.line, is_handshake=False, takes_skills=self.takes_skills
+        if era.stored is None:
+            era.stored = read_stored(
+                self.starter.workspace, message.line, is_handshake=False, wants_skills=self.wants_skills
             )
-            if era.kept is None:
+            if era.stored is None:
                 return None
             era.params = {"_meta": envelope_of(message.line)}
         is_list = message.method == b"tools/list"
         if is_list:
-            era.told = era.kept["tools"]
-        return encode_answer(message, result={**era.kept["tools" if is_list else "greeting"], "ttlMs": 0})
+            era.delivered = era.stored["tools"]
+        return encode_answer(message, result={**era.stored["tools" if is_list else "greeting"], "ttlMs": 0})
 
     def note_sent(self, message: Message) -> None:
         """Cancel the pending notification if the client requests the list from the server."""
@@ -115,11 +115,11 @@ class KeptAnswers:
         """
         self.streams = {}
         if handshake.initialized is not None:
-            self.of_session.told = None  # this client was told that the list has changed
+            self.of_session.delivered = None  # this client was told that the list has changed
         for era in (self.of_session, self.of_stateless):
-            if era.told is not None:
-                server.sendall(era.question())
-            era.kept = None
+            if era.delivered is not None:
+                server.sendall(era.list_request())
+            era.stored = None
 
     def compare(self, lines: list[bytes], in_flight: Container[bytes]) -> list[bytes]:
         """Return the lines to forward to the client while its list may differ from the server's.
@@ -128,7 +128,7 @@ class KeptAnswers:
         changed.
         """
         eras = (self.of_session, self.of_stateless)
-        if not self.owes_change and all(era.told is None for era in eras):
+        if not self.owes_change and all(era.delivered is None for era in eras):
             return lines
         passed: list[bytes] = []
         for line in lines:
@@ -142,7 +142,7 @@ class KeptAnswers:
                     passed.append(LIST_CHANGED)
                 else:
                     self.owes_change = True
-            passed += self.tell_streams(in_flight) if self.owes_change else []
+            passed += self.notify_streams(in_flight) if self.owes_change else []
         return passed
 
     def note_stream(self, message: Message) -> None:
@@ -159,7 +159,7 @@ class KeptAnswers:
         except (ValueError, LookupError, TypeError, AttributeError):
             return
 
-    def tell_streams(self, in_flight: Container[bytes]) -> list[bytes]:
+    def notify_streams(self, in_flight: Container[bytes]) -> list[bytes]:
         """Return a notification of the changed list for each stream. Without a stream, it stays pending."""
         streams = [stream for key, stream in self.streams.items() if key in in_flight]
         self.owes_change = not streams
@@ -167,7 +167,7 @@ class KeptAnswers:
         return [encode(method=method, params={"_meta": {META + "subscriptionId": stream}}) for stream in streams]
 
 
-class KeptEra:
+class StoredEra:
     """The stored answers of one protocol era, and the list that the client received from them."""
 
     def __init__(self, key: bytes) -> None:
@@ -175,12 +175,12 @@ class KeptEra:
         """The id of the relay's own request for the server's list, as JSON."""
         self.params: dict[str, object] = {}
         """The parameters of that request."""
-        self.kept: dict[str, dict[str, object]] | None = None
+        self.stored: dict[str, dict[str, object]] | None = None
         """The stored answers, from the first request that uses them until a server is ready."""
-        self.told: dict[str, object] | None = None
+        self.delivered: dict[str, object] | None = None
         """The list that the client received, until it has been compared with the server's."""
 
-    def question(self) -> bytes:
+    def list_request(self) -> bytes:
         """Return the relay's own request for the server's list."""
         params = {"params": self.params} if self.params else {}
         return encode(id=self.key[1:-1].decode(), method="tools/list", **params)
@@ -189,11 +189,11 @@ class KeptEra:
         """Compare the server's list with the one that the client received, once, and return whether they differ."""
         import json
 
-        told, self.told = self.told, None
-        if told is None:
+        delivered, self.delivered = self.delivered, None
+        if delivered is None:
             return False
         try:
-            return bool(json.loads(answer)["result"]["tools"] != told["tools"])
+            return bool(json.loads(answer)["result"]["tools"] != delivered["tools"])
         except (ValueError, LookupError, TypeError):
             return True
 
@@ -210,8 +210,8 @@ def is_stateless(line: bytes) -> bool:
         return False
 
 
-def read_kept(
-    workspace: str, line: bytes, *, is_handshake: bool = True, takes_skills: bool = True
+def read_stored(
+    workspace: str, line: bytes, *, is_handshake: bool = True, wants_skills: bool = True
 ) -> dict[str, dict[str, object]] | None:
     """Return the stored greeting and list of tools for the client that sent `line`, or None.
 
@@ -226,29 +226,29 @@ def read_kept(
         prefix, shape = ("", "protocolVersion") if is_handshake else (META, "supportedVersions")
         name, version = about[prefix + "clientInfo"]["name"], about[prefix + "protocolVersion"]
         status = os.stat(workspace)
-        folder = open_folder(state_folder("lists"))
+        directory = open_directory(state_directory("lists"))
         try:
-            if not is_mine(status_of(folder).st_uid) or is_open(status_of(folder), OTHERS):
+            if not is_mine(status_of(directory).st_uid) or is_open(status_of(directory), OTHERS):
                 return None
             file = f"{status.st_dev}-{status.st_ino}.json"
-            if is_open(status_in(folder, file), OTHERS):
+            if is_open(status_in(directory, file), OTHERS):
                 return None
-            kept = json.loads(read_file(folder, file, KEPT_BYTES))
+            stored = json.loads(read_file(directory, file, MAX_STORED_BYTES))
         finally:
-            close_folder(folder)
+            close_directory(directory)
         named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
-        ours = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
-        has_own_command = bool(ours.get("CODRIVER_SERVER_COMMAND"))
-        is_same = kept["workspace"] == os.path.realpath(workspace) and kept["environment"] == ours
-        if not is_same or not (has_own_command or kept["python"] == sys.executable):
+        environment = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
+        has_server_command = bool(environment.get("CODRIVER_SERVER_COMMAND"))
+        is_same = stored["workspace"] == os.path.realpath(workspace) and stored["environment"] == environment
+        if not is_same or not (has_server_command or stored["python"] == sys.executable):
             return None
-        if any(stamp_of(path) != stamp for path, stamp in kept["files"].items()):
+        if any(stamp_of(path) != stamp for path, stamp in stored["files"].items()):
             return None
-        for client in kept["clients"]:
+        for client in stored["clients"]:
             found = {part: client[part] for part in ("greeting", "tools")}
             is_sound = all(isinstance(part, dict) for part in found.values()) and shape in found["greeting"]
             is_same = (client["name"], client["protocol"]) == (name, version)
-            if is_sound and is_same and ("withoutSkills" not in client) is takes_skills:
+            if is_sound and is_same and ("withoutSkills" not in client) is wants_skills:
                 return found
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

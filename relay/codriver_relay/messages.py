@@ -33,7 +33,7 @@ class Lines:
     def __init__(self) -> None:
         self.rest: list[bytes] = []
 
-    def take_rest(self) -> list[bytes]:
+    def pop_rest(self) -> list[bytes]:
         """Return the last line of a finished stream, with a newline added, or [] if there is none."""
         rest, self.rest = b"".join(self.rest), []
         return [rest + b"\n"] if rest else []
@@ -128,22 +128,22 @@ class Backlog:
         self.messages[:0] = messages
         self.bytes += sum([len(message.line) + MESSAGE_BYTES for message in messages])
 
-    def take(self, most: int) -> list[Message]:
+    def pop(self, most: int) -> list[Message]:
         """Remove and return the first messages, until their lines have at least `most` bytes."""
         count = size = 0
         for message in self.messages:
             count, size = count + 1, size + len(message.line)
             if size >= most:
                 break
-        taken = self.messages[:count]
+        removed = self.messages[:count]
         del self.messages[:count]
         self.bytes -= size + MESSAGE_BYTES * count
-        return taken
+        return removed
 
-    def take_all(self) -> list[Message]:
+    def pop_all(self) -> list[Message]:
         """Remove and return all messages."""
-        taken, self.messages, self.bytes = self.messages, [], 0
-        return taken
+        removed, self.messages, self.bytes = self.messages, [], 0
+        return removed
 
     def drop(self, is_dropped: Callable[[Message], bool]) -> None:
         """Remove the messages for which `is_dropped` returns True."""

@@ -10,18 +10,18 @@ import sys
 
 RECORD_BYTES = 4096
 """Maximum size of the record that a server writes next to its port file, about ten times the usual size."""
-PLACE = (".calva", "mcp-server")
+SERVER_DIRECTORY = (".calva", "mcp-server")
 """The directory of the port file, relative to the workspace. Links in it are not followed: a checkout may contain some.
 """
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
-FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
+DIRECTORY_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
 UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
 """Flags for opening a file without following a link, waiting for the other end of a pipe, or acquiring a terminal."""
 KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
 """The bits of a mode for the type of a file, the type of a regular file, and all permissions of others. Source:
 inode(7).
 """
-DOORS = "doors"
+TOKENS_DIRECTORY = "doors"
 """The directory of tokens by the port of their servers, in Codriver's state directory."""
 TOKEN_LENGTH = 43
 """The length of a server's token. Text of another length is not a token, but may be somebody's key."""
@@ -30,43 +30,47 @@ TOKEN_LENGTH = 43
 if sys.platform == "win32":
     from codriver_relay import windows
 
-    Folder = str
-    open_folder, close_folder, make_private = windows.open_folder, windows.close_folder, windows.make_private
+    Directory = str
+    open_directory, close_directory, make_private = (
+        windows.open_directory,
+        windows.close_directory,
+        windows.make_private,
+    )
     status_of, status_in, open_in = windows.status_of, windows.status_in, windows.open_in
     make_in, remove_in = windows.make_in, windows.remove_in
     is_mine, is_trusted, is_open = windows.is_mine, windows.is_trusted, windows.is_open
 else:
-    Folder = int
+    Directory = int
     """A descriptor of an open directory, so that operations refer to it even if its path changes."""
 
-    close_folder, status_of = os.close, os.fstat
+    close_directory, status_of = os.close, os.fstat
 
-    def open_folder(path: str, above: int | None = None) -> int:
+    def open_directory(path: str, above: int | None = None) -> int:
         """Open a directory, and return its descriptor.
 
         With `above`, `path` is a name in that directory and not a link.
         """
-        return os.open(path, FOLDER if above is None else FOLDER | NOFOLLOW, dir_fd=above)
+        return os.open(path, DIRECTORY_FLAGS if above is None else DIRECTORY_FLAGS | NOFOLLOW, dir_fd=above)
 
-    def status_in(folder: int, name: str) -> os.stat_result:
+    def status_in(directory: int, name: str) -> os.stat_result:
         """Return the status of an entry in a directory, without following links."""
-        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+        return os.stat(name, dir_fd=directory, follow_symlinks=False)
 
-    def open_in(folder: int, name: str, flags: int) -> int:
+    def open_in(directory: int, name: str, flags: int) -> int:
         """Open a file in a directory, and return its descriptor."""
-        return os.open(name, flags, 0o600, dir_fd=folder)
+        return os.open(name, flags, 0o600, dir_fd=directory)
 
-    def make_in(folder: int, name: str) -> None:
+    def make_in(directory: int, name: str) -> None:
         """Create a directory in a directory."""
-        os.mkdir(name, dir_fd=folder)
+        os.mkdir(name, dir_fd=directory)
 
-    def remove_in(folder: int, name: str) -> None:
+    def remove_in(directory: int, name: str) -> None:
         """Remove a file from a directory."""
-        os.unlink(name, dir_fd=folder)
+        os.unlink(name, dir_fd=directory)
 
-    def make_private(folder: int) -> None:
+    def make_private(directory: int) -> None:
         """Deny others access to a directory."""
-        os.fchmod(folder, 0o700)
+        os.fchmod(directory, 0o700)
 
     def is_mine(user: int) -> bool:
         """Return whether this is the id of the current user."""
@@ -81,7 +85,7 @@ else:
         return bool(status.st_mode & rights)
 
 
-def state_folder(name: str) -> str:
+def state_directory(name: str) -> str:
     """Return the path of a subdirectory of Codriver's state directory.
 
     Source: `codriver.files.own_folders`, platformdirs.
@@ -89,7 +93,7 @@ def state_folder(name: str) -> str:
     base = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(base):
         if sys.platform == "win32":
-            base = windows.state_folder()
+            base = windows.state_directory()
         elif sys.platform == "darwin":
             base = "~/Library/Application Support"
         else:
@@ -97,30 +101,30 @@ def state_folder(name: str) -> str:
     return os.path.join(os.path.expanduser(base), "codriver", name)
 
 
-def open_below(workspace: str) -> Folder:
+def open_below(workspace: str) -> Directory:
     """Open the directory with the port file in a workspace, without following links below the workspace."""
-    folder = open_folder(workspace)
-    for name in PLACE:
-        above = folder
+    directory = open_directory(workspace)
+    for name in SERVER_DIRECTORY:
+        above = directory
         try:
-            folder = open_folder(name, above)
+            directory = open_directory(name, above)
         finally:
-            close_folder(above)
-    return folder
+            close_directory(above)
+    return directory
 
 
-def open_file(folder: Folder, name: str, flags: int = os.O_RDONLY) -> int:
+def open_file(directory: Directory, name: str, flags: int = os.O_RDONLY) -> int:
     """Open a regular file of the user in a directory, and return its descriptor. `flags` may create it.
 
     Raises:
         OSError: the file is missing, or is not a regular file of the user.
     """
     try:  # check first, because some devices act when they are opened
-        refuse_strange(status_in(folder, name))
+        refuse_strange(status_in(directory, name))
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
-    file = open_in(folder, name, flags | UNTOUCHED)
+    file = open_in(directory, name, flags | UNTOUCHED)
     try:
         refuse_strange(os.fstat(file))
     except OSError:
@@ -137,41 +141,41 @@ def refuse_strange(status: os.stat_result) -> None:
         raise OSError(1, "it is another user's, or others may write to it, or it has another name by a hard link")
 
 
-def read_file(folder: Folder, name: str, most: int = RECORD_BYTES) -> bytes:
+def read_file(directory: Directory, name: str, most: int = RECORD_BYTES) -> bytes:
     """Return the first bytes of a file of the user. Raises like `open_file`."""
-    file = open_file(folder, name)
+    file = open_file(directory, name)
     try:
         return os.read(file, most)
     finally:
         os.close(file)
 
 
-def read_beside(folder: Folder, name: str) -> bytes:
+def read_if_possible(directory: Directory, name: str) -> bytes:
     """Return the first bytes of a file of the user, or b"" if it cannot be read."""
     try:
-        return read_file(folder, name)
+        return read_file(directory, name)
     except OSError:
         return b""
 
 
-def read_token(folder: Folder, name: str = "token") -> str:
+def read_token(directory: Directory, name: str = "token") -> str:
     """Return the token in a directory, or "" if there is none that only the user can read."""
-    text = read_beside(folder, name).strip()
+    text = read_if_possible(directory, name).strip()
     if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
-    return "" if is_open(status_in(folder, name), OTHERS) else text.decode()
+    return "" if is_open(status_in(directory, name), OTHERS) else text.decode()
 
 
 def read_token_of(port: int) -> str:
     """Return the token for the user's server at a port, or "" if it does not require one."""
     try:
-        folder = open_folder(state_folder(DOORS))
+        directory = open_directory(state_directory(TOKENS_DIRECTORY))
     except OSError:
         return ""
     try:
-        return read_token(folder, str(port))
+        return read_token(directory, str(port))
     finally:
-        close_folder(folder)
+        close_directory(directory)
 
 
 def value_of(record: bytes, name: bytes) -> bytes:

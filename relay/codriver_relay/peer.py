@@ -9,7 +9,7 @@ import _socket as socket
 import os
 import sys
 
-from codriver_relay.own_files import RECORD_BYTES, Folder, open_file, read_beside, status_in, value_of
+from codriver_relay.own_files import RECORD_BYTES, Directory, open_file, read_if_possible, status_in, value_of
 
 GONE = (-1, 0)
 """The user and inode of a socket without a process.
@@ -35,14 +35,14 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
         OSError: the kernel does not report it.
     """
     try:
-        (there, port), (here, own) = [
+        (address, port), (peer_address, peer_port) = [
             (plain(name[0]), name[1]) for name in (connection.getpeername(), connection.getsockname())
         ]
     except OSError:
         return GONE  # the peer has disconnected
-    anywhere = bytes(len(there))
-    listening = find(there, port, anywhere, 0)
-    other = find(there, port, here, own)
+    anywhere = bytes(len(address))
+    listening = find(address, port, anywhere, 0)
+    other = find(address, port, peer_address, peer_port)
     if other is None:
         return None
     if not other[1]:
@@ -57,21 +57,21 @@ def plain(host: str) -> bytes:
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
 
 
-def find(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
-    """Return the user and inode of the socket with these two addresses, or None. `own` is 0 for a listener.
+def find(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tuple[int, int] | None:
+    """Return the user and inode of the socket with these two addresses, or None. `peer_port` is 0 for a listener.
 
     Raises:
         OSError: the kernel reports it neither by a socket nor in a table.
     """
     try:
-        return ask_kernel(there, port, here, own)
+        return query_kernel(address, port, peer_address, peer_port)
     except OSError:
         if IS_LINUX:
-            return look_up(there, port, here, own)
+            return look_up(address, port, peer_address, peer_port)
         raise
 
 
-def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int] | None:
+def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tuple[int, int] | None:
     """Query the kernel for the user and inode of one socket, which takes 0.02 ms regardless of their number.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
@@ -81,15 +81,20 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
     """
     if not IS_LINUX:
         raise OSError(0, "only Linux tells who listens")
-    family = socket.AF_INET if len(there) == 4 else socket.AF_INET6
-    ends = port.to_bytes(2, "big") + own.to_bytes(2, "big") + there.ljust(16, b"\0") + here.ljust(16, b"\0")
-    question = bytes([family, socket.IPPROTO_TCP, 0, 0]) + b"\xff" * 4 + ends + bytes(4) + b"\xff" * 8
-    numbers = ((16 + len(question), 4), (20, 2), (1, 2), (1, 4), (0, 4))  # length, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST
+    family = socket.AF_INET if len(address) == 4 else socket.AF_INET6
+    ends = (
+        port.to_bytes(2, "big")
+        + peer_port.to_bytes(2, "big")
+        + address.ljust(16, b"\0")
+        + peer_address.ljust(16, b"\0")
+    )
+    request = bytes([family, socket.IPPROTO_TCP, 0, 0]) + b"\xff" * 4 + ends + bytes(4) + b"\xff" * 8
+    numbers = ((16 + len(request), 4), (20, 2), (1, 2), (1, 4), (0, 4))  # length, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST
     head = b"".join([number.to_bytes(size, sys.byteorder) for number, size in numbers])
     kernel = socket.socket(getattr(socket, "AF_NETLINK", 0), socket.SOCK_RAW, 4)  # NETLINK_SOCK_DIAG
     try:
         kernel.settimeout(DIAG_S)
-        kernel.send(head + question)
+        kernel.send(head + request)
         answer = kernel.recv(RECORD_BYTES)
     finally:
         kernel.close()
@@ -98,7 +103,7 @@ def ask_kernel(there: bytes, port: int, here: bytes, own: int) -> tuple[int, int
         return None
     if kind != 20 or len(answer) < 88:
         raise OSError(0, f"sock_diag answered a message of type {kind}")
-    if own and answer[22:24] == b"\0\0":
+    if peer_port and answer[22:24] == b"\0\0":
         return None  # there is no such connection, and the reply is about the listener
     return native(answer[80:84]), native(answer[84:88])
 
@@ -108,19 +113,24 @@ def native(data: bytes) -> int:
     return int.from_bytes(data, sys.byteorder)
 
 
-def look_up(there: bytes, port: int, here: bytes, own: int, *, tables: str = "/proc/net") -> tuple[int, int] | None:
-    """Look up the user and inode in the kernel's tables, if `ask_kernel` fails. Source: proc(5), /proc/net/tcp.
+def look_up(
+    address: bytes, port: int, peer_address: bytes, peer_port: int, *, tables: str = "/proc/net"
+) -> tuple[int, int] | None:
+    """Look up the user and inode in the kernel's tables, if `query_kernel` fails. Source: proc(5), /proc/net/tcp.
 
     An IPv6 listener may also accept IPv4 connections. Reading a table takes 5 ms even if it is empty.
 
     Raises:
         OSError: this system has no such tables.
     """
-    names = ("tcp", "tcp6") if len(there) == 4 else ("tcp6",)
+    names = ("tcp", "tcp6") if len(address) == 4 else ("tcp6",)
     for name in names * TABLE_READS:
-        mapped = bytes(10) + b"\xff\xff" if len(there) == 4 and name == "tcp6" else b""
+        mapped = bytes(10) + b"\xff\xff" if len(address) == 4 and name == "tcp6" else b""
         size = 16 if name == "tcp6" else 4
-        wanted = [row_form(mapped + there, port), row_form(mapped + here if own else bytes(size), own)]
+        expected = [
+            row_form(mapped + address, port),
+            row_form(mapped + peer_address if peer_port else bytes(size), peer_port),
+        ]
         try:
             with open(f"{tables}/{name}", "rb") as table:
                 rows = [row.split() for row in table][1:]
@@ -129,7 +139,7 @@ def look_up(there: bytes, port: int, here: bytes, own: int, *, tables: str = "/p
                 raise
             continue
         for row in rows:
-            if row[1:3] == wanted or (not own and row[3] == b"0A" and row[1] == row_form(bytes(size), port)):
+            if row[1:3] == expected or (not peer_port and row[3] == b"0A" and row[1] == row_form(bytes(size), port)):
                 return int(row[7]), int(row[9])
     return None
 
@@ -152,11 +162,11 @@ def lives(process: int) -> bool:
     return True
 
 
-def holds_lock(folder: Folder, inode: int) -> bool:
+def owns_lock(directory: Directory, inode: int) -> bool:
     """Return whether the process with the socket `inode` holds the lock in a directory, and thus is its server."""
-    hint = value_of(read_beside(folder, "server.json"), b"pid")
+    hint = value_of(read_if_possible(directory, "server.json"), b"pid")
     try:
-        lock = status_in(folder, "lock")
+        lock = status_in(directory, "lock")
         return holder_of(lock, inode, int(hint) if hint.isdigit() else None) is not None
     except OSError:
         return False
@@ -204,10 +214,10 @@ def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
     return has_socket and has_lock
 
 
-def is_locked(folder: Folder) -> bool:
+def is_locked(directory: Directory) -> bool:
     """Return whether a process holds the lock in a directory. This acquires the lock for a moment."""
     try:
-        lock = open_file(folder, "lock", os.O_RDWR)
+        lock = open_file(directory, "lock", os.O_RDWR)
     except OSError:
         return False
     try:
@@ -226,10 +236,10 @@ def try_lock(file: int) -> bool:
         ImportError: this Python does not support locks.
     """
     if sys.platform == "win32":
-        from codriver_relay.windows import try_lock as take
+        from codriver_relay.windows import try_lock as try_system_lock
     else:
-        take = try_flock
-    return take(file)
+        try_system_lock = try_flock
+    return try_system_lock(file)
 
 
 if sys.platform != "win32":

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from codriver_relay.durations import Durations
-    from codriver_relay.kept_lists import KeptAnswers
+    from codriver_relay.kept_lists import StoredAnswers
     from codriver_relay.roots import RootsTalk
     from codriver_relay.starter import Starter
     from codriver_relay.target import Target
@@ -50,17 +50,17 @@ class Conversation:
     `talk` has the messages that were exchanged before the workspace was known.
     """
 
-    def __init__(self, durations: Durations, say: Callable[[str], None], talk: RootsTalk | None = None) -> None:
+    def __init__(self, durations: Durations, log: Callable[[str], None], talk: RootsTalk | None = None) -> None:
         self.durations = durations
-        self.say = say
+        self.log = log
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
         self.handshake, self.backlog = (talk.handshake, talk.backlog) if talk else (Handshake(), Backlog())
         """The messages that a new server must receive, and those that were not sent yet."""
         self.watch = Watch(self.output)
         self.connection = Connection()
-        self.kept: KeptAnswers | None = None
+        self.stored_answers: StoredAnswers | None = None
         """The answers for the client while a server is starting, from the first start on."""
-        self.has_heard = False
+        self.has_received = False
         """Whether anything was received from the server on this connection."""
         self.line_bytes = 0
         """The maximum length of a line for the server, or 0 if unknown."""
@@ -73,40 +73,40 @@ class Conversation:
         Raises:
             OSError: the connection was lost, or the server did not answer in time.
         """
-        self.connection.start_anew(address)
+        self.connection.reset(address)
         self.line_bytes = line_bytes
         self.handshake.repeat(server, self.connection, self.output, self.durations.handshake_s)
-        if self.kept:
-            self.kept.end(server, self.handshake)
+        if self.stored_answers:
+            self.stored_answers.end(server, self.handshake)
         server.setblocking(False)  # noqa: FBT003 - the standard library's own signature
         self.connection.socket = server
 
-    def answer_meanwhile(self, starter: Starter, *, takes_skills: bool) -> None:
+    def answer_while_starting(self, starter: Starter, *, wants_skills: bool) -> None:
         """Answer the client with stored answers while a server is starting."""
-        if self.kept is None and starter.is_starting:
-            from codriver_relay.kept_lists import KeptAnswers
+        if self.stored_answers is None and starter.is_starting:
+            from codriver_relay.kept_lists import StoredAnswers
 
-            self.kept = KeptAnswers(starter, takes_skills=takes_skills)
+            self.stored_answers = StoredAnswers(starter, wants_skills=wants_skills)
 
     def pause(self, seconds: float) -> None:
         """Wait while reading from the client. Returns early when there is nothing left to do."""
         end = time.monotonic() + seconds
         while not self.is_done() and (left := end - time.monotonic()) > 0:
-            self.take_turn(left)
+            self.run_once(left)
 
     def wait_for_request(self) -> None:
         """Wait for a request, which justifies another round of attempts."""
-        while not self.input.has_ended and not any(message.is_request for message in self.backlog.messages):
+        while not self.input.is_at_end and not any(message.is_request for message in self.backlog.messages):
             if self.backlog.is_full:
                 return  # stdin is not read any longer
-            self.take_turn(None)
+            self.run_once(None)
 
     def converse(self) -> bool:
         """Forward messages in both directions.
 
         Return True when everything is done, and False if the connection is lost.
         """
-        has_parted = self.has_heard = False
+        has_parted = self.has_received = False
         self.connection.note_step()
         while self.connection.socket is not None:
             self.send_backlog()
@@ -115,20 +115,20 @@ class Conversation:
                 self.connection.note_step()
                 self.connection.part()
             # While the client does not read, the server's answers are not read either.
-            if self.input.has_ended and not self.output.is_busy:
+            if self.input.is_at_end and not self.output.is_busy:
                 longest = self.durations.goodbye_s if has_parted else self.durations.answers_s
                 left = self.connection.last_step + longest - time.monotonic()
                 if left <= 0:
                     self.stop_waiting()
                     return True
-                self.take_turn(left)
+                self.run_once(left)
             else:
-                self.take_turn(None)
+                self.run_once(None)
         return has_parted
 
-    def take_turn(self, seconds: float | None) -> None:
+    def run_once(self, seconds: float | None) -> None:
         """Wait until there is data or space to send, for at most `seconds`, and handle it."""
-        wants_client = not self.input.has_ended and not self.backlog.is_full
+        wants_client = not self.input.is_at_end and not self.backlog.is_full
         self.watch.set(self.input.fd, POLLIN if wants_client else 0)
         server = self.connection.socket
         if server is not None:
@@ -136,29 +136,29 @@ class Conversation:
             self.watch.set(server.fileno(), events | POLLOUT if self.connection.unsent else events)
         for fd, events in self.watch.wait(seconds):
             if fd == self.input.fd:
-                self.hear_client()
+                self.read_client()
             elif fd == self.output.bell:
                 self.connection.note_step()
             elif events & POLLOUT:
                 self.send(None)
             else:
-                self.hear_server()
+                self.read_server()
 
-    def hear_client(self) -> None:
+    def read_client(self) -> None:
         """Queue the client's lines. Responses to a server that is gone are dropped."""
         for line in self.input.read_lines():
             message, is_connected = survey(line), self.connection.socket is not None
-            if not is_connected and self.answer_from_kept(message):
+            if not is_connected and self.answer_from_stored(message):
                 continue
             if is_connected or not message.is_response:
                 self.backlog.add(message)
-        if self.input.has_ended:
+        if self.input.is_at_end:
             self.connection.note_step()
 
-    def answer_from_kept(self, message: Message) -> bool:
+    def answer_from_stored(self, message: Message) -> bool:
         """Answer a message with a stored answer while a server is starting, and return whether that was possible."""
         is_behind = any(waiting.method == b"initialize" for waiting in self.backlog.messages)
-        answer = self.kept and self.kept.answer(message, self.handshake, is_behind=is_behind)
+        answer = self.stored_answers and self.stored_answers.answer(message, self.handshake, is_behind=is_behind)
         if answer:
             self.output.write(answer)
         return bool(answer)
@@ -166,7 +166,7 @@ class Conversation:
     def send_backlog(self) -> None:
         """Send the queued messages, as many as the server accepts. A message that was partially sent counts as sent."""
         while self.backlog.messages and not self.connection.unsent and self.connection.socket is not None:
-            messages = [message for message in self.backlog.take(READ_BYTES) if not self.refuse_long(message)]
+            messages = [message for message in self.backlog.pop(READ_BYTES) if not self.refuse_long(message)]
             lines = [message.line for message in messages]
             for message in messages:
                 self.note_sent(message)
@@ -186,7 +186,7 @@ class Conversation:
             "sent, and nothing of it has run. Send less at once, or raise maxLineBytes in codriver.toml and restart "
             "the server"
         )
-        self.say(text)
+        self.log(text)
         for part in message.parts or (message,):
             if part.is_request:
                 self.output.write(encode_error(part, text, "line-too-long"))
@@ -197,7 +197,7 @@ class Conversation:
         try:
             self.connection.send_on() if lines is None else self.connection.send(lines)
         except OSError:
-            while self.hear_server():  # read what the server sent before it closed the connection
+            while self.read_server():  # read what the server sent before it closed the connection
                 pass
             self.lose()
 
@@ -206,11 +206,11 @@ class Conversation:
         for part in message.parts:
             self.note_sent(part)
         self.handshake.note_sent(message)
-        if self.kept:
-            self.kept.note_sent(message)
+        if self.stored_answers:
+            self.stored_answers.note_sent(message)
         self.connection.note_sent(message)
 
-    def hear_server(self) -> bool:
+    def read_server(self) -> bool:
         """Forward the server's lines. Return False if there were none, or if the connection was lost."""
         try:
             lines = self.connection.receive()
@@ -218,45 +218,45 @@ class Conversation:
             self.lose()
             return False
         if lines:
-            self.has_heard = True
-            if self.kept:
-                lines = self.kept.compare(lines, self.connection.in_flight)
+            self.has_received = True
+            if self.stored_answers:
+                lines = self.stored_answers.compare(lines, self.connection.in_flight)
             lines = self.handshake.without_level(lines)
             self.output.write(b"".join(lines))
-            self.connection.strike_out_answered(lines, self.handshake)
+            self.connection.remove_answered(lines, self.handshake)
         return lines is not None
 
     def is_done(self) -> bool:
         """Return whether stdin has ended and every request was answered. Subscriptions are never answered."""
-        return self.input.has_ended and not self.backlog.messages and not self.connection.awaits_answers
+        return self.input.is_at_end and not self.backlog.messages and not self.connection.awaits_answers
 
     def lose(self) -> None:
         """Close a connection that has ended, and answer the requests that were sent over it."""
         if self.connection.socket is None:
             return
-        self.say(f"lost the connection to {self.connection.address}")
+        self.log(f"lost the connection to {self.connection.address}")
         self.watch.set(self.connection.socket.fileno(), 0)
         self.connection.close()
         self.backlog.drop(lambda message: message.is_response)
-        unanswered = self.handshake.take_unanswered()
+        unanswered = self.handshake.pop_unanswered()
         for message in unanswered:
             self.connection.in_flight.pop(message.key or b"", None)
         self.backlog.put_back(unanswered)
         cause = f"the connection to the Codriver server at {self.connection.address} was lost"
-        self.write(self.connection.take_lost(cause, "server-lost"))
+        self.write(self.connection.pop_lost(cause, "server-lost"))
 
-    def take_requests(self) -> list[Message]:
+    def pop_requests(self) -> list[Message]:
         """Remove and return the waiting requests, except a client's first ones, for which a server may still appear."""
-        taken = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
-        self.backlog.drop(lambda message: any(message is one for one in taken))
-        return taken
+        requests = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
+        self.backlog.drop(lambda message: any(message is one for one in requests))
+        return requests
 
     def stop_waiting(self) -> None:
         """Answer all requests that the server has not answered after stdin has ended."""
         for message in self.backlog.messages:
             self.note_sent(message)
         cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
-        self.write(self.connection.take_lost(cause, "unanswered"))
+        self.write(self.connection.pop_lost(cause, "unanswered"))
 
     def write(self, lines: list[bytes]) -> None:
         """Write responses of the relay itself to the client."""
@@ -273,7 +273,7 @@ class Relay:
         conversation: Conversation,
         new_starter: Callable[[], Starter] | None,
         durations: Durations,
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         self.target = target
         self.conversation = conversation
@@ -281,7 +281,7 @@ class Relay:
         self.starter: Starter | None = None
         """The starter of servers, from the first time that none can be reached."""
         self.durations = durations
-        self.say = say
+        self.log = log
         self.longest_s = durations.give_up_s
         """How long to wait for a server in the current round of attempts, in seconds."""
         self.round_start: float | None = None
@@ -294,7 +294,7 @@ class Relay:
             if status is None:
                 start = time.monotonic()
                 is_over = self.conversation.converse()
-                if self.conversation.has_heard or time.monotonic() - start > self.durations.settled_s:
+                if self.conversation.has_received or time.monotonic() - start > self.durations.settled_s:
                     self.round_start = None
                 if not is_over and not self.conversation.is_done():
                     continue
@@ -310,7 +310,7 @@ class Relay:
             self.conversation.pause(self.durations.retry_s)
             if time.monotonic() - self.round_start >= self.durations.give_up_s:
                 self.give_up("it hung up before it answered", self.round_start)
-                if self.conversation.input.has_ended:
+                if self.conversation.input.is_at_end:
                     return 1
                 self.conversation.wait_for_request()
         while not self.conversation.is_done():
@@ -318,25 +318,25 @@ class Relay:
                 self.round_start = time.monotonic()
                 if self.starter:
                     self.starter.reset()
-            problem = self.connect()
-            if not problem:
+            reason = self.connect()
+            if not reason:
                 return None
             self.start_server()
-            self.say(f"{self.target.tried}: {problem}")
+            self.log(f"{self.target.tried}: {reason}")
             has_failed = self.starter is not None and self.starter.has_failed
             # Without a starter, waiting is useless if the server's process has ended, or if there never was one.
             is_alive = None if self.starter else self.target.is_alive()
             is_absent = is_alive is False or (self.starter is None and is_alive is None and self.target.is_unrecorded())
             if is_absent:
                 gone = "its process is gone" if is_alive is False else "no server runs here, and this relay starts none"
-                text = self.unreachable(f"{problem}; {gone}", self.round_start)
-                self.refuse(self.conversation.take_requests(), text)
+                text = self.unreachable(f"{reason}; {gone}", self.round_start)
+                self.refuse(self.conversation.pop_requests(), text)
             give_up_s = self.durations.give_up_s
             longest_s = self.durations.silent_s if is_alive else self.durations.absent_s if is_absent else give_up_s
             self.longest_s = min(give_up_s, longest_s)
             if has_failed or time.monotonic() - self.round_start >= self.longest_s:
-                self.give_up(problem, self.round_start)
-                if self.conversation.input.has_ended:
+                self.give_up(reason, self.round_start)
+                if self.conversation.input.is_at_end:
                     return 1
                 self.conversation.wait_for_request()
             else:
@@ -354,7 +354,7 @@ class Relay:
         except OSError as error:
             server.close()
             return f"the connection broke: {error}"
-        self.say(f"connected to {self.target.tried}")
+        self.log(f"connected to {self.target.tried}")
         return ""
 
     def start_server(self) -> None:
@@ -364,14 +364,14 @@ class Relay:
         if self.starter:
             self.starter.start()
             self.starter.check_process()
-            self.conversation.answer_meanwhile(self.starter, takes_skills=self.target.takes_skills)
+            self.conversation.answer_while_starting(self.starter, wants_skills=self.target.wants_skills)
 
-    def give_up(self, problem: str, start: float) -> None:
+    def give_up(self, reason: str, start: float) -> None:
         """Refuse everything that waits for a server, and end the round."""
         self.round_start = None
-        waiting = self.conversation.backlog.take_all()
-        text = self.unreachable(problem, start)
-        self.say(text)
+        waiting = self.conversation.backlog.pop_all()
+        text = self.unreachable(reason, start)
+        self.log(text)
         self.refuse(waiting, text)
 
     def refuse(self, waiting: list[Message], text: str) -> None:
@@ -382,7 +382,7 @@ class Relay:
             else:
                 self.conversation.handshake.note_unsent(message)
 
-    def unreachable(self, problem: str, start: float) -> str:
+    def unreachable(self, reason: str, start: float) -> str:
         """Return the message that no server can be reached, with the reason and what to do."""
         clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
         where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried
@@ -390,7 +390,7 @@ class Relay:
         workspace = workspace_of(self.target.file) or "DIR"
         waited = f"since {clock}, for {time.monotonic() - start:.0f} s (the limit is {self.longest_s:g} s)"
         return (
-            f"no Codriver server could be reached at {where} {waited}: {problem}.{failure} This request was not "
+            f"no Codriver server could be reached at {where} {waited}: {reason}.{failure} This request was not "
             f"carried out. Run `codriver serve --workspace {workspace}`, or `codriver doctor` to see what is wrong; "
             "the next request makes the relay try again"
         )

@@ -11,7 +11,7 @@ import time
 from codriver_relay.connection import Handshake
 from codriver_relay.messages import Backlog, Message, cancelled_key, encode_answer, encode_error, survey
 from codriver_relay.streams import POLLIN, Input, Output, Watch, report
-from codriver_relay.target import is_workspace, own_folder
+from codriver_relay.target import is_workspace, possible_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOTS_KEY = b'"codriver-relay-roots"'
 """The id of the relay's request for roots, as JSON."""
-ROOTS_QUESTION = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
+ROOTS_REQUEST = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
 MOST_ROOTS = 100
 """Maximum number of roots that are considered."""
 METHOD_NOT_FOUND = -32601
@@ -49,8 +49,8 @@ class RootsTalk:
     after its roots have changed.
     """
 
-    def __init__(self, say: Callable[[str], None], roots_s: float) -> None:
-        self.say = say
+    def __init__(self, log: Callable[[str], None], roots_s: float) -> None:
+        self.log = log
         self.roots_s = roots_s
         self.input, self.output = Input(), Output()
         self.watch = Watch(self.output)
@@ -65,36 +65,36 @@ class RootsTalk:
 
     def run(self) -> str | None:
         """Return the workspace, or None if stdin ended before it was known."""
-        while self.workspace is None and not self.input.has_ended:
-            self.take_turn()
+        while self.workspace is None and not self.input.is_at_end:
+            self.run_once()
         if self.workspace is None:
             self.fail("stdin ended before the client named its roots")
             self.output.wait()
         return self.workspace
 
-    def take_turn(self) -> None:
+    def run_once(self) -> None:
         """Wait until the client sends something or its time is over, and handle it."""
         self.watch.set(self.input.fd, 0 if self.output.is_busy else POLLIN)
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         for fd, _ in self.watch.wait(left):
             if fd == self.input.fd:
-                self.hear_client()
+                self.read_client()
         if self.deadline is not None and self.workspace is None:
             if time.monotonic() >= self.deadline:
                 self.fail(f"the client did not answer roots/list within {self.roots_s:g} s")
             elif self.backlog.is_full:
                 self.fail("the client says too much and does not answer roots/list")
 
-    def hear_client(self) -> None:
+    def read_client(self) -> None:
         """Handle the messages that the client has sent."""
         for line in self.input.read_lines():
             message = survey(line)
             if self.workspace is None:
-                self.take(message)
+                self.handle(message)
             else:
                 self.backlog.add(message)
 
-    def take(self, message: Message) -> None:
+    def handle(self, message: Message) -> None:
         """Handle a message while the workspace is not known."""
         if message.method == b"initialize" and message.is_request:
             self.greet(message)
@@ -102,9 +102,9 @@ class RootsTalk:
             self.output.write(encode_answer(message, result={}))
         elif message.is_response:
             if message.key == ROOTS_KEY:
-                self.hear_roots(message.line)
+                self.read_roots(message.line)
         elif message.method == b"notifications/roots/list_changed":
-            self.ask()
+            self.request_roots()
         elif self.handshake.initialize is None or (self.failure and message.method != b"notifications/initialized"):
             self.refuse(message)
         else:
@@ -116,7 +116,7 @@ class RootsTalk:
             else:
                 self.backlog.add(message)
             if self.deadline is None and not self.failure:
-                self.ask()
+                self.request_roots()
 
     def greet(self, request: Message) -> None:
         """Answer `initialize` instead of a server, if the client supports requests for its roots."""
@@ -124,36 +124,36 @@ class RootsTalk:
 
         try:
             params = json.loads(request.line)["params"]
-            wanted, has_roots = params["protocolVersion"], isinstance(params["capabilities"].get("roots"), dict)
+            requested, has_roots = params["protocolVersion"], isinstance(params["capabilities"].get("roots"), dict)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            wanted, has_roots = "", False
+            requested, has_roots = "", False
         if not has_roots:
             self.refuse(request, "the client has no roots that it could be asked for")
             return
-        version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+        version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
         self.handshake.initialize = request
         self.failure = ""
         self.output.write(encode_answer(request, result={"protocolVersion": version, **GREETING}))
 
-    def ask(self) -> None:
+    def request_roots(self) -> None:
         """Request the client's roots."""
         if self.handshake.initialize is not None:
             self.deadline, self.failure = time.monotonic() + self.roots_s, ""
-            self.output.write(ROOTS_QUESTION)
+            self.output.write(ROOTS_REQUEST)
 
-    def hear_roots(self, line: bytes) -> None:
+    def read_roots(self, line: bytes) -> None:
         """Handle the client's answer with its roots."""
         self.workspace = workspace_of_roots(line)
         if self.workspace is None:
             self.fail("no root that the client names is a folder of this user that may be one")
         else:
-            self.say(f"the workspace is {self.workspace}, a root of the client")
+            self.log(f"the workspace is {self.workspace}, a root of the client")
 
     def fail(self, why: str) -> None:
         """Refuse everything that waits for the workspace."""
         self.deadline, self.failure = None, why
         report(no_workspace(why))
-        for message in self.backlog.take_all():
+        for message in self.backlog.pop_all():
             self.refuse(message)
 
     def refuse(self, message: Message, why: str = "") -> None:
@@ -189,11 +189,11 @@ def workspace_of_roots(answer: bytes) -> str | None:
 
     try:
         roots = json.loads(answer)["result"]["roots"][:MOST_ROOTS]
-        folders = [own_folder(path_of(root["uri"])) for root in roots]
+        directories = [possible_workspace(path_of(root["uri"])) for root in roots]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    own = [folder for folder in folders if folder is not None]
-    return next(filter(is_workspace, own), own[0] if own else None)
+    possible = [directory for directory in directories if directory is not None]
+    return next(filter(is_workspace, possible), possible[0] if possible else None)
 
 
 def path_of(uri: str) -> str:

@@ -11,15 +11,15 @@ import sys
 import time
 
 from codriver_relay.own_files import (
-    PLACE,
-    Folder,
-    close_folder,
+    SERVER_DIRECTORY,
+    Directory,
+    close_directory,
     is_mine,
     is_open,
     make_in,
     make_private,
+    open_directory,
     open_file,
-    open_folder,
     read_file,
     remove_in,
     status_in,
@@ -71,16 +71,16 @@ class Starter:
         if self.process is not None or self.failure is not None:
             return
         # -P prevents Python from importing modules from the workspace, in which it runs.
-        own = [sys.executable, "-P", "-m", "codriver"]
-        command = split_command(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or own
+        default = [sys.executable, "-P", "-m", "codriver"]
+        command = split_command(os.environ.get("CODRIVER_SERVER_COMMAND", "")) or default
         try:
             self.log = self.open_log()
             self.log_start = os.fstat(self.log).st_size
         except OSError as error:
-            place = os.path.join(self.workspace, *PLACE)
+            directory = os.path.join(self.workspace, *SERVER_DIRECTORY)
             cure = "make room" if error.errno == errno.ENOSPC else "make the folder one of yours that can be written"
-            problem = f"serve.log in {place} could not be opened: {error.strerror}"
-            self.fail(f"{problem}; {cure}, or choose another workspace", is_final=True)
+            reason = f"serve.log in {directory} could not be opened: {error.strerror}"
+            self.fail(f"{reason}; {cure}, or choose another workspace", is_final=True)
             return
         try:
             environ = server_environment(self.workspace)
@@ -94,29 +94,29 @@ class Starter:
         Raises:
             OSError: the log is not a regular file, or cannot be written.
         """
-        folder = open_folder(self.workspace)
-        for name in PLACE:
-            above = folder
+        directory = open_directory(self.workspace)
+        for name in SERVER_DIRECTORY:
+            above = directory
             try:
                 if not has_name(above, name):
                     make_in(above, name)
-                folder = open_folder(name, above)
+                directory = open_directory(name, above)
             finally:
-                close_folder(above)
+                close_directory(above)
         try:
-            if not is_mine(status_of(folder).st_uid):
+            if not is_mine(status_of(directory).st_uid):
                 raise OSError(1, "the folder is another user's")
-            if is_open(status_of(folder), 0o077) and not is_locked(folder):
-                remove_server_files(folder)
-            make_private(folder)
-            return open_file(folder, "serve.log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            if is_open(status_of(directory), 0o077) and not is_locked(directory):
+                remove_server_files(directory)
+            make_private(directory)
+            return open_file(directory, "serve.log", os.O_RDWR | os.O_APPEND | os.O_CREAT)
         finally:
-            close_folder(folder)
+            close_directory(directory)
 
     def why_silent(self) -> str:
         """Return the likely reason why a server has ended without logging anything."""
-        room = getattr(os, "fstatvfs", None)
-        if self.log is not None and room is not None and not room(self.log).f_bavail:
+        statvfs = getattr(os, "fstatvfs", None)
+        if self.log is not None and statvfs is not None and not statvfs(self.log).f_bavail:
             return f"its words had no place, as the disk of {self.workspace} is full: make room there"
         return "it said nothing"
 
@@ -139,8 +139,8 @@ class Starter:
             os.lseek(self.log, start, os.SEEK_SET)  # the server appends to it
             tail = os.read(self.log, 1000).decode("utf-8", "replace").strip() or self.why_silent()
             is_final = (status := self.process.returncode) == STOPPED_FOR_GOOD
-            ended = "" if is_final else f"the server that the relay started ended with status {status}: "
-            self.fail(ended + tail, is_final=is_final)
+            prefix = "" if is_final else f"the server that the relay started ended with status {status}: "
+            self.fail(prefix + tail, is_final=is_final)
 
 
 def split_command(line: str) -> list[str]:
@@ -156,7 +156,7 @@ def split_command(line: str) -> list[str]:
     return split(line)
 
 
-def start_detached(command: Sequence[str], folder: str | None, log: int, environ: Mapping[str, str]) -> Popen[bytes]:
+def start_detached(command: Sequence[str], directory: str | None, log: int, environ: Mapping[str, str]) -> Popen[bytes]:
     """Start a program that outlives the terminal and its parent, with its output in `log`.
 
     Raises:
@@ -167,7 +167,7 @@ def start_detached(command: Sequence[str], folder: str | None, log: int, environ
     def start(flags: int = 0) -> Popen[bytes]:
         return Popen(  # noqa: S603  # the user's own command
             command,
-            cwd=folder,
+            cwd=directory,
             stdin=DEVNULL,
             stdout=log,
             stderr=log,
@@ -200,17 +200,19 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
     given = environ.get("PYTHONPATH")
     if given is None:
         return environ
-    inside = [os.path.realpath(folder) for folder in (workspace, main_checkout(workspace)) if folder]
+    inside = [os.path.realpath(directory) for directory in (workspace, main_checkout(workspace)) if directory]
 
     def is_outside(entry: str) -> bool:
         real = os.path.realpath(entry)
-        return all(os.path.commonpath((folder, real)) != folder for folder in inside)
+        return all(os.path.commonpath((directory, real)) != directory for directory in inside)
 
-    kept = os.pathsep.join([entry for entry in given.split(os.pathsep) if os.path.isabs(entry) and is_outside(entry)])
-    if kept != given:
+    entries = os.pathsep.join(
+        [entry for entry in given.split(os.pathsep) if os.path.isabs(entry) and is_outside(entry)]
+    )
+    if entries != given:
         environ[CLIENTS_PATH] = given
-        environ["PYTHONPATH"] = kept
-        if not kept:
+        environ["PYTHONPATH"] = entries
+        if not entries:
             del environ["PYTHONPATH"]  # an empty value would name the current directory
     return environ
 
@@ -218,30 +220,34 @@ def server_environment(workspace: str, given_environ: Mapping[str, str] | None =
 def main_checkout(workspace: str) -> str:
     """Return the main checkout to which a linked git worktree points, or "" for any other directory."""
     try:
-        folder = open_folder(workspace)
+        directory = open_directory(workspace)
         try:
-            pointer = read_file(folder, ".git").decode().strip()
+            pointer = read_file(directory, ".git").decode().strip()
         finally:
-            close_folder(folder)
+            close_directory(directory)
     except (OSError, ValueError):
         return ""
-    own = os.path.normpath(os.path.join(workspace, pointer.removeprefix("gitdir:").strip()))
-    return own.partition(os.path.join("", ".git", "worktrees", ""))[0].rstrip(os.sep) if "worktrees" in own else ""
+    git_directory = os.path.normpath(os.path.join(workspace, pointer.removeprefix("gitdir:").strip()))
+    return (
+        git_directory.partition(os.path.join("", ".git", "worktrees", ""))[0].rstrip(os.sep)
+        if "worktrees" in git_directory
+        else ""
+    )
 
 
-def remove_server_files(folder: Folder) -> None:
+def remove_server_files(directory: Directory) -> None:
     """Remove a server's files from a directory that others could write to, before it is made private and trusted."""
     for name in ("port", "server.json", "token"):
         try:  # noqa: SIM105  # importing contextlib takes time
-            remove_in(folder, name)
+            remove_in(directory, name)
         except (FileNotFoundError, IsADirectoryError, PermissionError):
             pass  # ignore a directory of that name, for which macOS reports missing permission
 
 
-def has_name(folder: Folder, name: str) -> bool:
+def has_name(directory: Directory, name: str) -> bool:
     """Return whether a directory has an entry with this name."""
     try:
-        status_in(folder, name)
+        status_in(directory, name)
     except FileNotFoundError:
         return False
     return True

@@ -48,7 +48,7 @@ class Output:
     """The output to the client. Writing never blocks, because a thread writes what does not fit."""
 
     def __init__(self) -> None:
-        self.room = room_of(CLIENT_OUT)
+        self.writable = write_poll(CLIENT_OUT)
         self.lock = allocate_lock()
         self.ringing, self.button = socket_pair()
         self.bell = self.ringing.fileno()
@@ -65,7 +65,7 @@ class Output:
                 return
         if len(data) <= READ_BYTES:
             # A pipe with free space accepts this much.
-            while data and self.room and self.room.poll(0):
+            while data and self.writable and self.writable.poll(0):
                 data = data[write_some(data[:PIPE_BYTES]) :]
         if data:
             self.is_busy = True
@@ -73,12 +73,12 @@ class Output:
 
     def write_rest(self, data: bytes) -> None:
         """Write `data`, then all lines that were added in the meantime."""
-        room = room_of(CLIENT_OUT)  # the other poll object may be in use
+        writable = write_poll(CLIENT_OUT)  # the other poll object may be in use
         while data:  # `is_busy` cannot be used, because the next thread may have set it
             rest = memoryview(data)
             while rest:
-                if room:
-                    room.poll()  # writing to the client's end may not block
+                if writable:
+                    writable.poll()  # writing to the client's end may not block
                 rest = rest[write_some(rest) :]
             with self.lock:
                 data, self.waiting = b"".join(self.waiting), []
@@ -97,7 +97,7 @@ class Input:
     def __init__(self) -> None:
         self.fd, self.passed = CLIENT_IN, None
         self.lines = Lines()
-        self.has_ended = False
+        self.is_at_end = False
         if not CAN_POLL:
             self.passed, other = socket_pair()
             self.fd = self.passed.fileno()
@@ -110,8 +110,8 @@ class Input:
         data = self.passed.recv(READ_BYTES) if self.passed else read_client()
         if data is None:
             return []
-        self.has_ended = not data
-        return self.lines.feed(data) if data else self.lines.take_rest()
+        self.is_at_end = not data
+        return self.lines.feed(data) if data else self.lines.pop_rest()
 
 
 class Watch:
@@ -149,13 +149,13 @@ class Watch:
         return ready
 
 
-def room_of(fd: int) -> Poll | None:
+def write_poll(fd: int) -> Poll | None:
     """Return a poll object that waits until `fd` is writable, or None if only writing itself can wait."""
-    room = None
+    writable = None
     if sys.platform != "win32" and CAN_POLL:
-        room = select.poll()
-        room.register(fd, POLLOUT)
-    return room
+        writable = select.poll()
+        writable.register(fd, POLLOUT)
+    return writable
 
 
 def new_poll() -> Poll:
@@ -217,11 +217,11 @@ def open_streams() -> None:
 
 def report(text: str) -> None:
     """Print a message on stderr, unless that would block."""
-    line, room = f"codriver-relay: {text}\n".encode("utf-8", "replace"), room_of(DIAGNOSTICS)
+    line, writable = f"codriver-relay: {text}\n".encode("utf-8", "replace"), write_poll(DIAGNOSTICS)
     try:
-        if room is None:
+        if writable is None:
             start_new_thread(os.write, (DIAGNOSTICS, line))
-        elif room.poll(0):
+        elif writable.poll(0):
             os.write(DIAGNOSTICS, line)
     except OSError:
         return

@@ -11,23 +11,23 @@ import sys
 
 from codriver_relay.own_files import (
     OTHERS,
-    PLACE,
     RECORD_BYTES,
-    Folder,
-    close_folder,
+    SERVER_DIRECTORY,
+    Directory,
+    close_directory,
     is_mine,
     is_open,
     is_trusted,
     open_below,
-    open_folder,
-    read_beside,
+    open_directory,
     read_file,
+    read_if_possible,
     read_token,
     read_token_of,
     status_of,
     value_of,
 )
-from codriver_relay.peer import holds_lock, is_locked, listener_of, lives
+from codriver_relay.peer import is_locked, listener_of, lives, owns_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,11 +47,11 @@ class Target:
     """The server to connect to. `given` is a port, or the path of a port file, which is read for each attempt."""
 
     def __init__(
-        self, given: str, host: str, durations: Durations, *, starts: bool = False, takes_skills: bool = True
+        self, given: str, host: str, durations: Durations, *, starts: bool = False, wants_skills: bool = True
     ) -> None:
         self.durations = durations
         self.starts = starts  # whether missing servers are started, which running servers are told
-        self.takes_skills = takes_skills  # whether the client receives skills from the server
+        self.wants_skills = wants_skills  # whether the client receives skills from the server
         self.port = int(given) if given.isdecimal() else None
         self.file = None if given.isdecimal() else os.path.abspath(given)
         self.workspace = workspace_of(self.file)
@@ -68,16 +68,16 @@ class Target:
         """
         if self.file is None:
             return self.reach(self.port or 0, None)
-        folder = self.open_folder()
+        directory = self.open_directory()
         try:
-            return self.reach(self.read_port(folder), folder)
+            return self.reach(self.read_port(directory), directory)
         finally:
-            close_folder(folder)
+            close_directory(directory)
 
-    def reach(self, port: int, folder: Folder | None) -> socket.socket:
-        """Connect to a port, which was read from a file in `folder` if that is given. Raises like `connect`."""
+    def reach(self, port: int, directory: Directory | None) -> socket.socket:
+        """Connect to a port, which was read from a file in `directory` if that is given. Raises like `connect`."""
         self.tried = f"{self.host}:{port}"
-        problem = "the host has no address"
+        reason = "the host has no address"
         host = self.host.encode() if self.host.isascii() else self.host  # a str would load the IDNA codec
         try:
             for family, kind, protocol, _, address in socket.getaddrinfo(host, port, 0, socket.SOCK_STREAM):
@@ -88,36 +88,36 @@ class Target:
                     # If nothing listens on an ephemeral port, a socket may connect to itself.
                     if connection.getsockname() != connection.getpeername():
                         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                        self.introduce(connection, port, folder)
+                        self.introduce(connection, port, directory)
                         connection.settimeout(None)
                         return connection
-                    problem = "nobody listens there"
+                    reason = "nobody listens there"
                 except (UnreachableError, OSError) as error:
-                    problem = str(error)
+                    reason = str(error)
                 connection.close()
         except (OSError, UnicodeError) as error:
-            problem = f"the host {self.host!r} was not found: {error}"
-        raise UnreachableError(problem)
+            reason = f"the host {self.host!r} was not found: {error}"
+        raise UnreachableError(reason)
 
     def is_alive(self) -> bool | None:
         """Return whether the process in the record next to the port file is running, or None if there is no record."""
         if self.file is None:
             return None
         try:
-            folder = self.open_folder()
+            directory = self.open_directory()
         except UnreachableError:
             return None
         try:
-            process = value_of(read_beside(folder, "server.json"), b"pid")
+            process = value_of(read_if_possible(directory, "server.json"), b"pid")
         finally:
-            close_folder(folder)
+            close_directory(directory)
         return lives(int(process)) if process.isdigit() and 0 < int(process) < 1 << 31 else None
 
     def is_unrecorded(self) -> bool:
         """Return whether the port file is missing, because no server was started or the last one exited normally."""
         return self.file is not None and not os.path.lexists(self.file)
 
-    def open_folder(self) -> Folder:
+    def open_directory(self) -> Directory:
         """Open the directory of the port file. In a workspace, it must belong to the user alone.
 
         Raises:
@@ -125,33 +125,33 @@ class Target:
         """
         name = os.path.dirname(self.file or "")
         try:
-            folder = open_below(self.workspace) if self.workspace else open_folder(name)
+            directory = open_below(self.workspace) if self.workspace else open_directory(name)
         except OSError as error:
             raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
-        status = status_of(folder)
+        status = status_of(directory)
         if self.workspace and (not is_trusted(status.st_uid) or is_open(status, OTHERS)):
-            close_folder(folder)
+            close_directory(directory)
             raise UnreachableError(
                 f"{name} counts for nothing, as others may enter it, or it is another user's; where it is your own, "
                 "`codriver serve` makes it private"
             )
-        return folder
+        return directory
 
-    def read_port(self, folder: Folder) -> int:
+    def read_port(self, directory: Directory) -> int:
         """Read the port file.
 
         Raises:
             UnreachableError: it does not contain a port.
         """
         try:
-            text = read_file(folder, os.path.basename(self.file or "")).strip()
+            text = read_file(directory, os.path.basename(self.file or "")).strip()
         except OSError as error:
             raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
         if not text.isdigit() or len(text) > len("65535") or not 0 < int(text) < 1 << 16:
             raise UnreachableError("the port file holds no port number")
         return int(text)
 
-    def introduce(self, connection: socket.socket, port: int, folder: Folder | None) -> None:
+    def introduce(self, connection: socket.socket, port: int, directory: Directory | None) -> None:
         """Verify the listener, then send the expected server and workspace, and the token.
 
         A killed server leaves its port file, and another server may listen on its port, which must close the
@@ -161,13 +161,13 @@ class Target:
         Raises:
             UnreachableError: another process listens. Nothing from the client was sent.
         """
-        is_server = is_listener_trusted(connection, folder)
+        is_server = is_listener_trusted(connection, directory)
         token = os.environ.get("CODRIVER_TOKEN", "") if is_server else ""
-        session, ours, longest = b"", "", b""
+        session, workspace_id, longest = b"", "", b""
         if is_server and not token:
-            token = read_token_of(port) if folder is None else read_token(folder)
-        if folder is not None:
-            record = read_beside(folder, "server.json")
+            token = read_token_of(port) if directory is None else read_token(directory)
+        if directory is not None:
+            record = read_if_possible(directory, "server.json")
             session = session_of(record, port)
             longest = value_of(record, b"maxLineBytes") if session else b""
         self.line_bytes = int(longest) if longest.isdigit() and len(longest) < 12 else 0
@@ -178,39 +178,39 @@ class Target:
                     "the server of another workspace; nothing was sent to it"
                 )
             status = os.stat(self.workspace)
-            ours = f"{status.st_dev}:{status.st_ino}"
+            workspace_id = f"{status.st_dev}:{status.st_ino}"
         before, self.met = self.met, session.decode() or self.met
         given = {
             "token": token,
             "session": session.decode(),
             "before": before if before != self.met else "",
-            "workspace": ours,
+            "workspace": workspace_id,
             "starts": "relay" if self.starts else "",
-            "withoutSkills": "" if self.takes_skills else "relay",
+            "withoutSkills": "" if self.wants_skills else "relay",
             "conversation": os.environ.get("CLAUDE_CODE_SESSION_ID", "")[:CONVERSATION_CHARACTERS],
         }
         members = [f'"{name}": {quote(text)}' for name, text in given.items() if text]
         if members:
             line = f'{{"jsonrpc": "2.0", "method": "codriver/token", "params": {{{", ".join(members)}}}}}\n'
             connection.sendall(line.encode("utf-8", "replace"))
-        if ours:
+        if workspace_id:
             connection.settimeout(self.durations.handshake_s)
-            hear_workspace(connection, ours.encode())
+            await_workspace(connection, workspace_id.encode())
 
 
-def hear_workspace(connection: socket.socket, ours: bytes) -> None:
+def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
     """Wait for the server to confirm the workspace that it serves.
 
     Raises:
         UnreachableError: it serves another workspace, or closed the connection.
     """
-    said = b""
-    while len(said) < RECORD_BYTES and not said.endswith(b"\n"):
+    received = b""
+    while len(received) < RECORD_BYTES and not received.endswith(b"\n"):
         data = connection.recv(RECORD_BYTES)
         if not data:
             raise UnreachableError("it hung up when it was told the workspace: it is the server of another one")
-        said += data
-    if said != WORKSPACE_LINE % ours:
+        received += data
+    if received != WORKSPACE_LINE % workspace_id:
         raise UnreachableError("it does not say that it is the server of this workspace")
 
 
@@ -231,7 +231,7 @@ def session_of(record: bytes, port: int) -> bytes:
     return session if session.isalnum() else b""
 
 
-def is_listener_trusted(connection: socket.socket, folder: Folder | None) -> bool:
+def is_listener_trusted(connection: socket.socket, directory: Directory | None) -> bool:
     """Return whether the token may be sent to the listener: the user named its port, or it holds the lock.
 
     If the kernel does not report the listener, as on systems other than Linux, any process must hold the lock.
@@ -242,16 +242,16 @@ def is_listener_trusted(connection: socket.socket, folder: Folder | None) -> boo
     try:
         listener = listener_of(connection)
     except OSError:
-        return folder is None or is_locked(folder)
+        return directory is None or is_locked(directory)
     if listener is not None and not is_trusted(listener[0]):
         raise UnreachableError("it belongs to another user of this machine, so nothing was sent to it")
-    if folder is None:
+    if directory is None:
         return True
     if listener is None:
         raise UnreachableError(
             "the kernel knows nobody on this machine who listens there; to use it all the same, give its port by number"
         )
-    return holds_lock(folder, listener[1])
+    return owns_lock(directory, listener[1])
 
 
 PROJECT_FILES = (
@@ -264,24 +264,24 @@ OTHERS_WRITE = 0o002
 """The permission of others to write to a directory."""
 
 
-def is_border(folder: str) -> bool:
+def is_border(directory: str) -> bool:
     """Return whether a directory and all directories above it cannot be workspaces.
 
     These are the home directory, the root, those for temporary files, and those that others own or can write to.
     """
     given = [os.path.expanduser("~"), *TEMPORARY, os.environ.get("TMPDIR") or "/"]
     if sys.platform == "win32":
-        from codriver_relay.windows import places_of_all
+        from codriver_relay.windows import shared_directories
 
-        given += places_of_all()
+        given += shared_directories()
     try:
-        status = os.stat(folder)
+        status = os.stat(directory)
     except (OSError, ValueError):
         return True
     if not is_mine(status.st_uid) or is_open(status, OTHERS_WRITE):
         return True
-    real = comparable(folder)
-    return os.path.dirname(real) == real or real in {comparable(place) for place in given}
+    real = comparable(directory)
+    return os.path.dirname(real) == real or real in {comparable(path) for path in given}
 
 
 def comparable(path: str) -> str:
@@ -289,41 +289,41 @@ def comparable(path: str) -> str:
     return os.path.normcase(os.path.realpath(path))
 
 
-def is_workspace(folder: str) -> bool:
+def is_workspace(directory: str) -> bool:
     """Return whether a directory has a server's directory, `codriver.toml`, a project file or `.git`."""
     join, is_file = os.path.join, os.path.isfile
-    if os.path.isdir(join(folder, *PLACE)) or os.path.exists(join(folder, ".git")):
+    if os.path.isdir(join(directory, *SERVER_DIRECTORY)) or os.path.exists(join(directory, ".git")):
         return True
-    return any(is_file(join(folder, name)) for name in PROJECT_FILES)
+    return any(is_file(join(directory, name)) for name in PROJECT_FILES)
 
 
 def find_workspace() -> str | None:
     """Return the workspace named by the environment, or the nearest one from the current directory up, or None."""
-    named = own_folder(os.environ.get("CLAUDE_PROJECT_DIR", ""))
+    named = possible_workspace(os.environ.get("CLAUDE_PROJECT_DIR", ""))
     if named is not None:
         return named
     try:
-        folder = os.getcwd()
+        directory = os.getcwd()
     except OSError:  # the directory was removed
         return None
-    while not is_border(folder):
-        if is_workspace(folder):
-            return folder
-        folder = os.path.dirname(folder)
+    while not is_border(directory):
+        if is_workspace(directory):
+            return directory
+        directory = os.path.dirname(directory)
     return None
 
 
-def own_folder(path: str) -> str | None:
+def possible_workspace(path: str) -> str | None:
     """Return the resolved path of a directory, or None if it cannot be a workspace."""
     if not os.path.isabs(path) or not os.path.isdir(path):
         return None
-    folder = os.path.realpath(path)
-    return None if is_border(folder) else folder
+    directory = os.path.realpath(path)
+    return None if is_border(directory) else directory
 
 
 def workspace_of(port_file: str | None) -> str | None:
     """Return the workspace of a port file at `<workspace>/.calva/mcp-server/port`, or None for any other file."""
     if port_file is None:
         return None
-    place, _, name = port_file.rpartition(os.path.join("", *PLACE, "").join((os.sep, "")))
-    return place if place and name and os.sep not in name else None
+    workspace, _, name = port_file.rpartition(os.path.join("", *SERVER_DIRECTORY, "").join((os.sep, "")))
+    return workspace if workspace and name and os.sep not in name else None

@@ -39,7 +39,7 @@ if sys.platform == "win32":
     import ctypes
     import msvcrt
 
-    def open_folder(path: str, above: str | None = None) -> str:
+    def open_directory(path: str, above: str | None = None) -> str:
         """Return the path of a directory. With `above`, `path` is a name in that directory and not a link.
 
         Raises:
@@ -53,16 +53,16 @@ if sys.platform == "win32":
             raise NotADirectoryError(20, "it is no folder")
         return path
 
-    def close_folder(_folder: str) -> None:
+    def close_directory(_directory: str) -> None:
         """Do nothing, because the directory is not open."""
 
-    def status_of(folder: str) -> os.stat_result:
+    def status_of(directory: str) -> os.stat_result:
         """Return the status of a directory."""
-        return os.stat(folder)
+        return os.stat(directory)
 
-    def status_in(folder: str, name: str) -> os.stat_result:
+    def status_in(directory: str, name: str) -> os.stat_result:
         """Return the status of an entry in a directory, without following links."""
-        return os.lstat(os.path.join(folder, name))
+        return os.lstat(os.path.join(directory, name))
 
     def patiently(act: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
         """Call `act`, and retry for `patience_s` while it fails because another process has opened the file."""
@@ -77,19 +77,19 @@ if sys.platform == "win32":
                     raise
             time.sleep(PAUSE_S)
 
-    def open_in(folder: str, name: str, flags: int) -> int:
+    def open_in(directory: str, name: str, flags: int) -> int:
         """Open a file in a directory, and return its descriptor."""
-        return patiently(lambda: os.open(os.path.join(folder, name), flags | os.O_BINARY, 0o600))
+        return patiently(lambda: os.open(os.path.join(directory, name), flags | os.O_BINARY, 0o600))
 
-    def make_in(folder: str, name: str) -> None:
+    def make_in(directory: str, name: str) -> None:
         """Create a directory in a directory."""
-        os.mkdir(os.path.join(folder, name))
+        os.mkdir(os.path.join(directory, name))
 
-    def remove_in(folder: str, name: str) -> None:
+    def remove_in(directory: str, name: str) -> None:
         """Remove a file from a directory."""
-        patiently(lambda: os.unlink(os.path.join(folder, name)))
+        patiently(lambda: os.unlink(os.path.join(directory, name)))
 
-    def make_private(_folder: str) -> None:
+    def make_private(_directory: str) -> None:
         """Do nothing, because a directory inherits the access list of the one above it."""
 
     def is_mine(_user: int) -> bool:
@@ -139,12 +139,12 @@ if sys.platform == "win32":
         """Convert the path of a `file:` URI, which has a slash before the drive, to a local path."""
         return os.path.normpath(path[1:] if path[2:3] == ":" else path)
 
-    def places_of_all() -> list[str]:
+    def shared_directories() -> list[str]:
         """Return the directories that belong to no user, and those for temporary files."""
         names = ("TEMP", "TMP", "SystemRoot", "ProgramData", "ProgramFiles", "ProgramFiles(x86)", "PUBLIC")
         return [path for name in names if (path := os.environ.get(name))]
 
-    def state_folder() -> str:
+    def state_directory() -> str:
         """Return the directory for the state of the user's programs. Source: platformdirs."""
         return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
 

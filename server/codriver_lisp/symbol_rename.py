@@ -242,12 +242,12 @@ class _Symbol:
 
     def _refuse_key(self, at: int, kind: str) -> None:
         if kind == "key":
-            raise EditFailedError(EditError(taken_key_message(self._document, at, self._old)))
+            raise EditFailedError(EditError(map_key_message(self._document, at, self._old)))
         words = f"{self._old!r} at line {self._line(at)} is a field: its name is known outside, as a key or as a member"
         raise EditFailedError(EditError(f"{words}; change it by hand, with all that use it"))
 
 
-def taken_key_message(document: Document, at: int, word: str) -> str:
+def map_key_message(document: Document, at: int, word: str) -> str:
     """Return the message for refusing to rename `word` because it is also the key of a map."""
     words = f"{word!r} at line {document.positions.line(at)} names the key that is taken from a map; "
     return words + "replace that form by one that binds the key in another way, and rename then"
@@ -271,7 +271,7 @@ def keywords(
             words = f"{new!r} is in use at line {document.positions.line(form.start)}: both would become one"
             raise EditFailedError(EditError(words))
         if checks and is_map_key and _names_key(word, old):
-            raise EditFailedError(EditError(taken_key_message(document, form.start, word)))
+            raise EditFailedError(EditError(map_key_message(document, form.start, word)))
         if word == old:
             found.append((form.start, form.end, new))
     return found
@@ -403,7 +403,7 @@ class _References:
         line, new = self._document.positions.line, self._name.new
         for one in chosen:
             if one.role == "taken":
-                raise EditFailedError(EditError(taken_key_message(self._document, one.start, one.word)))
+                raise EditFailedError(EditError(map_key_message(self._document, one.start, one.word)))
             if one.role == "reference" and one.word in self._bare and one.scope.new is not None:
                 words = f"{new!r} is a local name at line {line(one.start)}: it would hide the new name there"
                 raise EditFailedError(EditError(words))

@@ -55,15 +55,15 @@ REFUSAL = "refusal"
 # Arguments
 
 
-def frame_of(asked: Json) -> Frame:
+def frame_of(request: Json) -> Frame:
     """Return the requested frame, or the only one.
 
     Raises:
         Refusal: there is no such frame, or a name is required.
     """
-    name, frames = asked.get("frame"), list(seam.frames)
-    wanted = frames[0] if name is None and len(frames) == 1 else name
-    found: Frame | None = seam.frames.get(wanted) if isinstance(wanted, str) else None
+    name, frames = request.get("frame"), list(seam.frames)
+    chosen = frames[0] if name is None and len(frames) == 1 else name
+    found: Frame | None = seam.frames.get(chosen) if isinstance(chosen, str) else None
     if found is not None:
         return found
     names = ", ".join(frames) or "none is registered: the application calls frame(name, get=…)"
@@ -109,23 +109,23 @@ def _step_of(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
     return int(word) if word.isdigit() else word.strip("'\"")
 
 
-def _limit(asked: Json, most: int) -> int:
-    return max(1, int(asked.get("limit") or most))
+def _limit(request: Json, most: int) -> int:
+    return max(1, int(request.get("limit") or most))
 
 
-def who_of(held: Mapping[str, Any] | None) -> str:
+def who_of(event_origin: Mapping[str, Any] | None) -> str:
     """Return the caller named in an origin, or `APP`."""
-    return APP if held is None else str(held.get("who", APP))
+    return APP if event_origin is None else str(event_origin.get("who", APP))
 
 
 # State
 
 
-def health(_asked: Json) -> Json:
+def health(_request: Json) -> Json:
     """Return the state of the seam: its frames, counts, and which groups of accessors work, or why they do not."""
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
-    bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_told]
+    bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_comparable]
     can_change = any(one.set or one.dispatch or one.enqueue for one in frames)
     bands = {
         "inspect": bool(frames) or none,
@@ -149,12 +149,12 @@ def _way(gives: str) -> Json:
     return {"hint": f"{ways[0]} {gives}"} if ways else {}
 
 
-def state(asked: Json) -> Json:
+def state(request: Json) -> Json:
     """Return the state of a frame, or the part of it at a path."""
-    found, path = frame_of(asked), _path_of(asked.get("path"))
-    hidden = () if asked.get("includeSensitive") else found.sensitive
-    egress = Egress(hidden, is_whole=bool(asked.get("includeLarge")))
-    text = egress.show_asked(part_at(found.get(), path), path)
+    found, path = frame_of(request), _path_of(request.get("path"))
+    hidden = () if request.get("includeSensitive") else found.sensitive
+    egress = Egress(hidden, is_whole=bool(request.get("includeLarge")))
+    text = egress.show_requested(part_at(found.get(), path), path)
     return {"frame": found.name, "path": repr(list(path)), "value": text, "redacted": egress.redacted,
             "elided": egress.elided}  # fmt: skip
 
@@ -164,21 +164,21 @@ def _row(one: Epoch) -> Json:
             "dispatchId": one.dispatch_id, "outcome": one.outcome}  # fmt: skip
 
 
-def epochs(asked: Json) -> Json:
+def epochs(request: Json) -> Json:
     """Return the epochs of a frame, newest last.
 
     With a path, only those that changed the part there, with the changes.
     """
-    found, since, wanted = frame_of(asked), int(asked.get("since") or 0), asked.get("filter") or {}
+    found, since, filters = frame_of(request), int(request.get("since") or 0), request.get("filter") or {}
     rows = [(_row(one), one) for one in tuple(found.epochs) if one.id > since]
-    rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in wanted.items())]
-    if path := _path_of(asked.get("path")):
+    rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in filters.items())]
+    if path := _path_of(request.get("path")):
         rows = [({**row, "changes": changed}, one) for row, one in rows if (changed := _changed(found, one, path))]
         if not rows:
             part_at(found.get(), path)
-    shown = [row for row, _ in rows[-_limit(asked, 20) :]]
+    selected = [row for row, _ in rows[-_limit(request, 20) :]]
     none = {} if found.epochs else {"hint": NO_EPOCH}
-    return {"frame": found.name, "epochs": shown, "count": len(shown), "total": len(rows), **none}
+    return {"frame": found.name, "epochs": selected, "count": len(selected), "total": len(rows), **none}
 
 
 def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
@@ -193,21 +193,21 @@ def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
     Raises:
         Refusal: the epoch is not stored, with `reason`, or there is none.
     """
-    kept = tuple(found.epochs)
-    for one in reversed(kept):
+    stored = tuple(found.epochs)
+    for one in reversed(stored):
         if number in (None, one.id):
             return one
-    if not kept:
+    if not stored:
         words = "none is kept: the application has handled no event since, or not in epoch()"
         raise Refusal("band-missing" if number is None else reason, words)
-    raise Refusal(reason, f"the epochs {kept[0].id} to {kept[-1].id} are kept")
+    raise Refusal(reason, f"the epochs {stored[0].id} to {stored[-1].id} are kept")
 
 
-def diff(asked: Json) -> Json:
+def diff(request: Json) -> Json:
     """Return the changes that an epoch made, or those from one epoch to another."""
-    found = frame_of(asked)
-    last = epoch_of(found, asked.get("to", asked.get("epochId")), "no-such-epoch")
-    first = epoch_of(found, asked["from"], "no-such-epoch") if asked.get("from") is not None else last
+    found = frame_of(request)
+    last = epoch_of(found, request.get("to", request.get("epochId")), "no-such-epoch")
+    first = epoch_of(found, request["from"], "no-such-epoch") if request.get("from") is not None else last
     rows, redacted = changes(found, first, last)
     about = {"frame": found.name, "epochId": last.id, "eventId": last.event_id}
     return {**about, "changes": rows, "count": len(rows), "redacted": redacted}
@@ -221,7 +221,7 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
     Raises:
         Refusal: the changes are unknown because the state was changed in place or could not be read.
     """
-    if not (first.is_told and last.is_told):
+    if not (first.is_comparable and last.is_comparable):
         raise Refusal("band-missing", "what changed is not known: it is the same object as before, and no snapshot was "
                       "made; the application gives frame() snapshot='deepcopy' or 'pickle', or 'none' where no state "
                       "is ever changed in place")  # fmt: skip
@@ -229,8 +229,8 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
         if isinstance(unread, Unread):
             raise Refusal("accessor-failed", f"the state could not be read: {unread.why}")
     egress, rows = Egress(found.sensitive), []
-    told = differences(found.read(first.before), found.read(last.after))
-    for op, path, old, new in itertools.islice(within(told, at), CHANGES):
+    all_changes = differences(found.read(first.before), found.read(last.after))
+    for op, path, old, new in itertools.islice(within(all_changes, at), CHANGES):
         row = {"op": op, "path": repr(list(path))}
         if op != "added":
             row["before"] = egress.show(old, path)
@@ -243,28 +243,28 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
 # Events
 
 
-def matcher(asked: Json) -> Callable[[Event], bool]:
+def matcher(request: Json) -> Callable[[Event], bool]:
     """Return a function that tests whether an event matches all parts of a filter.
 
     Raises:
         Refusal: the filter has an unknown part or predicate.
     """
-    if strange := [name for name in asked if name not in FILTERS]:
+    if strange := [name for name in request if name not in FILTERS]:
         raise Refusal("accessor-failed", f"there is no filter {strange[0]!r}; filters: {', '.join(FILTERS)}")
-    if asked.get("severity", SEVERITIES[0]) not in SEVERITIES:
+    if request.get("severity", SEVERITIES[0]) not in SEVERITIES:
         raise Refusal("accessor-failed", f"severity is one of {', '.join(SEVERITIES)}")
-    equal = [(EQUAL[name], asked[name]) for name in EQUAL if name in asked]
-    equal += [(OP, asked["severity"])] if "severity" in asked else []
+    equal = [(EQUAL[name], request[name]) for name in EQUAL if name in request]
+    equal += [(OP, request["severity"])] if "severity" in request else []
     tests: list[Callable[[Event], Any]] = [
-        lambda event, place=place, wanted=wanted: event[place] == wanted  # type: ignore[misc]  # bound early
-        for place, wanted in equal
+        lambda event, index=index, expected=expected: event[index] == expected  # type: ignore[misc]  # bound early
+        for index, expected in equal
     ]
-    tests += [_TESTS[name](value) for name, value in asked.items() if name in _TESTS]
+    tests += [_TESTS[name](value) for name, value in request.items() if name in _TESTS]
     return lambda event: all(test(event) for test in tests)
 
 
-def _by_origin(wanted: Any) -> Callable[[Event], Any]:
-    return lambda event: wanted in (who_of(event[ORIGIN]), (event[ORIGIN] or {}).get("evaluation"))
+def _by_origin(expected: Any) -> Callable[[Event], Any]:
+    return lambda event: expected in (who_of(event[ORIGIN]), (event[ORIGIN] or {}).get("evaluation"))
 
 
 def _since(number: Any) -> Callable[[Event], Any]:
@@ -322,20 +322,20 @@ def note_overdue() -> None:
             context.run(emit, "error", "not-begun", frame=frame, event_id=event_id, source="change", message=words)
 
 
-def trace(asked: Json) -> Json:
+def trace(request: Json) -> Json:
     """Return the newest events that match a filter, one line each, newest last."""
     note_overdue()
-    test = matcher(asked.get("filter") or {})
+    test = matcher(request.get("filter") or {})
     found = [event for event in tuple(seam.events) if test(event)]
-    shown = found[-_limit(asked, 50) :]
-    rows: Json = {"events": [*map(as_map, shown)]} if asked.get("raw") else {"lines": [*map(line_of, shown)]}
+    selected = found[-_limit(request, 50) :]
+    rows: Json = {"events": [*map(as_map, selected)]} if request.get("raw") else {"lines": [*map(line_of, selected)]}
     way = {} if seam.last_id() else _way("notes requests")
-    return {**rows, "count": len(shown), "total": len(found), "lastId": seam.last_id(), **way}
+    return {**rows, "count": len(selected), "total": len(found), "lastId": seam.last_id(), **way}
 
 
-def issues(asked: Json) -> Json:
+def issues(request: Json) -> Json:
     """Return errors and warnings, one line each, newest last. Equal ones are counted."""
-    test, since = matcher(asked.get("filter") or {}), int(asked.get("since") or 0)
+    test, since = matcher(request.get("filter") or {}), int(request.get("since") or 0)
     note_overdue()
     found: dict[object, tuple[int, Event]] = {}
     for event in tuple(seam.events):
@@ -344,38 +344,38 @@ def issues(asked: Json) -> Json:
             alike = {name: value for name, value in (event[TAGS] or {}).items() if name != "epoch"}
             same = (event[OP], event[NAME], event[FRAME], event[EVENT], str(alike))
             found[same] = found.pop(same, (0, event))[0] + 1, event
-    shown = list(found.values())[-_limit(asked, 50) :]
-    lines = [line_of(event) + (f" \N{MULTIPLICATION SIGN}{times}" if times > 1 else "") for times, event in shown]
+    selected = list(found.values())[-_limit(request, 50) :]
+    lines = [line_of(event) + (f" \N{MULTIPLICATION SIGN}{times}" if times > 1 else "") for times, event in selected]
     return {"lines": lines, "count": len(lines), "total": len(found), "lastId": seam.last_id()}
 
 
 # Other accessors
 
 
-def handlers(asked: Json) -> Json:
+def handlers(request: Json) -> Json:
     """Return the handlers with their positions, including routes."""
-    wanted = {name: asked[name] for name in ("kind", "id") if asked.get(name)}
-    known = [*tuple(seam.handlers.values()), *(row for tell in tuple(seam.routes) for row in tell())]
-    rows = [one for one in known if all(one[name] == wanted[name] for name in wanted)]
+    expected = {name: request[name] for name in ("kind", "id") if request.get(name)}
+    known = [*tuple(seam.handlers.values()), *(row for list_routes in tuple(seam.routes) for row in list_routes())]
+    rows = [one for one in known if all(one[name] == expected[name] for name in expected)]
     return {"handlers": rows, "count": len(rows), **({} if known else _way("lists the routes"))}
 
 
-def machines(asked: Json) -> Json:
+def machines(request: Json) -> Json:
     """Return the state of each registered machine."""
     if not seam.machines:
         raise Refusal("band-missing", "no machine is registered: the application calls machine(name, get)")
-    wanted = [name for name in seam.machines if asked.get("id") in (None, name)]
-    shown = {name: {"state": Egress().show(seam.machines[name]())} for name in wanted}
-    return {"machines": shown, "count": len(shown)}
+    expected = [name for name in seam.machines if request.get("id") in (None, name)]
+    selected = {name: {"state": Egress().show(seam.machines[name]())} for name in expected}
+    return {"machines": selected, "count": len(selected)}
 
 
-def probe(_asked: Json) -> Json:
+def probe(_request: Json) -> Json:
     """Return the number of calls of this accessor and the number of loads of code."""
     seam.probes += 1
     return {"probe": seam.probes, "buildTick": seam.loads, "sessionId": seam.session_id}
 
 
-def reset_for_test(_asked: Json) -> Json:
+def reset_for_test(_request: Json) -> Json:
     """End all subscriptions, and reset the counter of `probe`."""
     if seam.streams is not None:
         seam.streams.clear()

@@ -18,7 +18,7 @@ import time
 import types
 
 from .copies import Copied, Monitored, codes_in, functions_of, parameters_of
-from .recording import LISP, Plain, Told, comparable, emit, fields_of, is_reading, seam
+from .recording import LISP, FormattedText, Plain, comparable, emit, fields_of, is_reading, seam
 from .values import Refusal
 
 TYPE_CHECKING = False
@@ -73,7 +73,7 @@ class Target:
         return self.codes[0]
 
     @property
-    def place(self) -> str:
+    def position(self) -> str:
         """Return the file and line."""
         return f"{self.code.co_filename}:{self.line or self.code.co_firstlineno}"
 
@@ -89,22 +89,22 @@ class Target:
             hint = f"; loaded are {', '.join(like)}" if like else "; what is not loaded is not captured"
             raise Refusal("path-not-found", f"no module {module} is loaded{hint}")
         for step in name.split("."):
-            held = [vars(one)[step] for one in _owners(value) if step in vars(one)]
-            if not held:
+            candidates = [vars(one)[step] for one in _owners(value) if step in vars(one)]
+            if not candidates:
                 raise Refusal("path-not-found", f"{module} has no {name}: there is no {step}")
-            value = held[0]
+            value = candidates[0]
         return _function_in(value, name)
 
     def _at(self, file: str, line: int) -> list[types.CodeType]:
         """Return the code of the innermost function around a line. The line of its `def` selects its calls."""
         ending = "/" + file.replace(os.sep, "/").lstrip("./")
-        own = [code for code in {id(one.__code__): one.__code__ for one in functions_of(lambda _: True)}.values()
+        codes = [code for code in {id(one.__code__): one.__code__ for one in functions_of(lambda _: True)}.values()
                if ("/" + code.co_filename.replace(os.sep, "/")).endswith(ending)]  # fmt: skip
-        files = sorted({code.co_filename for code in own})
+        files = sorted({code.co_filename for code in codes})
         if len(files) != 1:
             words = f"several files end with it: {', '.join(files[:5])}" if files else "no function of it is loaded"
             raise Refusal("path-not-found", f"{file}: {words}")
-        every = {id(inner): inner for code in own for inner in codes_in(code)}.values()
+        every = {id(inner): inner for code in codes for inner in codes_in(code)}.values()
         around = [code for code in every if code.co_firstlineno <= line <= _last_line(code)]
         if not around:
             raise Refusal("path-not-found", f"line {line} of {file} is in no function that is loaded")
@@ -160,21 +160,21 @@ class Capture:
     It implements `copies.Listener`.
     """
 
-    def __init__(self, identity: str, asked: Json) -> None:
-        self.id, self.target = identity, Target(str(asked.get("of")))
+    def __init__(self, identity: str, request: Json) -> None:
+        self.id, self.target = identity, Target(str(request.get("of")))
         self.line, self.is_over = self.target.line, False
         self.hits = self.failed = 0
         self.failure = ""
         """The message of the first condition that failed."""
-        self._most = max(1, min(int(asked.get("hits") or HITS), MOST))
+        self._most = max(1, min(int(request.get("hits") or HITS), MOST))
         self._numbers = itertools.count(1)
-        self._condition = Condition(str(asked["when"])) if asked.get("when") else None
-        self._predicate = _predicate(asked.get("pred"))
+        self._condition = Condition(str(request["when"])) if request.get("when") else None
+        self._predicate = _predicate(request.get("pred"))
         self._names = frozenset(parameters_of(self.target.code))
         self._is_at_entry = self._condition is None or self._names.issuperset(self._condition.names)
         self._check_names()
         self._undo: list[Callable[[], None]] = []
-        self.told: Json = {}
+        self.description: Json = {}
         """The description of the capture for the caller that started it."""
 
     def start(self) -> None:
@@ -184,7 +184,7 @@ class Capture:
             Refusal: this is impossible in this version of Python.
         """
         way = _way()
-        told: Json = {"of": self.target.name, "at": self.target.place, "hits": self._most, "how": way.how}
+        description: Json = {"of": self.target.name, "at": self.target.position, "hits": self._most, "how": way.how}
         try:
             for code in self.target.codes:
                 self._undo.append(way.listen(code, self))
@@ -193,11 +193,13 @@ class Capture:
                 self.stop()
                 raise
             self._undo.append(way.relay(self.target.function, self))
-            told["how"] = "wrapped, as its source is not at hand"
+            description["how"] = "wrapped, as its source is not at hand"
         running = _running(self.target.codes) if isinstance(way, Copied) else 0
         if running:
-            told["untold"] = f"the calls that run already ({running}), until the next: so it is before Python 3.12"
-        self.told = told
+            description["untold"] = (
+                f"the calls that run already ({running}), until the next: so it is before Python 3.12"
+            )
+        self.description = description
 
     def stop(self) -> None:
         """Stop capturing, and restore the application's code."""
@@ -215,10 +217,10 @@ class Capture:
 
     def row(self) -> Json:
         """Return the description of the capture for a list."""
-        told: Json = {"of": self.target.name, "hits": self.hits, "left": self._most - self.hits}
+        description: Json = {"of": self.target.name, "hits": self.hits, "left": self._most - self.hits}
         if self._is_replaced():
-            told["replaced"] = "it was defined anew: begin again"
-        return {**told, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
+            description["replaced"] = "it was defined anew: begin again"
+        return {**description, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
 
     def _is_replaced(self) -> bool:
         """Return whether the name refers to another function after its module was loaded again."""
@@ -238,26 +240,26 @@ class Capture:
         if self.is_over or is_reading.get():
             return None
         try:
-            if self._is_at_entry and not self._holds(values):
+            if self._is_at_entry and not self._is_satisfied(values):
                 return None
-            shown = [(name, values[name]) for name in parameters_of(self.target.code) if name in values]
-            return time.perf_counter(), f"({Plain(VARIABLES).named(shown)})", _place(caller)
+            variables = [(name, values[name]) for name in parameters_of(self.target.code) if name in values]
+            return time.perf_counter(), f"({Plain(VARIABLES).named(variables)})", _position_of(caller)
         except Exception as error:  # noqa: BLE001  # must not affect the application
             self._fail(error)
             return None
 
-    def end(self, begun: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
+    def end(self, state: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
         """Report a call that has ended, if the condition holds."""
         if self.is_over or is_reading.get():
             return
         try:
             if not self._is_at_entry:
                 outcome = {word: type(value).__name__ if word == "raised" else value}
-                if not self._holds({**dict.fromkeys(OUTCOMES), **values(), **outcome}):
+                if not self._is_satisfied({**dict.fromkeys(OUTCOMES), **values(), **outcome}):
                     return
             text = Plain(VALUE).raised(value) if word == "raised" else Plain(VALUE).text(value)
-            ms = round((time.perf_counter() - begun[0]) * 1000, 3)
-            self._tell(ms, {"args": begun[1], word: text, "from": begun[2]})
+            ms = round((time.perf_counter() - state[0]) * 1000, 3)
+            self._emit(ms, {"args": state[1], word: text, "from": state[2]})
         except Exception as error:  # noqa: BLE001  # must not affect the application
             self._fail(error)
 
@@ -266,14 +268,14 @@ class Capture:
         if self.is_over or is_reading.get():
             return
         try:
-            if self._holds(values):
-                shown = [(name, value) for name, value in dict(values).items() if name.isidentifier()]
-                self._tell(None, {"locals": f"({Plain(VARIABLES).named(shown)})", "from": _place(caller)})
+            if self._is_satisfied(values):
+                variables = [(name, value) for name, value in dict(values).items() if name.isidentifier()]
+                self._emit(None, {"locals": f"({Plain(VARIABLES).named(variables)})", "from": _position_of(caller)})
         except Exception as error:  # noqa: BLE001  # must not affect the application
             self._fail(error)
 
-    def _holds(self, values: Mapping[str, Any]) -> bool:
-        if self._condition is not None and not self._condition.holds(values):
+    def _is_satisfied(self, values: Mapping[str, Any]) -> bool:
+        if self._condition is not None and not self._condition.is_satisfied(values):
             return False
         if self._predicate is None:
             return True
@@ -284,17 +286,17 @@ class Capture:
         finally:
             is_reading.reset(token)
 
-    def _tell(self, ms: float | None, tags: dict[str, str]) -> None:
+    def _emit(self, ms: float | None, tags: dict[str, str]) -> None:
         number = next(self._numbers)
         if number > self._most:
             self.is_over = True
             return
         self.hits = number
-        told: dict[str, Any] = {name: Told(text) for name, text in tags.items() if text}
+        facts: dict[str, Any] = {name: FormattedText(text) for name, text in tags.items() if text}
         is_last = number == self._most
         if is_last:
-            told["ended"] = f"{number} hits"
-        emit("call", self.target.name, source=self.id, ms=ms, **told)
+            facts["ended"] = f"{number} hits"
+        emit("call", self.target.name, source=self.id, ms=ms, **facts)
         # Set this last, because the writer ends a capture that is over and has no queued events.
         self.is_over = self.is_over or is_last
 
@@ -324,7 +326,7 @@ def _running(codes: list[types.CodeType]) -> int:
     return count
 
 
-def _place(frame: Any) -> str:
+def _position_of(frame: Any) -> str:
     """Return the position of a caller."""
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
@@ -365,7 +367,7 @@ class Condition:
         except (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise Refusal("accessor-failed", f"when is {SHAPE}; {text[:80]!r} is none") from None
 
-    def holds(self, values: Mapping[str, Any]) -> bool:
+    def is_satisfied(self, values: Mapping[str, Any]) -> bool:
         """Return whether the condition holds for these variables.
 
         Raises:
@@ -380,14 +382,14 @@ class Condition:
             return lambda values: combine(test(values) for test in tests)
         if not isinstance(node, ast.Compare) or len(node.ops) != 1:
             raise ValueError
-        compare, wanted = OPERATORS[type(node.ops[0])], ast.literal_eval(node.comparators[0])
+        compare, expected = OPERATORS[type(node.ops[0])], ast.literal_eval(node.comparators[0])
         name, steps = self._steps(node.left)
         self.names[name] = None
-        if wanted is None:
+        if expected is None:
             # Identity does not call methods of the value.
             is_same = {ast.Is: True, ast.Eq: True, ast.IsNot: False, ast.NotEq: False}[type(node.ops[0])]
             return lambda values: (_value(values, name, steps) is None) is is_same
-        return lambda values: bool(compare(comparable(_value(values, name, steps)), wanted))
+        return lambda values: bool(compare(comparable(_value(values, name, steps)), expected))
 
     def _steps(self, node: ast.expr) -> tuple[str, tuple[tuple[bool, Any], ...]]:
         """Return the name of a variable, and the steps into it: whether each is an attribute, and its name or key."""

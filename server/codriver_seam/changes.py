@@ -36,13 +36,13 @@ UNKEPT = "its state was not kept: the application gives frame() snapshot="
 """The message if the state of an epoch was not stored."""
 
 
-def dispatch(asked: Json) -> Json:
+def dispatch(request: Json) -> Json:
     """Dispatch an event to the application's own loop or, with `sync`, immediately, and then return the changes."""
-    found, is_sync = frame_of(asked), bool(asked.get("sync"))
+    found, is_sync = frame_of(request), bool(request.get("sync"))
     way = found.dispatch if is_sync else found.enqueue or found.dispatch
     if way is None:
         raise Refusal("no-dispatch", f"the frame {found.name} has no {'dispatch=' if is_sync else 'enqueue='}")
-    event = read_literal("event", asked.get("event"), "not-an-event-vector")
+    event = read_literal("event", request.get("event"), "not-an-event-vector")
     if not isinstance(event, (list, tuple)) or not event:
         raise Refusal("not-an-event-vector", "an event is a list: its id, and then its arguments")
     number = next(seam.dispatches)
@@ -83,7 +83,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
         words = failure or f"it noted an error: {about.get('message', '')}"
         recorded.outcome = "error"
         raise Refusal("handler-failed", words + _put_back(found, recorded.before), at=about.get("at", ""))
-    if not recorded.is_told:
+    if not recorded.is_comparable:
         return {"epochId": recorded.id, "unknown": "what changed is not known: the frame has no snapshot="}
     rows, _ = changes(found, recorded, recorded)
     undone = {} if found.set is None or not rows else {"undoneBy": -recorded.id}
@@ -92,7 +92,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
 
 def _put_back(found: Frame, before: Any) -> str:
     """Restore the previous state if it has changed, and describe the outcome."""
-    now = found.keep()
+    now = found.copy_state()
     if now is before:
         is_sure = found.is_sure or not is_mutable(now)
         return "" if is_sure else "; whether the state is changed is not known: the frame has no snapshot="
@@ -109,9 +109,9 @@ def _put_back(found: Frame, before: Any) -> str:
     return "; the state was put back"
 
 
-def restore(asked: Json) -> Json:
+def restore(request: Json) -> Json:
     """Restore the state after an epoch or, with a negative number, before it."""
-    found, number = _changeable(asked), asked.get("epochId")
+    found, number = _changeable(request), request.get("epochId")
     if number is None:
         raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")
     one = epoch_of(found, abs(number), "unknown-epoch")
@@ -120,31 +120,31 @@ def restore(asked: Json) -> Json:
     if not is_restorable(one):
         halfway = f"that event failed halfway: {-one.id} is the state before it"
         raise Refusal("non-ok-record", UNKEPT if one.outcome == "ok" else halfway)
-    told = _replace(found, found.thaw(one.after), "restored")
+    result = _replace(found, found.thaw(one.after), "restored")
     found.restored = one.id
-    return {"frame": found.name, "epochId": one.id, **told}
+    return {"frame": found.name, "epochId": one.id, **result}
 
 
 def _before(found: Frame, one: Epoch) -> Any:
-    if not one.is_told or isinstance(one.before, Unread):
+    if not one.is_comparable or isinstance(one.before, Unread):
         raise Refusal("non-ok-record", UNKEPT)
     return found.thaw(one.before)
 
 
 def is_restorable(one: Epoch) -> bool:
     """Return whether the state after an epoch was stored and is complete."""
-    return one.outcome == "ok" and one.is_told and not isinstance(one.after, Unread)
+    return one.outcome == "ok" and one.is_comparable and not isinstance(one.after, Unread)
 
 
-def reset(asked: Json) -> Json:
+def reset(request: Json) -> Json:
     """Replace the state with a value. The change is an epoch, so it can be undone."""
-    found = _changeable(asked)
-    value = read_literal("value", asked.get("value"), "schema-mismatch")
+    found = _changeable(request)
+    value = read_literal("value", request.get("value"), "schema-mismatch")
     return {"frame": found.name, **_replace(found, value, "reset")}
 
 
-def _changeable(asked: Json) -> Frame:
-    found = frame_of(asked)
+def _changeable(request: Json) -> Frame:
+    found = frame_of(request)
     if found.set is None:
         raise Refusal("read-only-frame", f"the frame {found.name} has no set=")
     _refuse_draining(found)
@@ -159,45 +159,45 @@ def _refuse_draining(found: Frame) -> None:
 def _replace(found: Frame, value: Any, operation: str) -> Json:
     """Replace the state with a value, and return which epoch would undo that."""
     found.note_secrets(value)
-    if (why := _problem(found, value)) is not None:
+    if (why := _validation_error(found, value)) is not None:
         raise Refusal("schema-mismatch", why)
-    before = found.keep()
+    before = found.copy_state()
     try:
         found.set(value)  # type: ignore[misc]  # the caller has checked it
     except Exception as error:
         words = f"set failed: {type(error).__name__}: {words_of(error)}{_put_back(found, before)}"
         raise Refusal(FAILED, words) from error
-    told: Json = {"undoneBy": _keeping(found, before, operation), "origin": who_of(origin.get())}
+    result: Json = {"undoneBy": _keeping(found, before, operation), "origin": who_of(origin.get())}
     if operation == "reset":
-        record = Epoch(found, operation, before, found.keep())
+        record = Epoch(found, operation, before, found.copy_state())
         found.epochs.append(record)
-        told["epochId"] = record.id
+        result["epochId"] = record.id
     emit("epoch", operation, frame=found.name, event_id=operation)
-    return told
+    return result
 
 
 def _keeping(found: Frame, now: Any, operation: str) -> int:
     """Return the epoch that led to the current state, creating one if it was changed outside epochs."""
-    kept = tuple(found.epochs)
-    for one in [*kept[-1:], *(one for one in kept if one.id == found.restored)]:
+    stored = tuple(found.epochs)
+    for one in [*stored[-1:], *(one for one in stored if one.id == found.restored)]:
         if is_restorable(one) and next(differences(found.thaw(one.after), found.thaw(now)), None) is None:
             return one.id
-    left = Epoch(found, f"before-{operation}", kept[-1].after if kept else Unread("nothing was kept before"), now)
+    left = Epoch(found, f"before-{operation}", stored[-1].after if stored else Unread("nothing was kept before"), now)
     found.epochs.append(left)
     return left.id
 
 
-def _problem(found: Frame, value: Any) -> str | None:
+def _validation_error(found: Frame, value: Any) -> str | None:
     """Return why the application's validator rejects a value, or None."""
     if found.validate is None:
         return None
     try:
-        said = found.validate(value)
+        verdict = found.validate(value)
     except Exception as error:  # noqa: BLE001  # validators raise to reject a value
         return f"{type(error).__name__}: {words_of(error)}"
-    if said is None or said is True or said == "":
+    if verdict is None or verdict is True or verdict == "":
         return None
-    return str(said) if said else "the value is not valid"
+    return str(verdict) if verdict else "the value is not valid"
 
 
 SENSITIVE = "sensitive"
@@ -214,41 +214,41 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
     """
     watch_cells()
     watch_hy()
-    asked, is_change = json.loads(arguments), name in CHANGING
+    request, is_change = json.loads(arguments), name in CHANGING
     first, second = origin.set(json.loads(held)), is_reading.set(not is_change)
     try:
-        answer = _answer(name, asked, write)
+        answer = _answer(name, request, write)
         # The handler's exception is an event already.
         if is_change and answer.get("reason") not in (None, "handler-failed"):
             source = "change" if answer["reason"] == FAILED else REFUSAL
-            emit("error", answer["reason"], frame=asked.get("frame"), source=source, message=answer["hint"])
+            emit("error", answer["reason"], frame=request.get("frame"), source=source, message=answer["hint"])
         is_reading.set(True)
-        leaving = answer if name == SENSITIVE else _leaving(answer, asked)
+        leaving = answer if name == SENSITIVE else _leaving(answer, request)
         return json.dumps(leaving, ensure_ascii=False, default=printed)
     finally:
         is_reading.reset(second)
         origin.reset(first)
 
 
-def _answer(name: str, asked: Json, write: Write | None) -> Json:
+def _answer(name: str, request: Json, write: Write | None) -> Json:
     function = {**READING, **STREAMING, **CHANGING, SENSITIVE: sensitive}.get(name)
     if seam.session_id is None:
         return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
     if function is None:
         return Refusal("no-such-accessor", f"accessors: {', '.join([*READING, *STREAMING, *CHANGING])}").answer
     try:
-        return {"ok": True, **(subscribe(asked, write) if function is subscribe else function(asked))}
+        return {"ok": True, **(subscribe(request, write) if function is subscribe else function(request))}
     except Refusal as refusal:
         return refusal.answer
     except Exception as error:  # noqa: BLE001  # getters and predicates are the application's code
         return Refusal(FAILED, f"{type(error).__name__}: {words_of(error)}").answer
 
 
-def _leaving(answer: Json, asked: Json) -> Json:
+def _leaving(answer: Json, request: Json) -> Json:
     """Remove secrets from an answer, then cut its value to the requested range, so that no secret is cut in two."""
-    is_shown = bool(asked.get("includeSensitive"))
-    clean: Json = answer if is_shown else without(answer, secrets())
-    start, most = int(asked.get("from") or 0), asked.get("maxChars")
+    includes_sensitive = bool(request.get("includeSensitive"))
+    clean: Json = answer if includes_sensitive else without(answer, secrets())
+    start, most = int(request.get("from") or 0), request.get("maxChars")
     value = clean.get("value")
     if isinstance(value, str) and (start or (most and len(value) > most)):
         clean = {**clean, "value": value[start : start + int(most or len(value))], "from": start, "total": len(value)}

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
             `caller` is the frame of the caller.
             """
 
-        def end(self, begun: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
+        def end(self, state: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
             """Handle the end of a call. `word` is `result` or `raised`, and `value` the result or the exception."""
 
         def at(self, values: Any, caller: Any) -> None:
@@ -72,7 +72,7 @@ class Source:
         """The code in the compiled source, by the id of each copy that was ever made."""
         self._copies: list[types.CodeType] = []
         """All copies, which are kept so that their ids stay unique."""
-        self._own: weakref.WeakKeyDictionary[types.FunctionType, types.CodeType] = weakref.WeakKeyDictionary()
+        self._original: weakref.WeakKeyDictionary[types.FunctionType, types.CodeType] = weakref.WeakKeyDictionary()
         """The original code of each function, which is restored."""
 
     @property
@@ -101,15 +101,15 @@ class Source:
             if known is None:
                 continue
             if id(code) not in self._of_copies:
-                self._own[function] = code
-            function.__code__ = copies.get(known) or self._own.get(function, known)
+                self._original[function] = code
+            function.__code__ = copies.get(known) or self._original.get(function, known)
 
     def _compile(self) -> dict[types.CodeType, types.CodeType]:
         """Return a copy of each code in the compiled source that differs from it."""
         calls: dict[str, Callable[..., Any]] = {}
         tree = ast.parse(self._text, self.file)
         for code, site in self.sites.items():
-            _tell(_node_of(tree, code), site, calls)
+            _instrument(_node_of(tree, code), site, calls)
         try:
             made = compile(ast.fix_missing_locations(tree), self.file, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError) as error:
@@ -163,27 +163,27 @@ def _first_line(node: Any) -> int:
 # The code inserted into a copy
 
 
-def _tell(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
+def _instrument(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
     """Insert calls of a site's listeners into a function."""
     for line in sorted(site.lines):
-        place = _place(node.body, line)
-        if place is None or (place == (node.body, 0) and ast.get_docstring(node, clean=False) is not None):
+        position = _position(node.body, line)
+        if position is None or (position == (node.body, 0) and ast.get_docstring(node, clean=False) is not None):
             raise Refusal("path-not-found", f"no statement of {node.name} begins on line {line}")
-        statements, index = place
+        statements, index = position
         mark = _mark(calls, lambda line=line: site.reached(sys._getframe(1), line))  # noqa: SLF001  # it is how a frame is had
         statements.insert(index, ast.copy_location(ast.Expr(_call(mark)), statements[index]))
     if site.has_calls:
-        _tell_calls(node, site, calls)
+        _instrument_calls(node, site, calls)
 
 
-def _place(statements: list[Any], line: int) -> tuple[list[Any], int] | None:
+def _position(statements: list[Any], line: int) -> tuple[list[Any], int] | None:
     """Return the list of statements that contains the innermost statement on a line, and its index."""
     for index, one in enumerate(statements):
         if not _first_line(one) <= line <= one.end_lineno:
             continue
         parts = [one.body] if isinstance(one, SCOPES) else list(_blocks(one))
         for part in parts:
-            found = None if isinstance(one, SCOPES) else _place(part, line)
+            found = None if isinstance(one, SCOPES) else _position(part, line)
             if found is not None:
                 return found
         if any(_first_line(part[0]) <= line for part in parts):
@@ -211,20 +211,20 @@ def _call(mark: str, *arguments: Any) -> Any:
     return ast.Call(ast.Attribute(ast.Constant(mark), "__call__", ast.Load()), list(arguments), [])
 
 
-def _tell_calls(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
+def _instrument_calls(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
     def returned(value: Any = None) -> Any:
-        site.ended(sys._getframe(1), "result", value)  # noqa: SLF001  # the only way to a frame
+        site.note_end(sys._getframe(1), "result", value)  # noqa: SLF001  # the only way to a frame
         return value
 
-    began = _mark(calls, lambda: site.began(sys._getframe(1)))  # noqa: SLF001  # as above
-    ended = _mark(calls, returned)
-    raised = _mark(calls, lambda: site.ended(sys._getframe(1), "raised", sys.exc_info()[1]))  # noqa: SLF001  # as above
+    start_mark = _mark(calls, lambda: site.note_start(sys._getframe(1)))  # noqa: SLF001  # as above
+    return_mark = _mark(calls, returned)
+    raised = _mark(calls, lambda: site.note_end(sys._getframe(1), "raised", sys.exc_info()[1]))  # noqa: SLF001  # as above
     start = 1 if ast.get_docstring(node, clean=False) is not None else 0
-    body = [_Returns(ended).visit(one) for one in node.body[start:]]
+    body = [_Returns(return_mark).visit(one) for one in node.body[start:]]
     handler = ast.ExceptHandler(None, None, [ast.Expr(_call(raised)), ast.Raise(None, None)])
-    told = ast.Try(_flat(body) or [ast.Pass()], [handler], [ast.Expr(_call(ended))], [])
+    guarded = ast.Try(_flat(body) or [ast.Pass()], [handler], [ast.Expr(_call(return_mark))], [])
     anchor = node.body[-1]
-    node.body[start:] = [ast.copy_location(one, anchor) for one in (ast.Expr(_call(began)), told)]
+    node.body[start:] = [ast.copy_location(one, anchor) for one in (ast.Expr(_call(start_mark)), guarded)]
 
 
 def _flat(statements: list[Any]) -> list[Any]:
@@ -256,92 +256,95 @@ class Relay:
     """A function without source, whose code is replaced by code that reports its calls and calls the original."""
 
     def __init__(self, function: types.FunctionType) -> None:
-        own = function.__code__
-        if own.co_flags & ASYNC_GENERATOR:
-            raise Refusal("band-missing", f"{own.co_name} is an asynchronous generator whose source is not at hand: "
+        original = function.__code__
+        if original.co_flags & ASYNC_GENERATOR:
+            name = original.co_name
+            raise Refusal("band-missing", f"{name} is an asynchronous generator whose source is not at hand: "
                           "before Python 3.12 its calls cannot be told")  # fmt: skip
         self.listeners: tuple[Listener, ...] = ()
-        self.names = parameters_of(own)
-        self._own, self._function = own, function
-        self._inner = types.FunctionType(own, function.__globals__, function.__name__, None, function.__closure__)
-        generated = self._generated if own.co_flags & GENERATOR else None
-        self.code = _calling(own, generated or (self._awaited if own.co_flags & COROUTINE else self._called))
+        self.names = parameters_of(original)
+        self._original, self._function = original, function
+        self._inner = types.FunctionType(original, function.__globals__, function.__name__, None, function.__closure__)
+        generated = self._generated if original.co_flags & GENERATOR else None
+        self.code = _calling(original, generated or (self._awaited if original.co_flags & COROUTINE else self._called))
         function.__code__ = self.code
 
     def end(self) -> None:
         """Restore the function's own code."""
         if self._function.__code__ is self.code:
-            self._function.__code__ = self._own
+            self._function.__code__ = self._original
 
     def _begin(self, values: tuple[Any, ...], caller: Any) -> list[tuple[Listener, Any]]:
         named = dict(zip(self.names, values))
-        return [(one, begun) for one in self.listeners for begun in [one.begin(named, caller)] if begun is not None]
+        return [(one, active) for one in self.listeners for active in [one.begin(named, caller)] if active is not None]
 
-    def _end(self, begun: list[tuple[Listener, Any]], values: tuple[Any, ...], word: str, value: Any) -> None:
-        for one, told in begun:
-            one.end(told, word, value, lambda: dict(zip(self.names, values)))
+    def _end(self, active: list[tuple[Listener, Any]], values: tuple[Any, ...], word: str, value: Any) -> None:
+        for one, state in active:
+            one.end(state, word, value, lambda: dict(zip(self.names, values)))
 
     def _go(self, values: tuple[Any, ...]) -> Any:
         """Call the original function with the values of its parameters."""
-        own, rest = self._own, list(values)
-        named = rest.pop() if own.co_flags & NAMED else {}
-        more = rest.pop() if own.co_flags & MANY else ()
-        only = dict(zip(self.names[own.co_argcount :], rest[own.co_argcount :]))
-        return self._inner(*rest[: own.co_argcount], *more, **only, **named)
+        original, rest = self._original, list(values)
+        named = rest.pop() if original.co_flags & NAMED else {}
+        more = rest.pop() if original.co_flags & MANY else ()
+        only = dict(zip(self.names[original.co_argcount :], rest[original.co_argcount :]))
+        return self._inner(*rest[: original.co_argcount], *more, **only, **named)
 
     def _called(self, *values: Any) -> Any:
-        begun = self._begin(values, sys._getframe(2))  # noqa: SLF001  # the only way to a frame
+        active = self._begin(values, sys._getframe(2))  # noqa: SLF001  # the only way to a frame
         try:
             value = self._go(values)
         except BaseException as error:
-            self._end(begun, values, "raised", error)
+            self._end(active, values, "raised", error)
             raise
-        self._end(begun, values, "result", value)
+        self._end(active, values, "result", value)
         return value
 
     async def _awaited(self, *values: Any) -> Any:
-        begun = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
+        active = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
         try:
             value = await self._go(values)
         except BaseException as error:
-            self._end(begun, values, "raised", error)
+            self._end(active, values, "raised", error)
             raise
-        self._end(begun, values, "result", value)
+        self._end(active, values, "result", value)
         return value
 
     def _generated(self, *values: Any) -> Any:
-        begun = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
+        active = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
         try:
             value = yield from self._go(values)
         except BaseException as error:
-            self._end(begun, values, "raised", error)
+            self._end(active, values, "raised", error)
             raise
-        self._end(begun, values, "result", value)
+        self._end(active, values, "result", value)
         return value
 
 
-def _calling(own: types.CodeType, call: Callable[..., Any]) -> types.CodeType:
-    """Return code with the name, parameters and kind of `own`, which passes the values of its parameters to `call`."""
-    names, free = list(parameters_of(own)), ", ".join(own.co_freevars)
-    count, only = own.co_argcount, own.co_kwonlyargcount
-    shown, after = names[:count], names[count + only :]
-    if own.co_posonlyargcount:
-        shown.insert(own.co_posonlyargcount, "/")
-    more = "*" + after.pop(0) if own.co_flags & MANY else "*" if only else ""
-    shown += [*([more] if more else []), *names[count : count + only], *["**" + name for name in after]]
-    word = "yield from " if own.co_flags & GENERATOR else "await " if own.co_flags & COROUTINE else ""
+def _calling(original: types.CodeType, call: Callable[..., Any]) -> types.CodeType:
+    """Return code with the name, parameters and kind of `original` that passes its parameter values to `call`."""
+    names, free = list(parameters_of(original)), ", ".join(original.co_freevars)
+    count, only = original.co_argcount, original.co_kwonlyargcount
+    parameters, after = names[:count], names[count + only :]
+    if original.co_posonlyargcount:
+        parameters.insert(original.co_posonlyargcount, "/")
+    more = "*" + after.pop(0) if original.co_flags & MANY else "*" if only else ""
+    parameters += [*([more] if more else []), *names[count : count + only], *["**" + name for name in after]]
+    word = "yield from " if original.co_flags & GENERATOR else "await " if original.co_flags & COROUTINE else ""
     text = (
         f"def outer({free}):\n"
-        f" {'async ' if own.co_flags & COROUTINE else ''}def inner({', '.join(shown)}):\n"
+        f" {'async ' if original.co_flags & COROUTINE else ''}def inner({', '.join(parameters)}):\n"
         f"  if 0: ({free})\n"
         f"  return ({word}{MARK.strip(chr(0))!r}.__call__({', '.join(names)}))\n"
     )
-    outer = next(one for one in compile(text, own.co_filename, "exec", dont_inherit=True).co_consts if _is_code(one))
+    outer = next(
+        one for one in compile(text, original.co_filename, "exec", dont_inherit=True).co_consts if _is_code(one)
+    )
     inner = next(one for one in outer.co_consts if _is_code(one))
     mark = MARK.strip(chr(0))
-    constants = (*[call if one == mark else one for one in inner.co_consts], CopyOf(own))
-    kept = ("co_name", "co_qualname", "co_filename", "co_firstlineno")
-    same: dict[str, Any] = {name: getattr(own, name) for name in kept if hasattr(own, name)}
+    constants = (*[call if one == mark else one for one in inner.co_consts], CopyOf(original))
+    copied = ("co_name", "co_qualname", "co_filename", "co_firstlineno")
+    same: dict[str, Any] = {name: getattr(original, name) for name in copied if hasattr(original, name)}
     code: types.CodeType = inner.replace(co_consts=constants, **same)
     return code
 
@@ -413,13 +416,13 @@ class Copied:
 
     def _source(self, file: str) -> Source | None:
         """Return the source of a file, reading it again if it has changed and has no listeners."""
-        held = self._sources.get(file)
-        if held is None or not held.is_current:
+        cached = self._sources.get(file)
+        if cached is None or not cached.is_current:
             try:
-                held = self._sources[file] = Source(file)
+                cached = self._sources[file] = Source(file)
             except (SyntaxError, ValueError, RecursionError):
                 return None
-        return held
+        return cached
 
 
 TOOL = 3
@@ -435,7 +438,7 @@ class Site:
         self.code = code
         self.listeners: tuple[Listener, ...] = ()
         """The tuple is replaced as a whole, so that the application's threads need no lock."""
-        self._begun: dict[int, list[tuple[Listener, Any]]] = {}
+        self._active: dict[int, list[tuple[Listener, Any]]] = {}
         """The calls in progress, by the id of their frame."""
 
     @property
@@ -448,31 +451,31 @@ class Site:
         """Return whether there are listeners for calls."""
         return any(one.line is None for one in self.listeners)
 
-    def began(self, frame: Any) -> None:
+    def note_start(self, frame: Any) -> None:
         """Report the start of a call."""
-        begun = []
+        active = []
         for one in self.listeners:
             if one.line is None and not one.is_over:
-                told = one.begin(frame.f_locals, frame.f_back)
-                if told is not None:
-                    begun.append((one, told))
-        if begun:
-            self._begun[id(frame)] = begun
+                state = one.begin(frame.f_locals, frame.f_back)
+                if state is not None:
+                    active.append((one, state))
+        if active:
+            self._active[id(frame)] = active
 
-    def ended(self, frame: Any, word: str, value: Any) -> None:
+    def note_end(self, frame: Any, word: str, value: Any) -> None:
         """Report the end of a call."""
-        for one, told in self._begun.pop(id(frame), ()):
-            one.end(told, word, value, lambda: frame.f_locals)
+        for one, state in self._active.pop(id(frame), ()):
+            one.end(state, word, value, lambda: frame.f_locals)
 
     def reached(self, frame: Any, line: int) -> bool:
         """Report a line that is about to run, and return whether it has a listener."""
-        is_wanted = False
+        is_needed = False
         for one in self.listeners:
             if one.line == line:
-                is_wanted = True
+                is_needed = True
                 if not one.is_over:
                     one.at(frame.f_locals, frame.f_back)
-        return is_wanted
+        return is_needed
 
 
 class Monitored:
@@ -514,20 +517,20 @@ class Monitored:
     def _begin(self) -> None:
         events = self._monitoring.events
         self._monitoring.use_tool_id(TOOL, __name__)
-        for event, told in (
+        for event, callback in (
             (events.PY_START, self._started),
             (events.PY_RETURN, self._returned),
             (events.PY_UNWIND, self._unwound),
             (events.LINE, self._line),
         ):
-            self._monitoring.register_callback(TOOL, event, told)
+            self._monitoring.register_callback(TOOL, event, callback)
 
     def _apply(self, site: Site) -> None:
         events = self._monitoring.events
         # Setting the events again enables lines that were disabled.
         self._monitoring.set_local_events(TOOL, site.code, 0)
-        wanted = (events.PY_START | events.PY_RETURN) * site.has_calls | events.LINE * bool(site.lines)
-        self._monitoring.set_local_events(TOOL, site.code, wanted)
+        selected = (events.PY_START | events.PY_RETURN) * site.has_calls | events.LINE * bool(site.lines)
+        self._monitoring.set_local_events(TOOL, site.code, selected)
         if not site.listeners:
             self._sites.pop(id(site.code), None)
         # Unwinding cannot be monitored for single functions, so each call that raises takes 0.1 µs longer.
@@ -541,27 +544,27 @@ class Monitored:
     def _started(self, code: types.CodeType, _offset: int) -> None:
         site = self._sites.get(id(code))
         if site is not None:
-            site.began(sys._getframe(1))  # noqa: SLF001  # the only way to a frame
+            site.note_start(sys._getframe(1))  # noqa: SLF001  # the only way to a frame
 
     def _returned(self, code: types.CodeType, _offset: int, value: object) -> None:
         site = self._sites.get(id(code))
         if site is not None:
-            site.ended(sys._getframe(1), "result", value)  # noqa: SLF001  # as above
+            site.note_end(sys._getframe(1), "result", value)  # noqa: SLF001  # as above
 
     def _unwound(self, code: types.CodeType, _offset: int, error: BaseException) -> None:
         if id(code) in self._sites:
-            self._sites[id(code)].ended(sys._getframe(1), "raised", error)  # noqa: SLF001  # as above
+            self._sites[id(code)].note_end(sys._getframe(1), "raised", error)  # noqa: SLF001  # as above
 
     def _line(self, code: types.CodeType, line: int) -> Any:
         site = self._sites.get(id(code))
-        is_wanted = site is not None and site.reached(sys._getframe(1), line)  # noqa: SLF001  # as above
-        return None if is_wanted else self._monitoring.DISABLE
+        is_needed = site is not None and site.reached(sys._getframe(1), line)  # noqa: SLF001  # as above
+        return None if is_needed else self._monitoring.DISABLE
 
 
-def functions_of(is_meant: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
-    """Yield the functions of this process whose code satisfies `is_meant`."""
+def functions_of(predicate: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
+    """Yield the functions of this process whose code satisfies `predicate`."""
     for one in gc.get_objects():
-        if type(one) is types.FunctionType and is_meant(one.__code__):
+        if type(one) is types.FunctionType and predicate(one.__code__):
             yield one
 
 

@@ -12,7 +12,7 @@ import pickle
 import time
 
 from .recording import add_facts, cause, emit, event_of, is_reading, note_error, origin, seam
-from .values import is_mutable, texts_at, words_of
+from .values import is_mutable, strings_at, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,43 +68,43 @@ class Frame:
         """The epochs in progress. Adding and removing one are atomic operations, so no lock is needed."""
         self.secrets: dict[str, str] = {}
         """The values seen at sensitive paths, newest last, each with its path."""
-        self._standing: AbstractSet[str] = frozenset()
+        self._last_secrets: AbstractSet[str] = frozenset()
         """The sensitive values at the last check."""
 
-    def look(self) -> Any:
+    def read_state(self) -> Any:
         """Return the current state, and remember its values at sensitive paths. Raises the errors of `get`."""
         value = self.get()
         if self.sensitive:
             self.note_secrets(value)
         return value
 
-    def keep(self) -> Any:
+    def copy_state(self) -> Any:
         """Return a lasting copy of the current state, or `Unread` if that fails."""
         try:
-            value = self.look()
+            value = self.read_state()
             return value if self._copy is None else self._copy(value)
         except Exception as error:  # noqa: BLE001  # must not affect the application
             return Unread(f"{type(error).__name__}: {words_of(error)}")
 
-    def thaw(self, kept: Any) -> Any:
+    def thaw(self, stored: Any) -> Any:
         """Return a copy of a stored state that may be given to the application."""
-        if type(kept) is _Pickled:
-            return pickle.loads(kept)  # noqa: S301  # created by this module
-        return kept if self._copy is None else self._copy(kept)
+        if type(stored) is _Pickled:
+            return pickle.loads(stored)  # noqa: S301  # created by this module
+        return stored if self._copy is None else self._copy(stored)
 
     @staticmethod
-    def read(kept: Any) -> Any:
+    def read(stored: Any) -> Any:
         """Return a stored state for reading only."""
-        return pickle.loads(kept) if type(kept) is _Pickled else kept  # noqa: S301  # our own bytes
+        return pickle.loads(stored) if type(stored) is _Pickled else stored  # noqa: S301  # our own bytes
 
     def note_secrets(self, value: Any) -> None:
         """Remember the strings at the sensitive paths of a value."""
         found: dict[str, str] = {}
         for path in self.sensitive:
-            found.update(dict.fromkeys(texts_at(value, path), ".".join(map(str, path))))
-        if found.keys() == self._standing:
+            found.update(dict.fromkeys(strings_at(value, path), ".".join(map(str, path))))
+        if found.keys() == self._last_secrets:
             return
-        new, self._standing = found.keys() - self.secrets.keys(), found.keys()
+        new, self._last_secrets = found.keys() - self.secrets.keys(), found.keys()
         if new:
             # The current values are the newest.
             for text in found:
@@ -149,7 +149,7 @@ def frame(name: str, get: Callable[[], Any], set: Callable[[Any], object] | None
 class Epoch:
     """The effect of one event on a frame: the state before and after, the duration, the outcome, and the origin."""
 
-    __slots__ = ("after", "before", "dispatch_id", "event_id", "id", "is_told", "ms", "origin", "outcome", "time")
+    __slots__ = ("after", "before", "dispatch_id", "event_id", "id", "is_comparable", "ms", "origin", "outcome", "time")
 
     def __init__(
         self, found: Frame, event_id: str, before: Any, after: Any, outcome: str = "ok", ms: float = 0.0
@@ -158,7 +158,7 @@ class Epoch:
         self.id, self.time, self.event_id, self.outcome, self.ms = next(seam.ids), time.time(), event_id, outcome, ms
         self.before, self.after = before, after
         self.origin, self.dispatch_id = origin.get(), now[0] if now else None
-        self.is_told = before is not after or found.is_sure or not is_mutable(before)
+        self.is_comparable = before is not after or found.is_sure or not is_mutable(before)
         """Whether the change is known. It is not if both states are one object that may have been changed in place."""
 
 
@@ -168,7 +168,7 @@ class epoch:  # noqa: N801  # it is used like a function
     Exceptions are recorded and propagate.
     """
 
-    __slots__ = ("_before", "_began", "_event", "_frame", "_tags", "_token", "recorded")
+    __slots__ = ("_before", "_event", "_frame", "_started_at", "_tags", "_token", "recorded")
 
     def __init__(self, frame: str, event_id: str, **tags: Any) -> None:
         self._frame = seam.frames.get(frame) if seam.session_id is not None else None
@@ -186,19 +186,19 @@ class epoch:  # noqa: N801  # it is used like a function
         if seam.queued:
             seam.queued.pop(number, None)
         self._token = cause.set((number, inside | {found.name}))
-        self._before = found.keep()
+        self._before = found.copy_state()
         found.draining[self] = None
         emit("event", "dispatched", frame=found.name, event_id=self._event, **self._tags)
-        self._began = time.perf_counter()
+        self._started_at = time.perf_counter()
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         found = self._frame
         if found is None:
             return
-        ms = round((time.perf_counter() - self._began) * 1000, 3)
+        ms = round((time.perf_counter() - self._started_at) * 1000, 3)
         noted = 0 if error is None else note_error(error, frame=found.name, event_id=self._event)
-        recorded = Epoch(found, self._event, self._before, found.keep(), "ok" if error is None else "error", ms)
+        recorded = Epoch(found, self._event, self._before, found.copy_state(), "ok" if error is None else "error", ms)
         self.recorded = recorded
         found.epochs.append(recorded)
         found.draining.pop(self, None)
@@ -217,7 +217,7 @@ def look() -> None:
         for one in _frames():
             # The error of a getter is reported when its frame is queried.
             with contextlib.suppress(Exception):
-                one.look()
+                one.read_state()
     finally:
         is_reading.reset(token)
 
@@ -227,7 +227,7 @@ def secrets() -> list[str]:
     found: dict[str, None] = {}
     for one in _frames():
         with contextlib.suppress(Exception):
-            one.look()
+            one.read_state()
         found.update(dict.fromkeys(tuple(one.secrets)))
     return sorted(found, key=len, reverse=True)
 
@@ -243,7 +243,7 @@ def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
     return version, [(f"{one.name} {path}", text) for one in _frames() for text, path in one.secrets.copy().items()]
 
 
-def sensitive(_asked: Json) -> Json:
+def sensitive(_request: Json) -> Json:
     """Return all values that are or were at sensitive paths, with names. They are only for the caller's redactor."""
     secrets()
     return {"texts": sensitive_texts(-1)[1]}

@@ -147,8 +147,8 @@ def handler_row(kind: str, name: str, function: Any) -> Json:
     if code is None:
         return {}
     doc = (getattr(function, "__doc__", None) or "").strip().split("\n")[0]
-    place = {"ns": function.__module__, "file": code.co_filename, "line": code.co_firstlineno, "column": 1}
-    return {"kind": kind, "id": name, **place, **({"doc": doc} if doc else {})}
+    position = {"ns": function.__module__, "file": code.co_filename, "line": code.co_firstlineno, "column": 1}
+    return {"kind": kind, "id": name, **position, **({"doc": doc} if doc else {})}
 
 
 def _unwrapped(function: Any) -> Any:
@@ -173,10 +173,10 @@ def emit(
     if seam.session_id is None or is_reading.get():
         return 0
     now = cause.get()
-    kept = {name: tag(value) for name, value in tags.items()} if tags else None
+    tag_values = {name: tag(value) for name, value in tags.items()} if tags else None
     number = next(seam.ids)
     event = (number, time.time(), op_type, operation, frame, event_id, handler_id, source, origin.get(),
-             now[0] if now else None, ms, kept)  # fmt: skip
+             now[0] if now else None, ms, tag_values)  # fmt: skip
     seam.events.append(event)
     for offer in seam.offers:
         offer(event)
@@ -188,7 +188,7 @@ def tag(value: Any) -> Any:
     kind = type(value)
     if kind is str:
         return cut(value, TAG)
-    if kind in SCALARS or kind is Told:
+    if kind in SCALARS or kind is FormattedText:
         return value
     if kind in (list, tuple) and len(value) <= PARTS:
         return tuple([_part(part) for part in value])
@@ -202,13 +202,13 @@ def _part(value: Any) -> Any:
 
 def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
     """Return a function with the current origin and dispatch id, to be called later in a queue or thread."""
-    held, now = origin.get(), cause.get()
+    member, now = origin.get(), cause.get()
     # The current epochs will have ended by then.
     none: frozenset[str] = frozenset()
     later = (now[0], none) if now else None
 
     def bound(*more: Any, **named: Any) -> Any:
-        first, second = origin.set(held), cause.set(later)
+        first, second = origin.set(member), cause.set(later)
         try:
             return function(*arguments, *more, **named)
         finally:
@@ -246,7 +246,7 @@ BRACKETS: Mapping[type, tuple[str, str]] = {
 }
 
 
-class Told(str):
+class FormattedText(str):
     """The text of a value, which is short enough for a tag."""
 
     __slots__ = ()
@@ -296,10 +296,17 @@ class Plain:
         if name not in LISP_BRACKETS or level >= LEVELS:
             return f"<{kind.__name__}>"
         size, pairs = len(value), value.items() if name == "map" else ()
-        texts = [self.text(key, LEVELS) + " " + self._of_key(key, part, level) for key, part in self._some(iter(pairs))]
-        texts = texts or [self.text(part, level + 1) for part in self._some(iter(value))]
+        elements = [
+            self.text(key, LEVELS) + " " + self._of_key(key, part, level) for key, part in self._some(iter(pairs))
+        ]
+        elements = elements or [self.text(part, level + 1) for part in self._some(iter(value))]
         brackets = LISP_BRACKETS[name]
-        return brackets[:-1] + " ".join(texts) + (f" …+{size - len(texts)}" if size > len(texts) else "") + brackets[-1]
+        return (
+            brackets[:-1]
+            + " ".join(elements)
+            + (f" …+{size - len(elements)}" if size > len(elements) else "")
+            + brackets[-1]
+        )
 
     def _of_key(self, key: Any, part: Any, level: int) -> str:
         name = getattr(key, "name", "") or str(key)
@@ -319,9 +326,9 @@ class Plain:
         before, after = BRACKETS[base]
         if not size:
             return name + ("set()" if base is set else before + after)
-        texts = [self.text(part, level + 1) for part in self._some(base.__iter__(value))]
-        texts += [f"…+{size - len(texts)}"] if size > len(texts) else []
-        return name + before + ", ".join(texts) + (",)" if base is tuple and size == 1 else after)
+        elements = [self.text(part, level + 1) for part in self._some(base.__iter__(value))]
+        elements += [f"…+{size - len(elements)}"] if size > len(elements) else []
+        return name + before + ", ".join(elements) + (",)" if base is tuple and size == 1 else after)
 
     def _record(self, value: Any, kind: type, level: int) -> str:
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
@@ -341,33 +348,33 @@ class Plain:
 
     def _pairs(self, pairs: Iterable[tuple[Any, Any]], between: str, level: int = 0, size: int = 0) -> list[str]:
         """Format pairs of a name or key and a value. The keys of a mapping are printed."""
-        texts = []
+        elements = []
         for key, part in itertools.islice(pairs, ITEMS if size else None):
             if self._left <= 0:
-                texts.append("…")
+                elements.append("…")
                 break
-            shown = self.text(key, LEVELS) if between == ": " else str(key)
+            key_text = self.text(key, LEVELS) if between == ": " else str(key)
             text = HIDDEN if type(key) is str and SECRET.search(key) else self.text(part, level)
-            self._left -= len(shown) + 4
-            texts.append(shown + between + text)
-        return [*texts, f"…+{size - len(texts)}"] if size > len(texts) and texts[-1:] != ["…"] else texts
+            self._left -= len(key_text) + 4
+            elements.append(key_text + between + text)
+        return [*elements, f"…+{size - len(elements)}"] if size > len(elements) and elements[-1:] != ["…"] else elements
 
 
 def fields_of(value: Any) -> dict[str, Any]:
     """Return the attributes stored in an object, without running its properties."""
     found: dict[str, Any] = {}
     for kind in reversed(type(value).__mro__):
-        for name, held in vars(kind).items():
-            if type(held) is types.MemberDescriptorType:
+        for name, member in vars(kind).items():
+            if type(member) is types.MemberDescriptorType:
                 try:
-                    found[name] = held.__get__(value)
+                    found[name] = member.__get__(value)
                 except AttributeError:  # the slot has no value
                     continue
     try:
-        own = object.__getattribute__(value, "__dict__")
+        attributes = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return found
-    return {**found, **own} if type(own) is dict else found
+    return {**found, **attributes} if type(attributes) is dict else found
 
 
 def comparable(value: Any) -> Any:
@@ -463,17 +470,22 @@ def note_error(
     """
     if seam.session_id is None or is_reading.get():
         return 0
-    now, place, known = cause.get(), place_of(error), event_of(error)
+    now, position, known = cause.get(), position_of(error), event_of(error)
     number = now[0] if now else None
     # The traceback of an exception reported by a library may not contain a frame of the application.
-    at = place[0] or own_place(sys._getframe(1)) or place[1]  # noqa: SLF001  # the only way to a frame
-    kept = {name: tag(value) for name, value in {"message": words_of(error), "at": at, **facts}.items()}
-    if known is not None and _is_kept(known) and (number is None or known[CAUSE] in (None, number)):
-        _join(known, type(error).__name__, kept, ((FRAME, frame), (EVENT, event_id), (SOURCE, source), (CAUSE, number)))
+    at = position[0] or application_position(sys._getframe(1)) or position[1]  # noqa: SLF001  # the only way to a frame
+    tag_values = {name: tag(value) for name, value in {"message": words_of(error), "at": at, **facts}.items()}
+    if known is not None and _is_stored(known) and (number is None or known[CAUSE] in (None, number)):
+        _join(
+            known,
+            type(error).__name__,
+            tag_values,
+            ((FRAME, frame), (EVENT, event_id), (SOURCE, source), (CAUSE, number)),
+        )
         event = known
     else:
         event = [next(seam.ids), time.time(), "error", type(error).__name__, frame, event_id, None, source,
-                 origin.get(), number, None, kept]  # fmt: skip
+                 origin.get(), number, None, tag_values]  # fmt: skip
         seam.events.append(event)
     mark(error, event)
     for offer in seam.offers:
@@ -481,7 +493,7 @@ def note_error(
     return int(event[ID])
 
 
-def _is_kept(event: Event) -> bool:
+def _is_stored(event: Event) -> bool:
     """Return whether an event is still stored."""
     oldest = seam.events[0] if seam.events else None
     return oldest is not None and bool(oldest[ID] <= event[ID])
@@ -489,17 +501,17 @@ def _is_kept(event: Event) -> bool:
 
 def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, Any]]) -> None:
     """Add facts from another source to the event of an exception. Existing facts are not replaced."""
-    for place, value in fields:
-        if event[place] is None:
-            event[place] = value
-        elif place == EVENT and value not in (None, event[place]):
+    for index, value in fields:
+        if event[index] is None:
+            event[index] = value
+        elif index == EVENT and value not in (None, event[index]):
             tags["within"] = value
     if (name, tags["message"]) != (event[NAME], event[TAGS]["message"]):
         tags["raised"] = cut(f"{name}: {tags['message']}", TAG)
     if event[ORIGIN] is None:
         event[ORIGIN] = origin.get()
     first = event[TAGS]
-    better = {"at": tags["at"]} if not is_own(first["at"].rpartition(":")[0]) else {}
+    better = {"at": tags["at"]} if not is_application_file(first["at"].rpartition(":")[0]) else {}
     # Replace the mapping as a whole, because other threads may be reading it.
     event[TAGS] = {**first, **{name: value for name, value in tags.items() if name not in first}, **better}
 
@@ -519,35 +531,40 @@ def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> N
 # Positions in source code
 
 
-def place_of(error: BaseException) -> tuple[str, str]:
+def position_of(error: BaseException) -> tuple[str, str]:
     """Return the innermost position of an exception in the application's code, and the innermost of all."""
-    place, inner, trace = "", "", error.__traceback__
+    position, inner, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
         inner = f"{name}:{trace.tb_lineno}"
-        if is_own(name):
-            place = inner
+        if is_application_file(name):
+            position = inner
         trace = trace.tb_next
-    return place, inner
+    return position, inner
 
 
-def own_place(frame: Any) -> str:
+def application_position(frame: Any) -> str:
     """Return the innermost position in the application's code from a frame outwards, or ""."""
     while frame is not None:
-        if is_own(frame.f_code.co_filename):
+        if is_application_file(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
 
 
 @functools.lru_cache(maxsize=4096)
-def is_own(file: str) -> bool:
+def is_application_file(file: str) -> bool:
     """Return whether a file belongs to the application, and not to a library or this package."""
     return not file.startswith(OTHERS) and "site-packages" not in file and "dist-packages" not in file
 
 
-HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # avoids importing `pathlib`
-OTHERS = ("<frozen", HERE, os.path.dirname(os.__file__), *([sys.prefix] if sys.prefix != sys.base_prefix else []))  # noqa: PTH120  # as above
+PACKAGE_DIRECTORY = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  # avoids importing `pathlib`
+OTHERS = (
+    "<frozen",
+    PACKAGE_DIRECTORY,
+    os.path.dirname(os.__file__),  # noqa: PTH120  # as above
+    *([sys.prefix] if sys.prefix != sys.base_prefix else []),
+)
 """The prefixes of files that do not belong to the application.
 
 Without a virtual environment only the standard library counts, because an application may be next to it, as in

@@ -35,8 +35,11 @@ if TYPE_CHECKING:
 
 WORKER = "_codriver_worker"
 """The name under which the embedded REPL is imported, so that the application can have modules of any other name."""
-HERE = os.path.dirname(os.path.abspath(__file__))
-PLACES = (os.path.join(os.path.dirname(HERE), "codriver", "repls", "worker"), os.path.join(HERE, "worker"))
+PACKAGE_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
+WORKER_DIRECTORIES = (
+    os.path.join(os.path.dirname(PACKAGE_DIRECTORY), "codriver", "repls", "worker"),
+    os.path.join(PACKAGE_DIRECTORY, "worker"),
+)
 """Possible directories of the REPL's code: next to this package, or in it if both were copied."""
 
 _started: list[Repl] = []
@@ -154,9 +157,11 @@ def _load(name: str) -> Any:
         ImportError: its files were not found.
     """
     if WORKER not in sys.modules:
-        folder = next((place for place in PLACES if os.path.isdir(place)), None)
+        folder = next((path for path in WORKER_DIRECTORIES if os.path.isdir(path)), None)
         if folder is None:
-            raise ImportError(f"the embedded REPL is in none of {PLACES}: install codriver, or copy its worker there")
+            raise ImportError(
+                f"the embedded REPL is in none of {WORKER_DIRECTORIES}: install codriver, or copy its worker there"
+            )
         loading: dict[str, Any] = {"__name__": f"{WORKER}.loading"}
         with open(os.path.join(folder, "loading.py"), encoding="utf-8") as file:
             exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)  # noqa: S102  # see `loading`

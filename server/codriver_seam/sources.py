@@ -15,15 +15,15 @@ import time
 
 from .recording import (
     add_facts,
+    application_position,
     cause,
     emit,
     failure_in,
     handler_row,
-    is_own,
+    is_application_file,
     is_reading,
     note_error,
     origin,
-    own_place,
     seam,
     unmark,
 )
@@ -58,12 +58,12 @@ class _Handler(logging.Handler):
         at = f"{record.pathname}:{record.lineno}"
         try:
             if record.exc_info and record.exc_info[1] is not None:
-                caught = {"caught": at} if is_own(record.pathname) else {}
-                said = record.getMessage()
-                note_error(record.exc_info[1], source="logging", logger=record.name, said=said, **caught)
+                caught = {"caught": at} if is_application_file(record.pathname) else {}
+                message = record.getMessage()
+                note_error(record.exc_info[1], source="logging", logger=record.name, said=message, **caught)
                 return
-            if not is_own(record.pathname):
-                at = own_place(sys._getframe(1)) or at  # noqa: SLF001  # there is no public API for frames
+            if not is_application_file(record.pathname):
+                at = application_position(sys._getframe(1)) or at  # noqa: SLF001  # there is no public API for frames
             emit(_kind_of(record), record.name, source="logging", message=record.getMessage(), at=at)
         except Exception:  # noqa: BLE001  # handle errors as other logging handlers do
             self.handleError(record)
@@ -78,7 +78,7 @@ def _kind_of(record: logging.LogRecord) -> str:
     """
     if record.levelno >= logging.ERROR:
         return "error"
-    is_issue = record.levelno >= logging.WARNING and (is_own(record.pathname) or cause.get() is not None)
+    is_issue = record.levelno >= logging.WARNING and (is_application_file(record.pathname) or cause.get() is not None)
     return "warning" if is_issue else "log"
 
 
@@ -96,43 +96,43 @@ def watch_threads() -> None:
     """Record exceptions that end a thread or the program. The previous hooks are still called."""
     if seam.session_id is None or getattr(threading.excepthook, "is_of_seam", False):
         return
-    former, former_of_main = threading.excepthook, sys.excepthook
+    previous, previous_main = threading.excepthook, sys.excepthook
 
-    def ended(told: Any) -> None:
-        if told.exc_value is not None:
-            name = told.thread.name if told.thread is not None else "?"
-            note_error(told.exc_value, source="threading", thread=name)
-        former(told)
-        if told.exc_value is not None:
-            unmark(told.exc_value)
+    def report_thread_error(arguments: Any) -> None:
+        if arguments.exc_value is not None:
+            name = arguments.thread.name if arguments.thread is not None else "?"
+            note_error(arguments.exc_value, source="threading", thread=name)
+        previous(arguments)
+        if arguments.exc_value is not None:
+            unmark(arguments.exc_value)
 
-    def ended_main(kind: Any, error: BaseException, trace: Any) -> None:
+    def report_main_error(kind: Any, error: BaseException, trace: Any) -> None:
         note_error(error, source="main")
-        former_of_main(kind, error, trace)
+        previous_main(kind, error, trace)
 
-    ended.is_of_seam = True  # type: ignore[attr-defined]  # marks the hook as installed
-    threading.excepthook, sys.excepthook = ended, ended_main
+    report_thread_error.is_of_seam = True  # type: ignore[attr-defined]  # marks the hook as installed
+    threading.excepthook, sys.excepthook = report_thread_error, report_main_error
 
 
 def watch_asyncio(loop: Any) -> None:
     """Record reports to an event loop's exception handler, such as exceptions of tasks that nobody awaits."""
-    former = loop.get_exception_handler()
-    if seam.session_id is None or getattr(former, "is_of_seam", False):
+    previous = loop.get_exception_handler()
+    if seam.session_id is None or getattr(previous, "is_of_seam", False):
         return
 
-    def told(loop: Any, context: dict[str, Any]) -> None:
+    def report_error(loop: Any, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if isinstance(error, BaseException):
             note_error(error, source="asyncio", said=context.get("message"))
         else:
             emit("error", "asyncio", source="asyncio", message=context.get("message"))
-        former(loop, context) if former else loop.default_exception_handler(context)
+        previous(loop, context) if previous else loop.default_exception_handler(context)
         if isinstance(error, BaseException):
             # The previous handlers have logged it by now.
             unmark(error)
 
-    told.is_of_seam = True  # type: ignore[attr-defined]  # marks the handler as installed
-    loop.set_exception_handler(told)
+    report_error.is_of_seam = True  # type: ignore[attr-defined]  # marks the handler as installed
+    loop.set_exception_handler(report_error)
 
 
 # Notebook cells
@@ -191,36 +191,36 @@ def watch_sqlalchemy(engine: Any) -> None:
     if seam.session_id is None or sqlalchemy is None:
         return
     event = sqlalchemy.event
-    for name, heard in (
+    for name, listener in (
         ("before_cursor_execute", _before),
         ("after_cursor_execute", _after),
         ("handle_error", _failed),
     ):
-        if not event.contains(engine, name, heard):
-            event.listen(engine, name, heard)
+        if not event.contains(engine, name, listener):
+            event.listen(engine, name, listener)
 
 
 def _before(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
     del connection, cursor, statement, parameters, many
-    context.codriver_seam_began = time.perf_counter()
+    context.codriver_seam_started_at = time.perf_counter()
 
 
 def _after(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
     del connection, parameters, many
-    ms = round((time.perf_counter() - context.codriver_seam_began) * 1000, 3)
+    ms = round((time.perf_counter() - context.codriver_seam_started_at) * 1000, 3)
     # Few drivers know the number of rows before they are read.
     rows = {"rows": cursor.rowcount} if cursor.rowcount >= 0 else {}
-    words = _said(statement)
-    at = own_place(sys._getframe(1))  # noqa: SLF001  # there is no public API for frames
+    words = _shortened(statement)
+    at = application_position(sys._getframe(1))  # noqa: SLF001  # there is no public API for frames
     emit("sql", words.split(" ", 1)[0].lower(), source="sqlalchemy", ms=ms, sql=words, **rows, at=at)
 
 
-def _said(statement: str) -> str:
+def _shortened(statement: str) -> str:
     return " ".join(statement[: 2 * SQL].split())[:SQL]
 
 
 def _failed(context: Any) -> None:
-    note_error(context.original_exception, source="sqlalchemy", sql=_said(context.statement or ""))
+    note_error(context.original_exception, source="sqlalchemy", sql=_shortened(context.statement or ""))
 
 
 # Calls
@@ -243,7 +243,7 @@ def trace_calls(*functions: Callable[..., Any]) -> str:
     return "wrapped where they are defined"
 
 
-_begun: dict[int, float] = {}
+_call_starts: dict[int, float] = {}
 """The start time of each call in progress, by the id of its frame."""
 
 
@@ -262,23 +262,23 @@ def _monitor(codes: list[CodeType]) -> None:
 
 
 def _started(_code: CodeType, _offset: int) -> None:
-    _begun[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # there is no public API for frames
+    _call_starts[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # there is no public API for frames
 
 
 def _returned(code: CodeType, _offset: int, value: object) -> None:
-    began = _begun.pop(id(sys._getframe(1)), None)  # noqa: SLF001  # as above
-    if began is not None:
-        _note_call(code, began, type(value).__name__)
+    started_at = _call_starts.pop(id(sys._getframe(1)), None)  # noqa: SLF001  # as above
+    if started_at is not None:
+        _note_call(code, started_at, type(value).__name__)
 
 
 def _unwound(code: CodeType, _offset: int, error: BaseException) -> None:
-    began = _begun.pop(id(sys._getframe(1)), None) if _begun else None  # noqa: SLF001  # as above
-    if began is not None:
-        _note_call(code, began, f"raised {type(error).__name__}")
+    started_at = _call_starts.pop(id(sys._getframe(1)), None) if _call_starts else None  # noqa: SLF001  # as above
+    if started_at is not None:
+        _note_call(code, started_at, f"raised {type(error).__name__}")
 
 
-def _note_call(code: CodeType, began: float, result: str) -> None:
-    ms = round((time.perf_counter() - began) * 1000, 3)
+def _note_call(code: CodeType, started_at: float, result: str) -> None:
+    ms = round((time.perf_counter() - started_at) * 1000, 3)
     name = getattr(code, "co_qualname", code.co_name)
     emit("call", name, source="calls", ms=ms, result=result, at=f"{code.co_filename}:{code.co_firstlineno}")
 
@@ -293,13 +293,13 @@ def _wrap(function: Any) -> None:
 
     @functools.wraps(function)
     def noted(*arguments: Any, **named: Any) -> Any:
-        began = time.perf_counter()
+        started_at = time.perf_counter()
         try:
             value = function(*arguments, **named)
         except BaseException as error:
-            _note_call(function.__code__, began, f"raised {type(error).__name__}")
+            _note_call(function.__code__, started_at, f"raised {type(error).__name__}")
             raise
-        _note_call(function.__code__, began, type(value).__name__)
+        _note_call(function.__code__, started_at, type(value).__name__)
         return value
 
     setattr(owner, name, noted)
@@ -307,7 +307,7 @@ def _wrap(function: Any) -> None:
 
 ROUTE = "route"
 """The kind of handlers for requests."""
-TOLD = "codriver_seam.told"
+FACTS = "codriver_seam.told"
 """The key for facts about a request in its WSGI environment."""
 UNASKED = ("HEAD ", "OPTIONS ")
 """Prefixes of routes with methods that frameworks add."""
@@ -321,16 +321,16 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
     """
     number = next(seam.dispatches)
     token = cause.set((number, frozenset()))
-    told: dict[str, Any] = {"status": 500}
-    began = time.perf_counter()
+    facts: dict[str, Any] = {"status": 500}
+    started_at = time.perf_counter()
     try:
-        yield told
+        yield facts
     except Exception as error:
         note_error(error, source=source, event_id=path)
         raise
     finally:
-        ms = round((time.perf_counter() - began) * 1000, 3)
-        route, status = _name(method, told["route"]) if "route" in told else None, told["status"]
+        ms = round((time.perf_counter() - started_at) * 1000, 3)
+        route, status = _name(method, facts["route"]) if "route" in facts else None, facts["status"]
         failure = failure_in(number) if status >= 500 else None
         if failure is not None:
             add_facts(failure, handler_id=route, status=status)
@@ -347,15 +347,15 @@ class _Wsgi:
         self._inner = inner
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Any:
-        with _request(environ.get("REQUEST_METHOD", "?"), environ.get("PATH_INFO", "?"), "wsgi") as told:
+        with _request(environ.get("REQUEST_METHOD", "?"), environ.get("PATH_INFO", "?"), "wsgi") as facts:
 
             def start(status: str, headers: Any, *more: Any) -> Any:
-                told["status"] = int(status.split(" ", 1)[0])
+                facts["status"] = int(status.split(" ", 1)[0])
                 # Flask sets this for the duration of the request.
-                told.update(_route_of(environ.get("werkzeug.request")))
+                facts.update(_route_of(environ.get("werkzeug.request")))
                 return start_response(status, headers, *more)
 
-            environ[TOLD] = told
+            environ[FACTS] = facts
             return self._inner(environ, start)
 
 
@@ -380,7 +380,7 @@ def watch_flask(app: Any) -> None:
     def failed(_sender: Any, exception: BaseException, **_more: Any) -> None:
         note_error(exception, source="flask", event_id=flask.request.path)
         # In debug mode no response reports the route.
-        flask.request.environ.get(TOLD, {}).update(_route_of(flask.request))
+        flask.request.environ.get(FACTS, {}).update(_route_of(flask.request))
 
     flask.got_request_exception.connect(failed, app, weak=False)
     seam.routes.append(lambda: _of_flask(app))
@@ -408,12 +408,12 @@ class _Asgi:
         if scope.get("type") != "http":
             await self._inner(scope, receive, send)
             return
-        with _request(scope.get("method", "?"), scope.get("path", "?"), "asgi") as told:
+        with _request(scope.get("method", "?"), scope.get("path", "?"), "asgi") as facts:
 
             async def note(message: dict[str, Any]) -> None:
                 if message.get("type") == "http.response.start":
-                    told["status"] = message["status"]
-                    told.update(self._route_of(scope.get("endpoint")))
+                    facts["status"] = message["status"]
+                    facts.update(self._route_of(scope.get("endpoint")))
                 await send(message)
 
             await self._inner(scope, receive, note)

@@ -69,7 +69,7 @@ TICK_S = 1.0
 """Maximum number of seconds that the writer sleeps before it checks for overdue events."""
 EVENT_BYTES = 200
 """The approximate size of an event without its tags."""
-TEXTS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("handlerId", HANDLER), ("source", SOURCE))
+TEXT_FIELDS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("handlerId", HANDLER), ("source", SOURCE))
 """The fields of an event that are pushed as text."""
 
 
@@ -79,17 +79,17 @@ class Subscription:
     When nothing is in progress, the `sent`, `dropped` and queued events add up to the number that matched the filter.
     """
 
-    def __init__(self, identity: str, asked: Json, write: Write, wake: Callable[[], object]) -> None:
-        topic = asked.get("topic") or "trace"
+    def __init__(self, identity: str, request: Json, write: Write, wake: Callable[[], object]) -> None:
+        topic = request.get("topic") or "trace"
         if topic not in TOPICS:
             raise Refusal("unknown-topic", f"topics: {', '.join(TOPICS)}")
-        self.id, self.topic, self.filter = identity, topic, asked.get("filter") or {}
-        self.created, self.origin, self.sent = time.time(), str(asked.get("who") or who_of(origin.get())), 0
-        self._lease_s = float(asked.get("leaseS") or LEASE_S)
-        self._most_bytes = int(asked.get("maxBytes") or QUEUED_BYTES)
-        most = max(1, min(int(asked.get("maxEvents") or QUEUED), QUEUED))
+        self.id, self.topic, self.filter = identity, topic, request.get("filter") or {}
+        self.created, self.origin, self.sent = time.time(), str(request.get("who") or who_of(origin.get())), 0
+        self._lease_s = float(request.get("leaseS") or LEASE_S)
+        self._most_bytes = int(request.get("maxBytes") or QUEUED_BYTES)
+        most = max(1, min(int(request.get("maxEvents") or QUEUED), QUEUED))
         self._queue: collections.deque[tuple[int, Event]] = collections.deque(maxlen=most)
-        self._taken = self._newest = self._told = self.failed = 0
+        self._removed = self._newest = self._reported_drops = self.failed = 0
         self.failure = ""
         """The message of the filter's first error."""
         self._unsent: tuple[str, int] | None = None
@@ -109,8 +109,8 @@ class Subscription:
     def _offering(self, wake: Callable[[], object]) -> Callable[[Event], None]:
         """Return a function that queues an event if it matches. It never waits or raises."""
         kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
-        asked = {name: value for name, value in self.filter.items() if not self.capture or name not in capture.KEYS}
-        test = matcher({**asked, "source": self.id} if self.capture else asked) if self.filter else None
+        criteria = {name: value for name, value in self.filter.items() if not self.capture or name not in capture.KEYS}
+        test = matcher({**criteria, "source": self.id} if self.capture else criteria) if self.filter else None
 
         def offer(event: Event) -> None:
             if kind is not None and event[OP] != kind:
@@ -147,14 +147,14 @@ class Subscription:
         self.ends = time.monotonic() + self._lease_s
 
     @property
-    def has_told_all(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether a capture has finished and all of its events were written."""
         return self.capture is not None and self.capture.is_over and not self._queue and self._unsent is None
 
     @property
     def dropped(self) -> int:
         """Return the number of events that were dropped from the queue."""
-        return max(0, self._newest - self._taken)
+        return max(0, self._newest - self._removed)
 
     def row(self) -> Json:
         """Return the description of the subscription for a list."""
@@ -170,11 +170,11 @@ class Subscription:
         """Write a batch of queued events, if it is due. Raises the errors of `write`."""
         if not self.is_awake or now < self.due:
             return
-        if self._unsent is None and (self._queue or self.dropped > self._told):
-            batch = self._take()
-            frame = {"sub": self.id, "dropped": max(0, self.dropped - self._told), "depth": len(self._queue),
+        if self._unsent is None and (self._queue or self.dropped > self._reported_drops):
+            batch = self._next_batch()
+            frame = {"sub": self.id, "dropped": max(0, self.dropped - self._reported_drops), "depth": len(self._queue),
                      "events": without([row_of(event) for event in batch], secrets())}  # fmt: skip
-            self._told = max(self._told, self.dropped)
+            self._reported_drops = max(self._reported_drops, self.dropped)
             self._unsent = json.dumps(frame), len(batch)
         if self._unsent is not None and self._write(self._unsent[0]) is not False:
             self.sent += self._unsent[1]
@@ -187,7 +187,7 @@ class Subscription:
             # Events that were queued in the meantime may not have notified the writer.
             self.is_awake = bool(self._queue)
 
-    def _take(self) -> list[Event]:
+    def _next_batch(self) -> list[Event]:
         """Remove and return the oldest queued events, after dropping those that exceed the size limit."""
         queue = self._queue
         batch: list[Event] = []
@@ -201,7 +201,7 @@ class Subscription:
             number, event = queue.popleft()
             self._newest = max(self._newest, number)
             batch.append(event)
-        self._taken += len(batch)
+        self._removed += len(batch)
         return batch
 
 
@@ -213,12 +213,12 @@ def _size(queued: tuple[int, Event]) -> int:
 def row_of(event: Event) -> Json:
     """Return an event as it is pushed: short fields without control characters, and its line."""
     row: Json = {"id": event[ID], "time": event[TIME], "opType": _short(event[OP])}
-    row.update([(name, _short(event[place])) for name, place in TEXTS if event[place] is not None])
-    held = event[ORIGIN]
-    if held:
-        row["origin"] = {key: _short(held[key]) for key in ("who", "evaluation") if key in held}
+    row.update([(name, _short(event[index])) for name, index in TEXT_FIELDS if event[index] is not None])
+    event_origin = event[ORIGIN]
+    if event_origin:
+        row["origin"] = {key: _short(event_origin[key]) for key in ("who", "evaluation") if key in event_origin}
     row.update(
-        [(name, event[place]) for name, place in (("dispatchId", CAUSE), ("ms", MS)) if event[place] is not None]
+        [(name, event[index]) for name, index in (("dispatchId", CAUSE), ("ms", MS)) if event[index] is not None]
     )
     row["line"] = cut(line_of(event), TEXT)
     return row
@@ -235,12 +235,12 @@ class Streams:
         self._lock = threading.Lock()
         self._all: dict[str, Subscription] = {}
         self._numbers = itertools.count(1)
-        self._news: SimpleQueue[None] = SimpleQueue()
+        self._wakeups: SimpleQueue[None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=_after_fork)
 
-    def add(self, asked: Json, write: Write) -> Subscription:
+    def add(self, request: Json, write: Write) -> Subscription:
         """Create a subscription, and start the writer if it is the first.
 
         Raises:
@@ -251,7 +251,7 @@ class Streams:
                 raise Refusal("too-many-subscriptions", f"{MOST} are the most; end one: {', '.join(self._all)}")
             # The id must be unique across processes.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
-            one = Subscription(identity, asked, write, self._wake)
+            one = Subscription(identity, request, write, self._wake)
             if one.capture is not None:
                 one.capture.start()
             self._all[identity] = one
@@ -266,7 +266,7 @@ class Streams:
         with self._lock:
             one = self._all.get(identity)
             self._leave([one] if one else [])
-        self._news.put(None)
+        self._wakeups.put(None)
         return one is not None
 
     def clear(self) -> None:
@@ -295,7 +295,7 @@ class Streams:
         seam.offers = tuple([one.offer for one in self._all.values()])
 
     def _wake(self) -> None:
-        self._news.put(None)
+        self._wakeups.put(None)
 
     # On the writer's thread
 
@@ -319,25 +319,25 @@ class Streams:
         """End expired subscriptions, and return whether any are left."""
         now = time.monotonic()
         with self._lock:
-            self._leave([one for one in self._all.values() if one.ends <= now or one.has_told_all])
+            self._leave([one for one in self._all.values() if one.ends <= now or one.is_complete])
             if not self._all:
                 self._writer = None
             return bool(self._all)
 
-    def _leave(self, ended: list[Subscription]) -> None:
+    def _leave(self, subscriptions: list[Subscription]) -> None:
         """End subscriptions and their captures."""
-        for one in ended:
+        for one in subscriptions:
             if one.capture is not None:
                 one.capture.stop()
-        self._all = {name: one for name, one in self._all.items() if one not in ended}
+        self._all = {name: one for name, one in self._all.items() if one not in subscriptions}
         self._set_offers()
 
     def _sleep(self) -> None:
         """Sleep until an event is queued, a frame is due, or a lease expires."""
-        times = [one.due if one.is_awake or one.has_told_all else one.ends for one in tuple(self._all.values())]
+        times = [one.due if one.is_awake or one.is_complete else one.ends for one in tuple(self._all.values())]
         left = min(times, default=0.0) - time.monotonic()
         with contextlib.suppress(Empty):
-            self._news.get(timeout=max(0.001, min(TICK_S, left)))
+            self._wakeups.get(timeout=max(0.001, min(TICK_S, left)))
 
 
 def _after_fork() -> None:
@@ -369,23 +369,23 @@ def _streams() -> Streams:
     return found
 
 
-def subscribe(asked: Json, write: Write | None = None) -> Json:
+def subscribe(request: Json, write: Write | None = None) -> Json:
     """Subscribe to the events of a topic, which are passed to `write` or the caller's standard output."""
-    one = _streams().add(asked, write or printing())
-    told = {"capture": one.capture.told} if one.capture else {}
-    return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id(), **told}
+    one = _streams().add(request, write or printing())
+    extra = {"capture": one.capture.description} if one.capture else {}
+    return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id(), **extra}
 
 
-def unsubscribe(asked: Json) -> Json:
+def unsubscribe(request: Json) -> Json:
     """End a subscription."""
-    identity = str(asked.get("subId"))
+    identity = str(request.get("subId"))
     return {"subId": identity, "existed": _streams().end(identity)}
 
 
-def subscriptions(asked: Json) -> Json:
+def subscriptions(request: Json) -> Json:
     """Return the subscriptions, after restarting the leases of those in `renew`."""
     found = _streams()
-    found.renew(list(asked.get("renew") or ()))
+    found.renew(list(request.get("renew") or ()))
     rows = found.rows()
     return {"subs": rows, "count": len(rows)}
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Path = tuple[Any, ...]
     Difference = tuple[str, Path, Any, Any]
 
-TEXT, ITEMS, DEPTH, SHOWN = 2048, 50, 8, 20_000
+TEXT, ITEMS, DEPTH, MAX_CHARACTERS = 2048, 50, 8, 20_000
 """Maximum length of a string, size of a collection, nesting, and total number of characters."""
 END = ITEMS // 2
 """Number of elements displayed at each end of a larger collection that was requested directly."""
@@ -51,16 +51,16 @@ class Egress:
     """
 
     def __init__(self, hidden: Sequence[Path] = (), *, is_whole: bool = False) -> None:
-        self._hidden, self._is_whole, self._left = hidden, is_whole, SHOWN
-        self._asked: Path | None = None
+        self._hidden, self._is_whole, self._left = hidden, is_whole, MAX_CHARACTERS
+        self._requested: Path | None = None
         self.redacted = self.elided = 0
 
-    def show_asked(self, value: Any, path: Path) -> str:
+    def show_requested(self, value: Any, path: Path) -> str:
         """Format the value at a requested path.
 
         If it is large, its ends are included, because its mark would be useless.
         """
-        self._asked = path
+        self._requested = path
         return self.show(value, path)
 
     def show(self, value: Any, path: Path = ()) -> str:
@@ -77,7 +77,7 @@ class Egress:
         is_text = type(value) is str
         size = len(value) if is_text else 0
         if size > TEXT and not self._is_whole:
-            head = f"{printed(value[:TEXT] + '…')} " if path == self._asked else ""
+            head = f"{printed(value[:TEXT] + '…')} " if path == self._requested else ""
             return head + self._mark("str", size, path)
         text = printed(value)
         if len(text) > 6 * TEXT and not self._is_whole:
@@ -86,26 +86,26 @@ class Egress:
 
     def _branch(self, value: Any, parts: list[tuple[Any, Any]], path: Path) -> str:
         kind = type(value)
-        level = len(path) - len(self._asked or ())
+        level = len(path) - len(self._requested or ())
         if parts and not self._is_whole and (level >= DEPTH or self._left <= 0):
             return self._mark(kind.__name__, len(parts), path)
         if len(parts) > ITEMS and not self._is_whole:
-            if path != self._asked:
+            if path != self._requested:
                 return self._mark(kind.__name__, len(parts), path)
             return self._ends(kind.__name__, parts, path)
-        shown = [(key, self.show(part, (*path, key))) for key, part in parts]
+        rendered = [(key, self.show(part, (*path, key))) for key, part in parts]
         if kind.__module__ in LISP:
-            return LISP[kind.__module__].format(" ".join([text for _, text in shown]))
+            return LISP[kind.__module__].format(" ".join([text for _, text in rendered]))
         if isinstance(value, Mapping):
-            return "{" + ", ".join([f"{printed(key)}: {text}" for key, text in shown]) + "}"
-        texts = ", ".join([text for _, text in shown])
+            return "{" + ", ".join([f"{printed(key)}: {text}" for key, text in rendered]) + "}"
+        elements = ", ".join([text for _, text in rendered])
         if kind is list:
-            return f"[{texts}]"
+            return f"[{elements}]"
         if kind is tuple:
-            return f"({texts},)" if len(shown) == 1 else f"({texts})"
+            return f"({elements},)" if len(rendered) == 1 else f"({elements})"
         if kind in (set, frozenset):
-            return f"{{{texts}}}" if shown else "set()"
-        return f"{kind.__name__}({', '.join([f'{key}={text}' for key, text in shown])})"
+            return f"{{{elements}}}" if rendered else "set()"
+        return f"{kind.__name__}({', '.join([f'{key}={text}' for key, text in rendered])})"
 
     def _ends(self, kind: str, parts: list[tuple[Any, Any]], path: Path) -> str:
         """Format the elements at both ends, each with the last step of its path."""
@@ -145,25 +145,25 @@ def part_at(value: Any, path: Path) -> Any:
     Raises:
         Refusal: the path does not exist.
     """
-    for place, key in enumerate(path):
+    for index, key in enumerate(path):
         parts = None if isinstance(value, AbstractSet) else parts_of(value)
         found = [part for step, part in parts or () if type(step) is type(key) and step == key]
         if not found:
             names = ", ".join(printed(step) for step, _ in (parts or ())[:ITEMS])
-            there = f"where the keys are {names}" if names else "where nothing is to be stepped into"
-            raise Refusal("path-not-found", f"the path exists up to {list(path[:place])!r}, {there}")
+            location = f"where the keys are {names}" if names else "where nothing is to be stepped into"
+            raise Refusal("path-not-found", f"the path exists up to {list(path[:index])!r}, {location}")
         value = found[0]
     return value
 
 
-def texts_at(value: Any, path: Path) -> Iterator[str]:
+def strings_at(value: Any, path: Path) -> Iterator[str]:
     """Yield the strings at a sensitive path and below it that are long enough to be redacted."""
     parts = [value]
     for step in path:
         parts = _stepped(parts, step)
     for part in parts:
         if type(part) is not str:
-            yield from _texts_below(part)
+            yield from _strings_below(part)
         elif len(part) >= SECRET:
             yield part
 
@@ -183,13 +183,13 @@ def _stepped(values: list[Any], step: Any) -> list[Any]:
     return found
 
 
-def _texts_below(value: Any) -> Iterator[str]:
+def _strings_below(value: Any) -> Iterator[str]:
     if type(value) is str:
         if len(value) >= SECRET:
             yield value
     elif type(value) not in LEAVES:
         for _, part in parts_of(value) or ():
-            yield from _texts_below(part)
+            yield from _strings_below(part)
 
 
 def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
@@ -201,14 +201,14 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
         if type(old) is not type(new) or not _is_equal(old, new):
             yield "changed", path, old, new
         return
-    olds, news = dict(before), dict(after)
-    for key in [*olds, *(key for key in news if key not in olds)]:
-        if key not in news:
-            yield "removed", (*path, key), olds[key], None
-        elif key not in olds:
-            yield "added", (*path, key), None, news[key]
+    old_parts, new_parts = dict(before), dict(after)
+    for key in [*old_parts, *(key for key in new_parts if key not in old_parts)]:
+        if key not in new_parts:
+            yield "removed", (*path, key), old_parts[key], None
+        elif key not in old_parts:
+            yield "added", (*path, key), None, new_parts[key]
         else:
-            yield from differences(olds[key], news[key], (*path, key))
+            yield from differences(old_parts[key], new_parts[key], (*path, key))
 
 
 def within(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
@@ -301,11 +301,11 @@ def without(value: Any, secrets: Sequence[str]) -> Any:
 
 def _untorn(text: str, secrets: Sequence[str]) -> str:
     """Remove beginnings of secrets from the ends of cut parts of a text."""
-    pieces = text.split("…")
-    for place, piece in enumerate(pieces[:-1]):
+    sections = text.split("…")
+    for index, section in enumerate(sections[:-1]):
         for secret in secrets:
-            torn = next((n for n in range(len(secret), TORN - 1, -1) if piece.endswith(secret[:n])), 0)
+            torn = next((n for n in range(len(secret), TORN - 1, -1) if section.endswith(secret[:n])), 0)
             if torn:
-                pieces[place] = piece[:-torn] + REDACTED
+                sections[index] = section[:-torn] + REDACTED
                 break
-    return "…".join(pieces)
+    return "…".join(sections)

@@ -8,7 +8,7 @@ from client_starts import STARTS
 
 from codriver.app import first_session, kept_lists
 from codriver.setup.clients import known_clients
-from codriver_relay.kept_lists import read_kept
+from codriver_relay.kept_lists import read_stored
 
 GREETS = {name: client.greets for name, client in known_clients().items() if client.greets}
 
@@ -30,7 +30,7 @@ def first_answers(workspace, name):
     lines = [line.encode() for line in STARTS[name]]
     is_handshake = not any(b'"server/discover"' in line for line in lines)
     first = next(line for line in lines if (b'"initialize"' if is_handshake else b'"server/discover"') in line)
-    kept = read_kept(str(workspace), first, is_handshake=is_handshake)
+    kept = read_stored(str(workspace), first, is_handshake=is_handshake)
     if kept is None:
         return None
     listed: Any = kept["tools"]["tools"]

@@ -20,8 +20,8 @@ from codriver_relay.hook import (
     EVENTS,
     INPUT_BYTES,
     deadline_s,
-    question,
     render,
+    tool_arguments,
 )
 
 SHAPES = json.loads((Path(__file__).parent / "hook_shapes.json").read_text())
@@ -33,12 +33,12 @@ TOLD = {"context": "line 2", "block": "no"}
 @pytest.mark.parametrize(("source", "told"), [("compact", {"source": "compact"}), ("startup", {}), (["compact"], {})])
 def test_a_start_after_a_compaction_says_so(source, told):
     given = {"hook_event_name": "SessionStart", "source": source}
-    assert question("claude-code", "started", given) == {"event": "started", "who": "claude-code", **told}
+    assert tool_arguments("claude-code", "started", given) == {"event": "started", "who": "claude-code", **told}
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape['client']}-{shape['event']}-{shape['about']}")
 def test_a_recorded_input_produces_its_query(shape):
-    assert question(shape["client"], shape["event"], shape["input"]) == shape["asked"]
+    assert tool_arguments(shape["client"], shape["event"], shape["input"]) == shape["asked"]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -51,14 +51,14 @@ def test_a_recorded_input_produces_its_query(shape):
 def test_a_malformed_input_queries_nothing_about_files(client, given):
     for event in ("edited", "writing"):
         if event in CLIENTS[client]:
-            assert question(client, event, given) is None
+            assert tool_arguments(client, event, given) is None
 
 
 def test_a_client_that_continues_after_a_block_queries_nothing():
     for client in ("claude-code", "codex", "qwen", "gemini", "copilot"):
-        assert question(client, "stopping", {"stop_hook_active": True}) is None
-    assert question("cursor", "stopping", {"loop_count": 1}) is None
-    assert question("cursor", "stopping", {"loop_count": 0}) == {"event": "stopping", "who": "cursor"}
+        assert tool_arguments(client, "stopping", {"stop_hook_active": True}) is None
+    assert tool_arguments("cursor", "stopping", {"loop_count": 1}) is None
+    assert tool_arguments("cursor", "stopping", {"loop_count": 0}) == {"event": "stopping", "who": "cursor"}
 
 
 def nested(name, **fields):

@@ -8,7 +8,7 @@ import pytest
 from live_server import until
 
 from codriver.app.kept_lists import MAX_CLIENTS, circumstances, write
-from codriver_relay.kept_lists import read_kept
+from codriver_relay.kept_lists import read_stored
 from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, kept, rewrite
 from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
 
@@ -108,9 +108,9 @@ SPOILT = {
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_an_outdated_cache_is_ignored(cold, monkeypatch, spoil):
     file = cold.keep(monkeypatch)
-    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is not None
+    assert read_stored(str(cold.workspace), encode(INITIALIZE)) is not None
     spoil(file, cold.workspace)
-    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is None
+    assert read_stored(str(cold.workspace), encode(INITIALIZE)) is None
     relay = cold.relay()
     relay.send(INITIALIZE)
     peer = cold.serve()
@@ -121,19 +121,19 @@ def test_an_outdated_cache_is_ignored(cold, monkeypatch, spoil):
 
 def test_a_client_without_skills_has_its_own_cached_answer(cold, monkeypatch):
     file = cold.keep(monkeypatch)
-    assert read_kept(str(cold.workspace), encode(INITIALIZE), takes_skills=False) is None
+    assert read_stored(str(cold.workspace), encode(INITIALIZE), wants_skills=False) is None
     rewrite(file, clients=[{**kept(file), "withoutSkills": True}])
-    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is None
-    assert read_kept(str(cold.workspace), encode(INITIALIZE), takes_skills=False) is not None
+    assert read_stored(str(cold.workspace), encode(INITIALIZE)) is None
+    assert read_stored(str(cold.workspace), encode(INITIALIZE), wants_skills=False) is not None
 
 
 def test_a_cache_of_another_python_is_ignored(cold, monkeypatch):
     monkeypatch.delenv("CODRIVER_SERVER_COMMAND", raising=False)
     del cold.environment["CODRIVER_SERVER_COMMAND"]
     file = cold.keep(monkeypatch)
-    assert read_kept(str(cold.workspace), encode(INITIALIZE)) == {"greeting": GREETING, "tools": TOOLS}
+    assert read_stored(str(cold.workspace), encode(INITIALIZE)) == {"greeting": GREETING, "tools": TOOLS}
     rewrite(file, python="/usr/bin/other")
-    assert read_kept(str(cold.workspace), encode(INITIALIZE)) is None
+    assert read_stored(str(cold.workspace), encode(INITIALIZE)) is None
 
 
 def test_the_newest_clients_are_cached_in_a_private_file(cold, monkeypatch):

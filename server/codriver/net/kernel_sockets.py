@@ -111,7 +111,7 @@ def query_kernel(remote: Address, local: Address) -> Peer | None:
     Raises:
         OSError: this kernel, or the container, does not support such queries.
     """
-    return _peer(peer.ask_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
+    return _peer(peer.query_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
 
 
 def look_up(remote: Address, local: Address, *, directory: Path = TABLES) -> Peer | None:

@@ -29,7 +29,7 @@ from codriver.net.server_record import (
     read_token,
 )
 from codriver.systems.other_processes import is_running
-from codriver_relay.own_files import DOORS
+from codriver_relay.own_files import TOKENS_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -274,7 +274,7 @@ def _remove(directory: Path, name: str) -> None:
 
 def _stop_file(record: ServerRecord) -> Path:
     """Return the path of a copy of the token, which can be found by the port alone."""
-    return state_directory() / DOORS / str(record.port)
+    return state_directory() / TOKENS_DIRECTORY / str(record.port)
 
 
 def _remove_stop_file(stop_file: Path, token: str) -> None:

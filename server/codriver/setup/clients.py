@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import StartError
 from codriver.files.own_folders import port_file, relay_file, shipped_directory
 from codriver.setup import jsonc
-from codriver_relay.own_files import PLACE
+from codriver_relay.own_files import SERVER_DIRECTORY
 from codriver_relay.starter import server_environment
 from codriver_relay.target import is_border
 
@@ -319,7 +319,11 @@ def is_written_by_init(present: object, entry: object) -> bool:
         return False
     words = command_line(present)
     paths = words[3:] if words[1:3] == ("-I", "-S") else words[1:]  # entries of earlier versions were not isolated
-    has_paths = len(paths) == len(RELAY) - 1 and Path(paths[1]).parts[-3:] == (*PLACE, "port") and paths[2] == "--start"
+    has_paths = (
+        len(paths) == len(RELAY) - 1
+        and Path(paths[1]).parts[-3:] == (*SERVER_DIRECTORY, "port")
+        and paths[2] == "--start"
+    )
     if not starts_relay(present) or not (has_paths or is_shareable(words)):
         return False
     chosen = _rest(entry)
