@@ -1,7 +1,7 @@
-"""The text of a code object: equal for two compilations of one function, wherever it stands in its file.
+"""Digests of code objects that are equal for two compilations of one function, regardless of its position in the file.
 
-Bytes alone do not suffice. CPython compiles the call `click.echo(n)` in two ways, by whether the compiled text also has
-`import click`, and loads compile single statements.
+Comparing bytecode is not enough. CPython compiles the call `click.echo(n)` in two ways, depending on whether the
+compiled text also contains `import click`, and a load compiles statements one by one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BEHAVIOUR_FLAGS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200
-"""The flags about arguments, generators and coroutines. Source: `Include/cpython/code.h`."""
+"""The flags for arguments, generators and coroutines. Source: `Include/cpython/code.h`."""
 OPTIMIZED = 0x1
 HAS_DOCSTRING = 0x4000000
-"""Python 3.14 and later. Source: `Include/cpython/code.h`."""
+"""The flag of functions whose first constant is a docstring, from Python 3.14 on. Source: `Include/cpython/code.h`."""
 CODES = 4096
-"""The most code objects whose texts are kept."""
+"""The number of code objects whose digests are cached."""
 
 _EXTENDED_ARG = opcode.opmap["EXTENDED_ARG"]
 _SKIPPED = frozenset(opcode.opmap[name] for name in ("CACHE", "NOP", "PUSH_NULL", "PRECALL") if name in opcode.opmap)
@@ -30,16 +30,16 @@ _JUMPS = frozenset((*opcode.hasjrel, *opcode.hasjabs))
 _ATTRIBUTES = frozenset(opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap)
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL_METHOD", "CALL_FUNCTION") if name in opcode.opmap)
 _ATTRIBUTE_SHIFT = 1 if "LOAD_METHOD" not in opcode.opmap or opcode.opmap["LOAD_METHOD"] > 255 else 0
-"""From Python 3.12 on, the lowest bit of an attribute's index tells whether the attribute is called."""
+"""From Python 3.12 on, the lowest bit of an attribute's index shows whether the attribute is called."""
 
 _LOAD_GLOBAL = opcode.opmap["LOAD_GLOBAL"]
 _GLOBAL_SHIFT = 1 if sys.version_info >= (3, 11) else 0
-"""From Python 3.11 on, the lowest bit of a global's index tells whether an empty place is pushed for a call."""
+"""From Python 3.11 on, the lowest bit of a global's index shows whether NULL is pushed for a call."""
 
 
 @functools.lru_cache(maxsize=CODES)
 def code_text(code: types.CodeType) -> str:
-    """A digest of the instructions, names and constants of a code object, without its docstring and its lines."""
+    """Return a digest of the instructions, names and constants of a code object, ignoring docstring and lines."""
     code = _original(code)
     head = (
         code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
@@ -50,19 +50,19 @@ def code_text(code: types.CodeType) -> str:
 
 
 def digest_of(data: bytes) -> str:
-    """A short text that differs for different data, but by accident; `hashlib` takes long to import."""
+    """Return a short digest that is not cryptographically secure. Importing `hashlib` would take longer."""
     return f"{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
 
 
 def _original(code: types.CodeType) -> types.CodeType:
-    """The original code, if the seam of an application put a copy in its place to capture calls."""
+    """Return the original code if the seam has replaced it by a copy to capture calls."""
     last = code.co_consts[-1] if code.co_consts else None
     is_copy = type(last).__module__ == "codriver_seam.copies"
     return last.code if is_copy else code  # type: ignore[union-attr]  # it is the seam's own class
 
 
 def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """A code object, and all code objects within it."""
+    """Yield a code object and all code objects nested in it."""
     waiting = [code]
     while waiting:
         one = waiting.pop()
@@ -71,7 +71,7 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _steps(data: bytes) -> Iterator[tuple[int, int]]:
-    """The instructions, each with its argument unless that is the distance of a jump."""
+    """Yield the instructions with their arguments, which are 0 for jumps because distances may differ."""
     extended = 0
     for position in range(0, len(data), 2):
         operation, argument = data[position], data[position + 1] | extended
@@ -95,7 +95,7 @@ def _constants(code: types.CodeType) -> tuple[object, ...]:
     constants = code.co_consts
     if not constants or type(constants[0]) is not str or not code.co_flags & OPTIMIZED or code.co_name[:1] == "<":
         return constants
-    # Before Python 3.14 the first constant of a function is its docstring or None.
+    # Before Python 3.14, the first constant of a function is its docstring or None.
     is_marked = opcode.opmap.get("LOAD_SMALL_INT") is not None
     return constants[1:] if not is_marked or code.co_flags & HAS_DOCSTRING else constants
 
@@ -108,5 +108,5 @@ def _constant(value: object) -> str:
     if type(value) is tuple:
         return "(" + ", ".join(map(_constant, value)) + ")"
     if type(value) is int:
-        return hex(value)  # the decimal text of a huge number is refused
+        return hex(value)  # the decimal text of a huge number would raise an error
     return repr(value)

@@ -1,8 +1,8 @@
-"""The comparison of loads with a fresh import: what the process should have, and has not, and why.
+"""Compare loads of modules with a fresh import, to find what differs in this process, and why.
 
-A load is looked at twice, before and after its statements run. Everything else is done on a thread of its own while no
-evaluation runs: another process imports the previous and the present source, and the leaves that differ between these
-are looked at in this process.
+During a load, the module is described twice: before and after its statements run. Everything else happens on a separate
+thread while no evaluation runs. Another process imports the previous and the present source, and the leaves that differ
+between these are compared with those in this process.
 """
 
 from __future__ import annotations
@@ -37,24 +37,28 @@ if TYPE_CHECKING:
 
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 CHECK_S = 0.004
-"""The longest look at a module while a load runs: names beyond it are looked at later, in idle time."""
+"""The processor time for describing a module during a load, in seconds. Remaining names are described in idle time."""
 MOST_CHECKED = 1500
-"""The most leaves of one name in such a look."""
+"""The maximum number of leaves of one name to describe during a load."""
 IDLE_CHECK_S = 0.03
-"""The longest look in idle time."""
+"""The processor time for describing modules in idle time, in seconds."""
 CHILD_CHECK_S = 0.08
-"""The time for shapes in each importing process."""
+"""The processor time for describing modules in each importing process, in seconds."""
 DEMANDED_CHECK_S = 2.0
+"""The same for a comparison that a client requested."""
 IMPORT_S = 15.0
-"""The time for an import that nobody asked for."""
+"""The seconds after which an import fails that no client requested."""
 DEMANDED_IMPORT_S = 60.0
+"""The same for a comparison that a client requested."""
 IDLE_S = 1.0
-"""How long a request waits for the end of an evaluation."""
+"""The seconds that a request waits for an evaluation to end."""
 MOST_ROWS = 5
 MOST_DEMANDED_ROWS = 20
+"""The number of findings to report, for automatic and for requested comparisons."""
 MOST_WATCHED = 2000
+"""The number of paths changed by loads that are compared."""
 MOST_MESSAGE = 200
-"""Characters of the error of a comparison that failed."""
+"""The number of characters to report of an internal error."""
 NATIVE_CLIENTS = frozenset(
     (
         "psycopg", "psycopg_c", "psycopg2", "pymssql", "pyodbc", "MySQLdb", "mysql.connector", "oracledb", "cx_Oracle",
@@ -63,13 +67,13 @@ NATIVE_CLIENTS = frozenset(
         "tensorflow", "jax", "cupy", "snowflake", "clickhouse_connect", "apsw", "pysqlcipher3", "_gdbm", "_dbm",
     )
 )  # fmt: skip
-"""Libraries whose native code connects or writes unseen by audit events."""
+"""Libraries with native code that connects or writes without raising audit events."""
 CODE_MARK = "\0"
-"""Begins the number of a code object in a text whose digest has not been needed."""
+"""The prefix of the number of a code object in the text of a leaf, until its digest is needed."""
 
 
 class Edit:
-    """The loads of one module since its last comparison."""
+    """All loads of one module since it was last compared."""
 
     def __init__(self, name: str, file: str, previous: bytes) -> None:
         self.name, self.file = name, file
@@ -77,12 +81,12 @@ class Edit:
         """The source before the first of these loads."""
         self.before: dict[str, str] | None = None
         self.after: dict[str, str] | None = None
-        """The leaves around the loads; None while nothing ran but new code."""
+        """The leaves before and after the loads, or None while the loads only defined functions and classes."""
         self.codes: dict[str, types.CodeType] = {}
-        """The code objects that the leaves tell by numbers."""
+        """The code objects that the leaves refer to by number."""
 
     def followed_by(self, other: Edit) -> Edit:
-        """Both edits as one."""
+        """Return this edit and a later one as a single edit."""
         both = Edit(self.name, self.file, self.previous)
         both.before = other.before if self.before is None else self.before
         both.after = other.after if other.after is not None else self.after
@@ -90,7 +94,7 @@ class Edit:
         return both
 
     def resolve(self) -> None:
-        """Put digests in place of the numbers of code objects."""
+        """Replace the numbers of code objects in the leaves by digests."""
         codes, self.codes = self.codes, {}
 
         def text_of(text: str) -> str:
@@ -103,34 +107,38 @@ class Edit:
 
     @property
     def undone(self) -> list[str]:
-        """The paths at which something else was before the loads."""
+        """The paths whose values the loads changed or removed."""
         if self.before is None or self.after is None:
             return []
         return list(changed(self.before, self.after))[:MOST_WATCHED]
 
 
 class LoadCheck:
-    """The look at one load, from before its statements run until its end."""
+    """The description of a module before and after a load."""
 
     def __init__(self, comparison: Comparison, name: str, file: str, previous: bytes) -> None:
         self._comparison = comparison
         self._edit = Edit(name, file, previous)
 
     def before(self) -> None:
-        """Look at the module before statements run in it."""
+        """Describe the module before statements run in it."""
         self._edit.before = self._comparison.shape(self._edit.name, self._edit.codes)
 
     def after(self, names: Collection[str]) -> None:
-        """Look at the module after a load that succeeded. `names`: full names that the load itself reported."""
+        """Describe the module after a successful load, and schedule its comparison.
+
+        `names` are the full names that the answer about the load reports already.
+        """
         if self._edit.before is not None:
             self._edit.after = self._comparison.shape(self._edit.name, self._edit.codes)
         self._comparison.add(self._edit, names)
 
 
 class Comparison:
-    """The comparisons of one process, for its life.
+    """The comparisons for one process.
 
-    `is_unasked`: whether a load is compared without a request. `forks`: whether importing processes fork.
+    `is_unasked` enables the automatic comparison of each load, on Linux only. `forks` is whether importing processes
+    may fork.
     """
 
     def __init__(
@@ -142,40 +150,44 @@ class Comparison:
         self._condition = threading.Condition()
         self._pending: dict[str, Edit] = {}
         self._reported: set[str] = set()
-        """Full names in the reports of the pending loads."""
+        """Full names that the answers about the pending loads report already."""
         self._first: dict[str, Edit] = {}
-        """The loads of each module, as one edit."""
+        """All loads of each module so far, merged into one edit."""
         self._caches: list[FilledCache | FilledProperties] = []
         self._running = 0
-        """The number of evaluations that run."""
+        """The number of evaluations in progress."""
         self._evaluated = 0
-        """The number of evaluations that began."""
+        """The number of evaluations that have started."""
         self._is_busy = False
-        """Whether a comparison that nobody asked for is under way."""
+        """Whether an automatic comparison is in progress."""
         self._process: ImportProcess | None = None
         self._finding: Finding | None = None
         self._found: dict[str, Edit] = {}
         """The edits that the finding is about."""
         self._is_awaited = False
-        """Whether an answer about the last load waits for the finding: not where it ran nothing but new code."""
+        """Whether the answer about the last load waits for the finding, which it does not if the load only ran new
+        code.
+        """
         self._loaded_at = 0
-        """The number of evaluations at the last load."""
+        """The number of evaluations started at the last load."""
         self._may_scan = True
-        """Whether no evaluation ran between the pending loads: what it filled in caches is not out of date."""
+        """Whether no other evaluation ran between the pending loads, so that caches filled meanwhile cannot be out of
+        date.
+        """
         self._is_first = True
-        """Whether the filled caches that are known belong to no pending load."""
+        """Whether the known filled caches do not belong to an earlier pending load."""
         self._has_thread = False
         self._serial = threading.Lock()
         self._is_forgotten = False
         self.paused_s = 0.0
-        """The processor time of looks in which the process could do nothing else."""
+        """The processor time of descriptions that blocked the process, in seconds."""
         self.idle_s = 0.0
-        """That of looks in idle time."""
+        """The processor time of descriptions in idle time, in seconds."""
 
     # On the main thread
 
     def __enter__(self) -> None:
-        """Note that an evaluation runs: the comparison waits."""
+        """Pause the comparison because an evaluation starts."""
         with self._condition:
             self._running += 1
             self._evaluated += 1
@@ -183,7 +195,7 @@ class Comparison:
                 self._process.pause()
 
     def __exit__(self, *_error: object) -> None:
-        """Note that an evaluation is over."""
+        """Resume the comparison if this was the last evaluation in progress."""
         with self._condition:
             self._running -= 1
             if not self._running:
@@ -192,17 +204,17 @@ class Comparison:
                 self._condition.notify_all()
 
     def check_load(self, name: str, file: str) -> LoadCheck | None:
-        """The look at a load of a module that is about to begin; None for one whose source is not known."""
+        """Return a check for a load that is about to start, or None if the module's present source is not known."""
         load = None if self._is_forgotten else self._sources.of(name)
         previous = load.data if load is not None and load.file == file else None
         return None if previous is None else LoadCheck(self, name, file, previous)
 
     def shape(self, name: str, codes: dict[str, types.CodeType]) -> dict[str, str]:
-        """The leaves of a module of this process, with code told by numbers, which `codes` gets."""
+        """Return the leaves of a module, with code objects replaced by numbers, and add the code objects to `codes`."""
 
         def mark(code: types.CodeType) -> str:
             text = f"{CODE_MARK}{id(code)}"
-            codes[text] = code  # so that nothing else gets its id
+            codes[text] = code  # keep the object alive so that its id is not reused
             return text
 
         started = thread_time()
@@ -212,7 +224,7 @@ class Comparison:
         return found
 
     def add(self, edit: Edit, names: Collection[str]) -> None:
-        """Compare a load as soon as nothing else is to do."""
+        """Schedule a comparison for the next idle time."""
         load = self._sources.loads.get(edit.name)
         if load is None or load.data is None or load.data == edit.previous:
             return
@@ -224,7 +236,7 @@ class Comparison:
             self._pending[edit.name] = edit if known is None else known.followed_by(edit)
             self._reported |= set(names)
             self._is_awaited = edit.before is not None
-            if self._finding is not None:  # nobody has got it, and it may be out of date now
+            if self._finding is not None:  # it was not delivered, and may be out of date
                 self._pending = _merged(self._found, self._pending)
                 self._finding = None
             if not self._has_thread:
@@ -233,15 +245,15 @@ class Comparison:
             self._condition.notify_all()
 
     def next_finding(self) -> Finding | None:
-        """The finding that nobody has got yet."""
+        """Return a finding that was not delivered yet, or None."""
         with self._condition:
             finding, self._finding = self._finding, None
             return finding
 
     def wait(self, seconds: float, *, is_patient: bool = False) -> Finding | None:
-        """The finding about the last loads, if it is there within the time; otherwise the next answer has it.
+        """Wait for the finding about the last loads. If it is not ready in time, a later answer includes it.
 
-        Without `is_patient` nobody waits for the finding about a load that ran nothing but new code.
+        Without `is_patient`, this does not wait if the last load only ran new code.
         """
         with self._condition:
             if self._is_awaited or is_patient:
@@ -249,12 +261,12 @@ class Comparison:
         return self.next_finding()
 
     def demand(self) -> Finding:
-        """Compare all modules that were loaded again, now, whatever the imports may do; on any thread but the main one.
+        """Compare all reloaded modules now, even if they use libraries whose effects cannot be detected.
 
-        Effects are refused all the same.
+        Do not call this on the main thread. Detected effects are still refused.
         """
         with self._condition:
-            # An evaluation is counted until a moment after its answer was sent.
+            # An evaluation counts as running for a moment after its answer was sent.
             if not self._condition.wait_for(lambda: not self._running, IDLE_S):
                 return {"rows": [], "more": 0, "why": "an evaluation runs: ask again when it is over"}
             edits = _merged(self._first, self._pending)
@@ -266,7 +278,7 @@ class Comparison:
             return self._compared(edits, (), lambda: True, is_demanded=True) or {"rows": [], "more": 0}
 
     def forget(self) -> None:
-        """Do nothing any more: this is a fork of the process."""
+        """Stop comparing, because this process is a fork."""
         self._is_forgotten = True
         self._condition = threading.Condition()
 
@@ -286,11 +298,11 @@ class Comparison:
             try:
                 with self._serial:
                     finding = self._compared(edits, reported, lambda: not self._pending, started=started)
-            except Exception as error:  # a comparison never fails a load; its answer reports it
+            except Exception as error:  # a failed comparison must not fail a load, so it is reported as a finding
                 finding = _failed(edits, error)
             finally:
                 with self._condition:
-                    if self._pending:  # another load came: both are compared as one
+                    if self._pending:  # there was another load, so compare both together
                         self._pending = _merged(edits, self._pending)
                         self._reported |= reported
                     else:
@@ -340,7 +352,7 @@ class Comparison:
         return finding
 
     def _scan_caches(self) -> None:
-        """Note the caches that were filled before anything else was evaluated."""
+        """Record the caches that were filled before anything else was evaluated."""
 
         def is_idle() -> bool:
             return not self._running and self._evaluated == self._loaded_at
@@ -351,7 +363,7 @@ class Comparison:
             self._caches = filled_caches(self._is_project_file, is_idle)
 
     def _previous_code(self, sources: dict[str, bytes], is_requested: Callable[[], bool]) -> list[tuple[str, str, str]]:
-        """The things with previous code, by a scan that no evaluation disturbs."""
+        """Return what still has previous code, from a scan without evaluations in between."""
         while self._idle(is_requested):
             found = previous_code(sources, lambda: not self._running and is_requested())
             if found is not None:
@@ -367,7 +379,10 @@ class Comparison:
         *,
         is_demanded: bool,
     ) -> tuple[str, Fresh, list[Row]]:
-        """Why the modules cannot be compared, the leaves that the edits change, and those that are wrong here."""
+        """Import the modules in another process and compare them with those in this one.
+
+        Return the reason if that is not possible, the leaves that the edits change, and the leaves that are wrong here.
+        """
         watched: list[str] = []
         for edit in edits.values():
             watched += edit.undone
@@ -384,7 +399,7 @@ class Comparison:
             )
         fresh = {path: (was, now) for path, (was, now) in answer["fresh"].items()}
         rows = self._checked(edits, fresh, is_requested, started)
-        if rows:  # what differs between two imports of one source is no finding
+        if rows:  # what differs between two imports of the same source is not a finding
             roots: dict[str, list[str]] = {}
             for path, *_ in rows:
                 module, name = root_of(path, spec["modules"])
@@ -407,9 +422,9 @@ class Comparison:
         previous: dict[str, bytes],
         is_requested: Callable[[], bool],
         started: int,
-        is_demanded: bool,  # noqa: FBT001  # as of `_imported`
+        is_demanded: bool,  # noqa: FBT001  # as in `_imported`
     ) -> tuple[str, Fresh, list[Row]]:
-        """As `_imported` has it, each module by itself: one that cannot be compared hides no other."""
+        """Do the same as `_imported` for each module separately, so that one that cannot be compared hides no other."""
         reasons: list[str] = []
         fresh: Fresh = {}
         rows: list[Row] = []
@@ -453,7 +468,7 @@ class Comparison:
                 found = shapes.of_module(module, names)
                 after.update(found)
                 if module in edits and edits[module].before is None:
-                    before.update(found)  # nothing ran in it but new code
+                    before.update(found)  # only new code ran in it
         self.idle_s += thread_time() - started_s
         has_run = bool(started) and self._evaluated != started
         rows = list(stale(fresh, before, after))
@@ -462,7 +477,7 @@ class Comparison:
     def _fresh(
         self, spec: dict[str, Any], is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
-        """What the edits change in a fresh import; by two processes where one cannot fork."""
+        """Return what the edits change in a fresh import, using a second process if the first cannot fork."""
         answer = self._run(spec, HASH_SEEDS[0], is_requested, is_demanded=is_demanded)
         if self._forks or answer is None or "leaves" not in answer:
             return answer
@@ -527,7 +542,7 @@ class Comparison:
         return None if load is None else load.data
 
     def _idle(self, is_requested: Callable[[], bool]) -> bool:
-        """Wait until no evaluation runs; False if the comparison is not wanted any more."""
+        """Wait until no evaluation runs, and return False if the comparison is no longer needed."""
         with self._condition:
             self._condition.wait_for(lambda: not self._running or not is_requested())
         return is_requested()
@@ -537,7 +552,7 @@ UNWANTED = "(not wanted any more)"
 
 
 def _failed(edits: Collection[str], error: Exception) -> Finding:
-    """The finding of a comparison that failed itself."""
+    """Return a finding that reports an error of the comparison itself."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -556,7 +571,7 @@ def _is_known(root: str, leaves: Mapping[str, str]) -> bool:
 
 @contextlib.contextmanager
 def _without_collections() -> Iterator[None]:
-    """Let no garbage be collected: that would take longer than the look, and run finalizers."""
+    """Disable garbage collection, which would take longer than the description and might run finalizers."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -567,7 +582,7 @@ def _without_collections() -> Iterator[None]:
 
 
 def _is_written(load: Any) -> bool:
-    """Whether the file of a load may have another source by now."""
+    """Return whether the file of a load may have changed since."""
     try:
         status = os.stat(load.file)
     except OSError:
@@ -576,20 +591,20 @@ def _is_written(load: Any) -> bool:
 
 
 def _has_django() -> bool:
-    """Whether Django is set up; its registry is only read."""
+    """Return whether Django is set up, without causing anything by asking."""
     library = sys.modules.get("django.apps")
     registry = None if library is None else space_of_module(library).get("apps")
     return registry is not None and vars(registry).get("ready") is True
 
 
 def _merged(first: Mapping[str, Edit], later: Mapping[str, Edit]) -> dict[str, Edit]:
-    """The edits of all modules, those of one module as one."""
+    """Return the edits of all modules, merging those of the same module."""
     both = {name: first[name].followed_by(edit) if name in first else edit for name, edit in later.items()}
     return {**first, **both}
 
 
 def _in_order(rows: Collection[Row], edited: Collection[str]) -> list[Row]:
-    """The rows with those of the edited modules first, and one of each name before the others of a name."""
+    """Return the rows of the edited modules first, with one row for each name before further rows for a name."""
     first = tuple(f"{name}." for name in edited)
     seen: dict[tuple[str, str], int] = {}
     ranked: list[tuple[int, int, Row]] = []

@@ -1,6 +1,6 @@
-"""Filled caches whose callees an edit changed: results of `lru_cache` and `cached_property` that are out of date.
+"""Find results of `lru_cache` and `cached_property` that are out of date because a function they use has changed.
 
-The callees are found by following names, from the code of the cached function through the modules. No code runs.
+The functions that a cached function uses are found by following the names in its code. No user code runs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 _CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 CHECKED_EVERY = 8192
-"""The objects after which a scan checks whether the process is still idle."""
+"""The number of objects after which a scan checks whether the process is still idle."""
 MOST_FOLLOWED = 300
-"""The most functions that are followed from one cache."""
+"""The number of functions to follow from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__
 
 
 class FilledCache:
-    """A cache that was filled at the time of a load. It keeps nothing alive."""
+    """A cache that had results when a module was loaded. Only a weak reference to it is stored."""
 
     def __init__(self, cache: Any, function: types.FunctionType, count: int) -> None:
         self.function = function
@@ -40,7 +40,7 @@ class FilledCache:
 
     @property
     def is_filled(self) -> bool:
-        """Whether what was in the cache then may still be in it."""
+        """Whether results from that time may still be in the cache."""
         cache = self._cache()
         if cache is None:
             return False
@@ -49,7 +49,7 @@ class FilledCache:
 
 
 class FilledProperties:
-    """Instances whose `cached_property` had a value at the time of a load."""
+    """The instances whose `cached_property` had a value when a module was loaded."""
 
     def __init__(self, function: types.FunctionType, count: int) -> None:
         self.function = function
@@ -60,7 +60,7 @@ class FilledProperties:
 def filled_caches(
     is_project: Callable[[object], bool], is_idle: Callable[[], bool]
 ) -> list[FilledCache | FilledProperties]:
-    """The filled caches around functions of files that are the project's own; none if the process is idle no more."""
+    """Return the filled caches of functions in project files, or an empty list if the process is no longer idle."""
     found: list[FilledCache | FilledProperties] = []
     properties: dict[int, dict[str, types.FunctionType]] = {}
     objects = gc.get_objects()
@@ -99,7 +99,7 @@ def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> It
 def outdated(
     caches: Collection[FilledCache | FilledProperties], changed: Collection[Name]
 ) -> Iterator[tuple[str, str, int]]:
-    """The full name of each filled cache that depends on a changed name, with that name, and its number of results."""
+    """Yield the full name of each filled cache that uses a changed name, that name, and the number of results."""
     names = frozenset(changed)
     for one in caches:
         callee = _changed_callee(one.function, names)
@@ -108,10 +108,10 @@ def outdated(
 
 
 def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> Name | None:
-    """The first changed name that a function uses, directly or by the functions that it calls; not its own."""
+    """Return the first changed name, other than its own, that a function uses directly or through others."""
     properties = home_of(function)
     waiting, seen = [function], {id(function.__code__)}
-    for one in waiting:  # it grows meanwhile
+    for one in waiting:  # this list grows
         if len(waiting) > MOST_FOLLOWED:
             return None
         module = one.__globals__.get("__name__")
@@ -149,7 +149,7 @@ def _wrapped(cache: Any) -> types.FunctionType | None:
 
 
 def _instance_space(thing: object) -> dict[str, object]:
-    """The own attributes of an instance: no property is asked."""
+    """Return the attributes of an instance without running properties."""
     for name, descriptor in descriptors_of(type(thing)):
         if name == "__dict__":
             found = descriptor.__get__(thing)
@@ -158,7 +158,7 @@ def _instance_space(thing: object) -> dict[str, object]:
 
 
 def is_project_file(roots: Collection[str]) -> Callable[[object], bool]:
-    """A check whether a file is below one of the folders and not installed there."""
+    """Return a function that checks whether a file is in one of the directories, but not an installed package."""
     beginnings = tuple(root.rstrip("/\\") + sep for root in roots for sep in ("/", "\\"))
 
     def check(file: object) -> bool:

@@ -1,6 +1,6 @@
-"""The effects of an import that are refused, so that a comparison leaves nothing behind.
+"""Refuse effects of an import, so that a comparison leaves no traces.
 
-One refused effect makes a module not comparable, also where the module goes on after the refusal.
+If an effect is refused, the module cannot be compared, even if it handles the error and continues.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+"""Flags of `os.open` that write to a file or create it."""
 EFFECTS = frozenset(
     (
         "socket.bind", "socket.connect", "socket.getaddrinfo", "socket.gethostbyaddr", "socket.gethostbyname",
@@ -26,7 +27,7 @@ EFFECTS = frozenset(
         "winreg.CreateKey", "winreg.DeleteKey", "winreg.DeleteValue", "winreg.SetValue",
     )
 )  # fmt: skip
-"""Source: Python documentation, "Audit events table"."""
+"""The audit events of effects to refuse. Source: Python documentation, "Audit events table"."""
 WITHOUT_EVENT = (
     ("_posixshmem", "shm_open"),
     ("posix", "mkfifo"),
@@ -34,24 +35,26 @@ WITHOUT_EVENT = (
     ("os", "mkfifo"),
     ("os", "mknod"),
 )
-"""Functions with an effect that outlives the process and is no audit event."""
+"""Functions with effects that outlive the process but raise no audit event."""
 IN_MEMORY = (":memory:", b":memory:")
+"""Names of SQLite databases without a file."""
 DETAIL_CHARACTERS = 80
+"""The number of characters to report of a path or other argument."""
 
 
 class EffectRefusedError(PermissionError):
-    """An import wanted to write, to connect or to start something."""
+    """An import tried to write a file, open a connection or start a process."""
 
 
 class RefusedEffects:
-    """The effects that were refused in this process, from `install` on."""
+    """The effects that were refused in this process since `install`."""
 
     def __init__(self) -> None:
         self.refused: list[str] = []
         self.allows_fork = False
 
     def install(self) -> None:
-        """Refuse effects from now on. There is no way back: an audit hook stays."""
+        """Start to refuse effects. This cannot be undone, because audit hooks cannot be removed."""
         sys.addaudithook(self._check)
         for module, name in WITHOUT_EVENT:
             library = _module(module)

@@ -1,4 +1,4 @@
-"""A process that imports modules for a comparison: started, paused while evaluations run, read, and ended."""
+"""A process that imports modules for a comparison. It is paused while evaluations run, and killed after use."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMPARE = "--compare"
-"""The argument that makes `__main__` the program of such a process."""
+"""The argument that makes `__main__` run the import program."""
 TICK_S = 0.1
-"""How often the process is checked against its time."""
+"""The interval at which the time limit is checked, in seconds."""
 HASH_SEEDS = "1", "2"
-"""Two imports of one source have different seeds, so that what depends on the order of a set differs in them."""
+"""Hash seeds for two imports of the same source, so that what depends on the order of sets differs between them."""
 
 
 def _parsed(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
-    """Parse the result of a process; one that ended without a result failed."""
+    """Parse the result of a process. If there is none, the import counts as failed."""
     try:
         found: dict[str, Any] = json.loads(data)
     except ValueError:
@@ -34,7 +34,7 @@ def _parsed(data: bytes, spec: dict[str, Any]) -> dict[str, Any]:
 if sys.platform == "win32":
 
     class ImportProcess:
-        """One process of `import_program`, which cannot be paused here."""
+        """A process that runs `import_program`. On Windows it cannot be paused."""
 
         def __init__(self, program: str, hash_seed: str) -> None:
             import subprocess
@@ -49,7 +49,7 @@ if sys.platform == "win32":
         def result(
             self, spec: dict[str, Any], seconds: float, is_requested: Callable[[], bool]
         ) -> dict[str, Any] | None:
-            """Send what to do, and wait for the result; None if it took too long."""
+            """Send the specification and wait for the result. Returns None if that takes longer than `seconds`."""
             del is_requested
             try:
                 data, _ = self._process.communicate(json.dumps(spec).encode(), timeout=seconds)
@@ -60,15 +60,15 @@ if sys.platform == "win32":
             return _parsed(data, spec)
 
         def pause(self) -> None:
-            """Nothing: the process goes on."""
+            """Do nothing, because Windows cannot pause processes."""
 
         def resume(self) -> None:
-            """Nothing: the process goes on."""
+            """Do nothing, because Windows cannot pause processes."""
 
 else:
 
     class ImportProcess:
-        """One process of `import_program`, in a process group of its own. POSIX only."""
+        """A process that runs `import_program` in a separate process group."""
 
         def __init__(self, program: str, hash_seed: str) -> None:
             arguments = [
@@ -98,12 +98,12 @@ else:
         def result(
             self, spec: dict[str, Any], seconds: float, is_requested: Callable[[], bool]
         ) -> dict[str, Any] | None:
-            """Send what to do, and wait for the result; None if it is not wanted any more, or took too long.
+            """Send the specification and wait for the result.
 
-            Time in which the process is paused does not count.
+            Returns None if it takes longer than `seconds`, not counting pauses, or is no longer needed.
             """
             try:
-                with contextlib.suppress(BrokenPipeError):  # it ended before it read: so does what it writes
+                with contextlib.suppress(BrokenPipeError):  # it ended early, which an incomplete result will show
                     self._send(json.dumps(spec).encode())
                 data = self._read(seconds, is_requested)
             finally:
@@ -111,12 +111,12 @@ else:
             return None if data is None else _parsed(data, spec)
 
         def pause(self) -> None:
-            """Stop the process while an evaluation runs."""
+            """Pause the process while an evaluation runs."""
             self._is_paused = True
             self._signal(signal.SIGSTOP)
 
         def resume(self) -> None:
-            """Let the process go on."""
+            """Let the process continue."""
             self._signal(signal.SIGCONT)
             self._is_paused = False
 
@@ -128,7 +128,10 @@ else:
                 os.close(self._input)
 
         def _read(self, seconds: float, is_requested: Callable[[], bool]) -> bytes | None:
-            """Read until the process closes its output; None if it is not wanted any more, or the time is over."""
+            """Read until the process closes its output.
+
+            Returns None if time is up, or the result is no longer needed.
+            """
             poll = select.poll()
             poll.register(self._output, select.POLLIN)
             data = b""

@@ -1,12 +1,12 @@
-"""The program of a process that imports modules as a new process would, and compares two sources of them.
+"""Import modules as a new process would, with two versions of their source, and compare the results.
 
-It imports the modules with the present source of what was edited. As soon as the first edited module is about to run,
-it forks: the copy goes on with the previous source. So everything before is imported once, and is the same in both.
-Where a fork is not possible then, a second process that was forked at the start imports everything with the previous
-source. The result is the leaves that differ.
+The program imports the modules with the present source of the edited ones. When the first edited module is about to
+run, it forks, and the copy continues with the previous source. This way, everything before is imported only once and is
+the same in both. If a fork is not possible at that point, a second process, forked at the start, imports everything
+with the previous source. The result is the leaves that differ.
 
-Nothing is written: compiled code stays in memory, effects are refused, and where the system allows it the process has
-no network and sees its files through an overlay.
+Nothing is written: compiled code stays in memory, and effects are refused. If the system allows it, the process also
+has no network and sees the file system through an overlay.
 """
 
 from __future__ import annotations
@@ -33,13 +33,17 @@ if TYPE_CHECKING:
 
 CODE = "utf-8"
 REASON_CHARACTERS = 200
+"""The number of characters to report of the reason for a failure."""
 SETTLED_NS = 10 * 10**9
-"""The longest compilation: compiled code written this long after its source is of no previous source."""
+"""The assumed maximum duration of a compilation, in nanoseconds.
+
+Compiled code that was written this long after the source file cannot come from a previous version.
+"""
 _LOADER: Any = importlib.machinery.SourceFileLoader
 
 
 def main() -> None:
-    """Read what to do from standard input, and write the result to standard output, both as JSON."""
+    """Read the specification from standard input, and write the result to standard output, both as JSON."""
     spec = json.loads(sys.stdin.buffer.read())
     output = os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -51,21 +55,21 @@ def main() -> None:
     except _OtherProcessError:
         os._exit(0)
     except BaseException as error:
-        if comparison.is_copy:  # the first process may be gone, and its result with it
+        if comparison.is_copy:  # the first process, which returns the result, may have ended
             os._exit(1)
         answer = {"failed": _reason(error)}
     _write(output, answer)
-    os._exit(0)  # no exit handlers of what was imported, and no threads
+    os._exit(0)  # do not run exit handlers of the modules, and do not wait for their threads
 
 
 class _OtherProcessError(BaseException):
-    """The work of a forked process is done."""
+    """Raised to end a forked process whose work is done."""
 
 
 class Import:
-    """One import of modules, as `spec` has it. Lives as long as its process.
+    """One import of modules according to the specification.
 
-    `output`: the file descriptor for the result, which copies of the process close.
+    `output` is the file descriptor for the result, which forked copies of the process close.
     """
 
     def __init__(self, spec: Answer, output: int) -> None:
@@ -79,19 +83,20 @@ class Import:
         self._failed: dict[str, str] = {}
         self._is_shielded = False
         self._reading = -1
-        """The end of a pipe with the leaves of the previous source."""
+        """The read end of the pipe for the leaves of the previous source, or the write end in the copy."""
         self.is_copy = False
         """Whether this process imports the previous source."""
 
     def run(self) -> Answer:
-        """Import and compare; the result."""
+        """Import the modules, compare the two versions, and return the result."""
         spec = self._spec
         os.chdir(spec["cwd"])
         _die_with_parent()
         self._shield()
         if spec["needsShield"] and not self._is_shielded:
             return {"failed": "this system allows no namespace of its own"}
-        # Before anything of the project can be found: it may have modules of any name.
+        # Do this before any file of the project can be imported, because its modules may have the name of any other
+        # module.
         names = importers(self._edited, self._modules, self._source)
         needs_previous = not spec["roots"] and spec["forks"]
         standby = _Standby() if needs_previous else None
@@ -117,14 +122,14 @@ class Import:
         return {**answer, **compared(previous["leaves"], present, self._edited, spec["watched"])}
 
     def _answer(self, leaves: dict[str, str]) -> Answer:
-        """The result, with the reason if the edited modules cannot be compared."""
+        """Return the leaves, or why the edited modules cannot be compared."""
         if self._effects.refused:
             return {"refused": self._effects.refused[0][:REASON_CHARACTERS]}
         failed = [f"{name}: {self._failed[name]}" for name in self._edited if name in self._failed]
         return {"failed": failed[0][:REASON_CHARACTERS]} if failed else {"leaves": leaves}
 
     def _shield(self) -> None:
-        """Enter a namespace without network, whose files are an overlay; as far as the system allows it."""
+        """Enter a namespace without network and with an overlay over the directories, if the system allows it."""
         if sys.platform == "linux":
             from . import shield
 
@@ -147,7 +152,7 @@ class Import:
         return self._sources[file]
 
     def _prepare(self) -> None:
-        """Make this process look like the REPL, and refuse effects from now on."""
+        """Set up this process like the REPL, and start to refuse effects."""
         spec = self._spec
         sys.argv[:] = spec["argv"]
         sys.path[:] = spec["path"]
@@ -188,7 +193,7 @@ class Import:
             self._failed[name] = _reason(error)
 
     def _fork(self) -> None:
-        """Fork, if that is possible here: the copy has the previous source."""
+        """Fork if that is possible at this point. The copy imports the previous source."""
         if sys.platform == "linux" and not _has_threads():
             reading, writing = os.pipe()
             self._effects.allows_fork = True
@@ -204,13 +209,13 @@ class Import:
             _die_with_parent()
 
     def _become_copy(self) -> None:
-        """Import the previous source in this process, and leave the result to the first one."""
+        """Turn this process into the copy, which imports the previous source and does not write the output."""
         self.is_copy = True
         os.close(self._output)
         self._sources.update(self._previous)
 
     def _of_previous(self, standby: _Standby | None) -> Answer | None:
-        """The result of the import of the previous source."""
+        """Return the result of importing the previous source, or None if there is none."""
         if self._reading >= 0:
             reading = self._reading
         elif standby is not None:
@@ -237,12 +242,12 @@ class Import:
 
 
 class _Standby:
-    """A process forked at the start, which waits until the previous source has to be imported from the beginning."""
+    """A process forked at the start, which waits until it must import the previous source from the beginning."""
 
     def __init__(self) -> None:
         waiting, self._go = os.pipe()
         self._reading, self.writing = os.pipe()
-        self.is_copy = os.fork() == 0  # type: ignore[attr-defined,unused-ignore]  # none is made where there is none
+        self.is_copy = os.fork() == 0  # type: ignore[attr-defined,unused-ignore]  # not created on systems without fork
         if not self.is_copy:
             os.close(waiting)
             os.close(self.writing)
@@ -254,7 +259,7 @@ class _Standby:
             raise _OtherProcessError
 
     def begin(self) -> int:
-        """Let it import; the end of the pipe with its result."""
+        """Start the import, and return the read end of the pipe for its result."""
         os.write(self._go, b"1")
         return self._reading
 
@@ -269,7 +274,10 @@ def _die_with_parent() -> None:
 
 
 def _is_settled(file: str) -> bool:
-    """Whether compiled code was written well after its source: that of the same second may be of another source."""
+    """Return whether compiled code was written long enough after its source to be sure that it is current.
+
+    Timestamps alone cannot tell apart two versions of the source that were written within the same second.
+    """
     try:
         compiled, source = os.stat(importlib.util.cache_from_source(file)), os.stat(file)
     except (OSError, NotImplementedError):
@@ -288,7 +296,7 @@ def _write(number: int, answer: Answer) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    """An error in words; the message of an error of user code is not asked for."""
+    """Describe an error. The messages of user-defined errors are not used, because that would run code."""
     kind = type(error)
     is_known = kind.__module__ == "builtins" or kind is EffectRefusedError
     return f"{kind.__name__}: {error}" if is_known else kind.__name__

@@ -1,4 +1,4 @@
-"""The modules that import others, by their sources: a quick look at the import statements, without parsing."""
+"""Find the modules that import others by scanning their sources for import statements, without parsing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 MOST_IMPORTERS = 80
-"""The most modules that are looked at: those nearest to the edited ones."""
+"""The number of modules to return. Those nearest to the edited modules come first."""
 _STATEMENT = re.compile(
     rb"^[^\S\n]*(?:from[^\S\n]+(?P<module>[.\w]+)[^\S\n]+import\b(?P<names>[^\n(;#]*(?:\([^)]*\))?)"
     rb"|import[^\S\n]+(?P<modules>[^\n;#]+))",
@@ -20,7 +20,7 @@ _DOTTED = re.compile(rb"[\w.]+")
 
 
 def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
-    """The dotted names that a module's source may import: modules, and names within modules."""
+    """Yield the dotted names that a module's source may import: modules, and names in modules."""
     package = module if is_package else module.rpartition(".")[0]
     for match in _STATEMENT.finditer(source):
         if match["modules"] is not None:
@@ -38,9 +38,9 @@ def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
 def importers(
     edited: Collection[str], modules: Mapping[str, str], read: Callable[[str], bytes], most: int = MOST_IMPORTERS
 ) -> list[str]:
-    """The edited modules, and those that import them, directly or not, the nearest first.
+    """Return the edited modules and those that import them, directly or indirectly, with the nearest first.
 
-    `modules`: the file of each module that may be one; `read` gives the source in a file.
+    `modules` maps the names of candidates to their files. `read` returns the source in a file.
     """
     direct: dict[str, list[str]] = {}
     for name, file in modules.items():
@@ -49,7 +49,7 @@ def importers(
             if one in modules and one != name:
                 direct.setdefault(one, []).append(name)
     found = list(dict.fromkeys(edited))
-    for name in found:  # it grows meanwhile
+    for name in found:  # this list grows
         found += (one for one in direct.get(name, ()) if one not in found and len(found) < most)
     return found
 

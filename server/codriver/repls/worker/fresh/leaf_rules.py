@@ -1,6 +1,6 @@
-"""The leaves that count: what an edit changes in a fresh import, and what a load undid. Pure.
+"""Rules for the leaves that matter: those that an edit changes in a fresh import, and those that a load has undone.
 
-Nothing else is compared, so that what use has filled is no finding.
+All other leaves are ignored, so that data accumulated while the program runs is not reported. This module has no I/O.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
     Leaves = Mapping[str, str]
     Row = Tuple[str, str, Optional[str], Optional[str]]
-    """A path, why it counts, what a fresh import has there, and what the process has."""
+    """A path, the reason, the text in a fresh import, and the text in this process."""
     Fresh = Dict[str, Tuple[Optional[str], Optional[str]]]
-    """By path the text in an import of the previous source, and in one of the present source."""
+    """For each path, the text in an import of the previous source and in one of the present source."""
 
 MOST_DIFFERING = 2000
-"""The most differing leaves in a result: an edit of what every module computes with changes more."""
+"""The number of differing leaves to return. Edits of widely used modules can change more."""
 PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
-"""Why a leaf counts: it is still the previous one; it is neither the previous nor the fresh one; a load undid it."""
+"""The reasons: the leaf has its previous value, it has neither the previous nor the fresh value, or a load undid it."""
 
 
 def differing(previous: Leaves, present: Leaves) -> Fresh:
-    """The leaves that the edit changes between two fresh imports, without those that are unknown in one of them."""
+    """Return the leaves that differ between fresh imports of two sources, without those that are unknown in either."""
     paths = (path for path in sorted(previous.keys() | present.keys()) if previous.get(path) != present.get(path))
     found = {path: (previous.get(path), present.get(path)) for path in paths}
     unknown = [path for path, values in found.items() if UNKNOWN in values]
@@ -33,7 +33,7 @@ def differing(previous: Leaves, present: Leaves) -> Fresh:
 
 
 def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]) -> dict[str, Fresh]:
-    """The differing leaves of two imports, those of the edited modules first, and the leaves at the watched paths."""
+    """Return the differing leaves of two imports, with edited modules first, and the leaves at watched paths."""
     found = differing(previous, present)
     first = tuple(f"{name}." for name in edited)
     paths = sorted(found, key=lambda path: (not path.startswith(first), path))
@@ -45,7 +45,7 @@ def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: 
 
 
 def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
-    """The leaves that should be otherwise in the process; `before` and `after` the load."""
+    """Yield the leaves of this process that are wrong, given those before and after the load."""
     for path in sorted(fresh):
         was, now = fresh[path]
         past, live = before.get(path), after.get(path)
@@ -54,20 +54,23 @@ def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
         if past is None and _is_unknown_above(path, before):
             past = UNKNOWN
         if was != now:
-            if live is not None or was is None or past is not None:  # otherwise it was used up before the load
+            if live is not None or was is None or past is not None:  # otherwise it was removed before the load
                 yield path, PREVIOUS if live == was else OTHER, now, live
         elif now is not None and past == now:
             yield path, UNDONE, now, live
 
 
 def changed(before: Leaves, after: Leaves) -> dict[str, str]:
-    """What was before a load at each path where something else is after it."""
+    """Return the previous text for each path whose text a load has changed."""
     paths = (path for path, text in before.items() if after.get(path) != text and text != UNKNOWN)
     return {path: before[path] for path in paths if not _is_unknown_above(path, after)}
 
 
 def outermost(rows: Iterable[Row]) -> list[Row]:
-    """The rows without those below another row, the shortest path first; a size only where no part differs."""
+    """Return the rows that are not below another row, shortest path first.
+
+    The size of a collection is only included if none of its elements differ.
+    """
     found: list[Row] = []
     rows = list(rows)
     parts = {row[0].rpartition("[")[0] or row[0].rpartition("{")[0] for row in rows}
@@ -79,12 +82,12 @@ def outermost(rows: Iterable[Row]) -> list[Row]:
 
 
 def is_below_any(path: str, others: Iterable[str]) -> bool:
-    """Whether a path is one of the others, or below one of them."""
+    """Return whether a path is one of the others or below one of them."""
     return any(path == other or (path.startswith(other) and path[len(other)] in "[{<(.") for other in others)
 
 
 def _is_unknown_above(path: str, leaves: Leaves) -> bool:
-    """Whether a path, or one above it, is unknown."""
+    """Return whether a path, or one above it, is unknown."""
     if leaves.get(path) == UNKNOWN:
         return True
     return any(leaves.get(path[:end]) == UNKNOWN for end, one in enumerate(path) if one in "[{<(.")

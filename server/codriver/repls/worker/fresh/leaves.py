@@ -1,9 +1,9 @@
-"""The shape of a module: its leaves, each a path such as `shop.TABLE['a'].price` with the text of what is there.
+"""Describe the contents of a module as leaves: paths such as `shop.TABLE['a'].price`, each with a line of text.
 
-Shapes of two processes are compared as text, so that a leaf names nothing that differs by process: no address, no order
-by hash. No code of what is looked at runs: types come from `type`, attributes from the interpreter's own descriptors,
-and `repr` is called for values of known types alone. Native objects of libraries are told by their type, as the order
-and the contents of what is in them differ in ways that two imports do not show.
+Leaves of different processes are compared, so their text contains nothing that depends on the process, such as
+addresses or the order of hashes. Describing a module runs no user code: types are obtained with `type`, attributes with
+the interpreter's own descriptors, and `repr` is only called for values of known types. Native objects of libraries are
+described only by their type, because their contents can differ between imports without being out of date.
 """
 
 from __future__ import annotations
@@ -25,22 +25,25 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, Tuple
 
     Leaf = Tuple[str, object]
-    """A text, and a code object that belongs to it or None."""
+    """A text, and the code object that belongs to it or None."""
     Leaves = Dict[str, str]
 
 UNKNOWN = "(not looked at)"
-"""The text of a leaf whose content is under another path of the same name, or was beyond a limit."""
+"""The text of a leaf that is described at another path of the same name, or that exceeded a limit."""
 SIZE = ".len"
-"""The last step of the path of a collection's size."""
+"""The last part of the path for the size of a collection."""
 MOST_DEPTH = 12
+"""The number of levels of objects below a name to describe."""
 MOST_LEAVES = 6000
-"""The most leaves of one name: a larger name is unknown as a whole."""
+"""The number of leaves of one name. A name with more is unknown as a whole."""
 MOST_PARTS = 50
-"""The most parts of an object of C."""
+"""The number of parts to describe of an object implemented in C."""
 TEXT_CHARACTERS = 120
+"""The number of characters of a string that is described in full."""
 BEGINNING_CHARACTERS = 80
+"""The number of characters to show of a longer string."""
 CHECKED_EVERY = 64
-"""The number of leaves after which the clock is read."""
+"""The number of leaves after which the time limit is checked."""
 
 _PLAIN = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
 _NAMED = frozenset(
@@ -66,20 +69,21 @@ _PRINTED = {
     "ipaddress": ("IPv4Address", "IPv6Address", "IPv4Network", "IPv6Network"),
     "zoneinfo": ("ZoneInfo",),
 }
-"""Types of the standard library whose `repr` tells the value, and calls nothing of a user's."""
+"""Types of the standard library whose `repr` describes the value without calling user code."""
 _OPAQUE = {
     ("logging", "Manager"), ("logging", "RootLogger"), ("threading", "Thread"), ("importlib.machinery", "ModuleSpec"),
     ("_frozen_importlib", "ModuleSpec"), ("_frozen_importlib_external", "SourceFileLoader"),
 }  # fmt: skip
-"""Types of which the parts belong to the whole process."""
+"""Types whose parts are not described, because they belong to the whole process."""
 _TRANSPARENT = frozenset(("functools", "types", "typing", "builtins", "contextvars", "collections"))
-"""Modules whose types of C have parts that are looked at."""
+"""Modules with types implemented in C whose parts are described."""
 NOT_OF_MODULE = frozenset(
     ("__builtins__", "__cached__", "__file__", "__loader__", "__spec__", "__path__", "__warningregistry__",
      "__conditional_annotations__")
 )  # fmt: skip
+"""Names in modules that are not described."""
 COUNTERS = frozenset(("creation_counter", "auto_creation_counter", "_creation_order", "_creation_counter"))
-"""Attributes that number objects in the order of their creation in a process, as those of Django and SQLAlchemy."""
+"""Attributes that number objects by order of creation in a process, as in Django and SQLAlchemy."""
 _NOT_OF_CLASS = frozenset(
     ("__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__", "__annotations_cache__",
      "_abc_impl")
@@ -88,9 +92,9 @@ _OF_FUNCTION = (
     "__name__", "__doc__", "__defaults__", "__kwdefaults__", "__dict__",
     "__annotate__" if sys.version_info >= (3, 14) else "__annotations__",
 )  # fmt: skip
-"""From Python 3.14 on, `__annotations__` runs code of the user's, which `__annotate__` holds."""
+"""From Python 3.14 on, reading `__annotations__` runs user code, which is stored as `__annotate__`."""
 _INSTANCE_DICT = "dictionary for instance variables"
-"""The beginning of the documentation of `__dict__` of a class written in Python. Source: `Objects/typeobject.c`."""
+"""The start of the docstring of `__dict__` in classes written in Python. Source: `Objects/typeobject.c`."""
 _HOLDERS = (dict, list, tuple, collections.deque, set, frozenset)
 
 _space_of: Any = type.__dict__["__dict__"].__get__
@@ -102,18 +106,18 @@ _module_space: Any = vars(types.ModuleType)["__dict__"].__get__
 
 
 def space_of_module(module: types.ModuleType) -> dict[str, Any]:
-    """The names of a module, also of one whose class defines `__getattribute__`."""
+    """Return the names of a module, even if its class defines `__getattribute__`."""
     space: dict[str, Any] = _module_space(module)
     return space
 
 
 def is_class(thing: object) -> bool:
-    """Whether a thing is a class; `isinstance` would ask a proxy."""
+    """Return whether an object is a class, without `isinstance`, which a proxy can deceive."""
     return issubclass(type(thing), type)
 
 
 def home_of(thing: Any) -> tuple[str, str]:
-    """The module and the qualified name of a class or function; empty where these are no texts."""
+    """Return the module and the qualified name of a class or function, which are empty if they are not strings."""
     if is_class(thing):
         try:
             module = _module_of(thing)
@@ -124,12 +128,15 @@ def home_of(thing: Any) -> tuple[str, str]:
 
 
 def full_name(thing: object) -> str:
-    """The dotted name of a class or function."""
+    """Return the dotted name of a class or function."""
     return ".".join(home_of(thing))
 
 
 def at_home(thing: object) -> object:
-    """What the module of a class or function has under the thing's own name; None without it."""
+    """Return the object at the module and qualified name of a class or function, or None.
+
+    It is the class or function itself unless that has been replaced.
+    """
     module, name = home_of(thing)
     found: Any = sys.modules.get(module)
     for part in name.split("."):
@@ -144,11 +151,11 @@ def at_home(thing: object) -> object:
 
 
 class Shapes:
-    """Shapes of modules, taken within a time.
+    """A describer of modules with a time limit.
 
-    `names`: the modules whose classes are inspected wherever they occur, in addition to the shaped module. `code`
-    describes a code object, by default by its digest. `seconds`: the processor time for all shapes. Names for which no
-    time is left are unknown.
+    The classes of the modules in `names` are described wherever they occur, in addition to those of the described
+    module. `code` describes a code object, by default with its digest. `seconds` is the processor time for all modules.
+    Names for which no time is left are unknown.
     """
 
     def __init__(
@@ -167,11 +174,11 @@ class Shapes:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time is used up."""
         return thread_time() > self._ends_at
 
     def of_module(self, name: str, roots: Iterable[str] | None = None) -> Leaves:
-        """The leaves of a loaded module, or of some of its names."""
+        """Return the leaves of a loaded module, or of some of its names."""
         module = sys.modules.get(name)
         if not issubclass(type(module), types.ModuleType):
             return {}
@@ -188,7 +195,7 @@ class Shapes:
         names: Leaves = {}
         seen: set[int] = set()
         queue = collections.deque([(root, value, 0)])
-        alive = []  # an id is only taken for a living thing
+        alive = []  # keep objects alive so that their ids are not reused
         while queue:
             if len(names) >= self._most_leaves or (not len(names) % CHECKED_EVERY and self.is_over):
                 return {root: UNKNOWN}
@@ -203,12 +210,12 @@ class Shapes:
                     seen.add(id(thing))
                     alive.append(thing)
                     queue.extend((path + step, part, depth + 1) for step, part in self._parts(thing))
-            except (RuntimeError, ValueError, TypeError, AttributeError):  # it changes, or is a half-made object
+            except (RuntimeError, ValueError, TypeError, AttributeError):  # it is changing, or half-made
                 names[path] = UNKNOWN
         return names
 
     def _head(self, thing: Any, path: str) -> tuple[str, bool]:
-        """One line for a thing, and whether its parts are looked at."""
+        """Return one line for an object, and whether its parts must be described."""
         kind = type(thing)
         text = text_of_value(thing)
         if text is not None:
@@ -229,7 +236,7 @@ class Shapes:
     def _definition(self, thing: Any, path: str) -> tuple[str, bool]:
         name = full_name(thing)
         if name != path and at_home(thing) is thing:
-            return f"is {name}", False  # it is looked at where it is at home
+            return f"is {name}", False  # it is described under its own name
         if not is_class(thing):
             return f"function {thing.__code__.co_name} {self._code(thing.__code__)}", True
         if home_of(thing)[0] not in self._project_names:
@@ -239,7 +246,7 @@ class Shapes:
         return f"{other}class {name} ({bases}) of {full_name(type(thing))}, size {_size_of(thing)}", True
 
     def _parts(self, thing: Any) -> Iterator[tuple[str, object]]:
-        """What a thing is made of, each part with its step of the path."""
+        """Yield the parts of an object, each with the text to append to the path."""
         kind = type(thing)
         if kind is types.FunctionType:
             yield from ((f".{name}", getattr(thing, name)) for name in _OF_FUNCTION)
@@ -274,7 +281,7 @@ class Shapes:
         size = 0
         if holder is not None:
             is_set = holder in (set, frozenset)
-            # In one step of the interpreter: another thread may change the collection.
+            # In one step of the interpreter, because other threads may change the collection.
             items = list(dict.items(thing) if holder is dict else enumerate(list(holder.__iter__(thing))))
             size = len(items)
             for key, value in items:
@@ -290,13 +297,13 @@ class Shapes:
             yield from ((f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MOST_PARTS)))
 
     def _attributes(self, thing: object, kind: type) -> dict[str, object]:
-        """Own attributes and slots, by the interpreter's own descriptors: no property and no proxy is asked."""
+        """Return the attributes and slots of an object without running properties or proxies."""
         found: dict[str, object] = {}
         for name, descriptor in self._slots_of(kind):
             try:
                 value = descriptor.__get__(thing)
             except (AttributeError, TypeError):
-                continue  # an empty slot
+                continue  # the slot is empty
             if name != "__dict__":
                 found.setdefault(name, value)
             elif issubclass(type(value), dict):
@@ -311,7 +318,7 @@ class Shapes:
 
 
 def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
-    """The descriptors of `__dict__` and of slots of a class written in Python, and of its bases."""
+    """Yield the descriptors of `__dict__` and slots of a class written in Python and its bases."""
     for base in _mro_of(kind):
         names = _space_of(base)
         value = names.get("__dict__")
@@ -329,7 +336,7 @@ def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
 
 
 def text_of_value(thing: Any) -> str | None:
-    """The text of a plain value; None for any other."""
+    """Return the text of a plain value, or None for other objects."""
     kind = type(thing)
     if kind is str or kind is bytes:
         return _cut(thing)
@@ -344,7 +351,7 @@ def text_of_value(thing: Any) -> str | None:
 
 
 def _printed(thing: Any, kind: type, module: str) -> str | None:
-    """The text of a value of the standard library's own classes."""
+    """Return the text of a value of a standard library class, or None for other classes."""
     library = sys.modules.get("pathlib" if module.startswith("pathlib") else module)
     name = _as_text(_qualname_of(kind))
     if library is None or space_of_module(library).get(name) is not kind:
@@ -363,7 +370,7 @@ _STANDARD = frozenset((*_PRINTED, "re", "pathlib._local"))
 
 
 def key_text(key: object) -> str | None:
-    """A key as a step of a path; None for an object, as the order of such keys is by address."""
+    """Return the text of a key for a path, or None for objects, whose order may depend on their address."""
     text = text_of_value(key)
     if text is not None:
         return text
@@ -376,7 +383,7 @@ def key_text(key: object) -> str | None:
 
 
 def _member_text(key: object) -> str | None:
-    """The name of a member of an enumeration."""
+    """Return the name of an enumeration member, or None for other objects."""
     library = sys.modules.get("enum")
     if library is None or not issubclass(type(type(key)), space_of_module(library)["EnumMeta"]):
         return None
@@ -388,7 +395,7 @@ def _member_text(key: object) -> str | None:
 
 
 def _registered(kind: type) -> Iterator[type]:
-    """The classes registered with an abstract base."""
+    """Yield the classes registered with an abstract base class."""
     references: Any = abc._get_dump(kind)[0] if hasattr(abc, "_get_dump") else ()  # noqa: SLF001  # no other way
     for reference in references:
         found = reference()
@@ -412,7 +419,7 @@ def _first(item: tuple[str, object]) -> str:
 
 
 def undoable_names(name: str) -> list[str]:
-    """The names of a module of which a load may undo something, values first: not those of plain functions."""
+    """Return the names of a module that a load may undo, with classes last and without plain functions."""
     module = sys.modules.get(name)
     space = space_of_module(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
     values: list[str] = []
@@ -428,7 +435,7 @@ def undoable_names(name: str) -> list[str]:
 
 
 def root_of(path: str, modules: Mapping[str, object] | Collection[str]) -> tuple[str, str]:
-    """The module and the name of a leaf, by the longest module that fits."""
+    """Split the path of a leaf into the longest matching module and the name in it."""
     dotted = path
     while "." in dotted:
         dotted = dotted.rpartition(".")[0]

@@ -1,4 +1,7 @@
-"""Functions, suspended generators and running frames with code that their file no longer has. Nothing is imported."""
+"""Find functions, suspended generators and running frames with code that is no longer in their file.
+
+Nothing is imported.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ _WORDS = {
 }
 FRAME = "frame"
 CHECKED_EVERY = 8192
-"""The objects after which a scan checks whether the process is still idle."""
+"""The number of objects after which a scan checks whether the process is still idle."""
 
 
 def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> list[tuple[str, str, str]] | None:
-    """The file, the kind and the qualified name of what has previous code of files whose present sources are given.
+    """Return the file, kind and qualified name of everything that has previous code from the files in `sources`.
 
-    Methods are left out, as the instances of previous classes are reported by themselves. None if the process is idle
-    no more.
+    `sources` maps files to their present sources. Methods are omitted, because the instances of previous classes are
+    reported separately. Returns None if the process is no longer idle.
     """
     known = {file: _known(file, source) for file, source in sources.items()}
     found: dict[tuple[str, str, str], None] = {}
@@ -61,7 +64,7 @@ def _known(file: str, source: bytes) -> set[str]:
 
 
 def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
-    """The kind, code and object of all that has code; None where the process is idle no more."""
+    """Yield the kind, code and object of everything that has code, and None if the process is no longer idle."""
     for number, thing in enumerate(gc.get_objects()):
         if not number % CHECKED_EVERY and not is_idle():
             yield None
@@ -78,7 +81,7 @@ def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeTyp
 
 
 def _name_of(thing: Any, code: types.CodeType) -> str:
-    """The name before Python 3.11."""
+    """Return the qualified name for Python versions before 3.11, where code objects do not have it."""
     if type(thing) is types.FunctionType and not is_class(thing):
         return home_of(thing)[1] or code.co_name
     return code.co_name

@@ -1,4 +1,4 @@
-"""A shield around a process: namespaces of its own, in which its writes to directories stay in memory.
+"""Isolate a process in its own Linux namespaces, where the files it writes in some directories stay in memory.
 
 Sources: unshare(2), user_namespaces(7), mount_namespaces(7), prctl(2); the kernel's documentation of overlayfs.
 """
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-assert sys.platform == "linux"  # noqa: S101  # for type checkers: elsewhere nobody gets here
+assert sys.platform == "linux"  # noqa: S101  # for type checkers, as this is only imported on Linux
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
 PR_SET_PDEATHSIG = 1
 UPPER_BYTES = "256m"
-"""The most bytes that a process may write."""
+"""The number of bytes that the process may write, in the notation of mount(8)."""
 SCRATCH = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")
-"""Folders that nearly every system has; one without overlaid folders is covered for a moment."""
+"""Directories for the upper layers that most systems have. One outside the overlaid directories is covered briefly."""
 
 
 @functools.lru_cache(maxsize=1)
@@ -36,7 +36,7 @@ def _libc() -> Any:
 
 
 def control(option: int, value: int) -> None:
-    """Set an option of this process."""
+    """Set an option of this process with prctl(2)."""
     _libc().prctl(option, value)
 
 
@@ -50,7 +50,7 @@ def enter_namespace() -> None:
     """Enter a separate user and mount namespace.
 
     Raises:
-        OSError: the system does not allow that.
+        OSError: the system does not allow it.
     """
     user, group = os.getuid(), os.getgid()
     _check(_libc().unshare(CLONE_NEWNS | CLONE_NEWUSER), "unshare")
@@ -61,30 +61,30 @@ def enter_namespace() -> None:
 
 
 def part_network() -> None:
-    """Enter a network namespace without any interface. Call this in a user namespace of our own.
+    """Enter a network namespace without any interface. The process must be in its own user namespace.
 
     Raises:
-        OSError: the system does not allow that.
+        OSError: the system does not allow it.
     """
     _check(_libc().unshare(CLONE_NEWNET), "unshare")
 
 
 def outermost(directories: Sequence[str]) -> list[str]:
-    """The folders outside of all others, with their real paths."""
+    """Return the real paths of the directories that are not inside another one."""
     real = sorted({os.path.realpath(one) for one in directories if os.path.isdir(one)})
     return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
 
 
 def is_below(path: str, directory: str) -> bool:
-    """True for the folder itself and all in it."""
+    """Return whether a path is the directory itself or inside it."""
     return path == directory or path.startswith(directory.rstrip(os.sep) + os.sep)
 
 
 def lay(directories: Sequence[str]) -> None:
-    """Lay an overlay with its upper layer in memory over each folder.
+    """Mount an overlay over each directory, with the upper layer in memory.
 
     Raises:
-        OSError: the system does not allow that.
+        OSError: the system does not allow it.
     """
     scratch = next((one for one in SCRATCH if os.path.isdir(one) and not _touches(one, directories)), "")
     if not scratch:
@@ -111,5 +111,5 @@ def _touches(scratch: str, directories: Sequence[str]) -> bool:
 
 
 def _escaped(path: str) -> str:
-    """A path, escaped for the options of a mount."""
+    """Escape a path for the options of a mount."""
     return "".join("\\" + one if one in "\\:," else one for one in path)

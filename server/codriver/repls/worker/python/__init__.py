@@ -1,1 +1,1 @@
-"""Python in the worker: code and loads in modules, drift, names, recorded calls, and the answers within a kernel."""
+"""Run, reload and inspect Python code: modules, names, drift, recorded calls, and answers in a kernel."""

@@ -1,8 +1,8 @@
-"""The names that somebody bound again after a module was loaded.
+"""Find the names that were rebound after a module was loaded.
 
-A name counts as bound again if a statement of the loaded text binds it and it has another value since. Values that the
-project's own functions rebind do not count. A new name counts only if its function came from an evaluation: libraries
-put many names into modules as they go.
+A name counts as rebound if a statement of the loaded source binds it, and it has had a different value since. Rebinding
+by the project's own functions is not counted. A new name counts only if its function was evaluated, because libraries
+add many names to modules at run time.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None))
 EVALUATED = re.compile(r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\/](ipykernel|xpython)_\d+[\\/]")
-"""Names of the seeming files of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
+"""Matches the pseudo file names of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 
 
 class Remembered:
-    """A value remembered without keeping it alive: a plain one as it is, any other by a weak reference or id."""
+    """A value remembered without keeping it alive: a plain value itself, and any other as a weak reference or id."""
 
     __slots__ = ("_is_weak", "_reference")
 
@@ -51,7 +51,7 @@ class Remembered:
                 self._reference = _Identity(value)
 
     def is_still(self, value: object) -> bool:
-        """True if a value is the remembered one, or an equal plain one."""
+        """Return whether `value` is the remembered object, or an equal plain value."""
         reference = self._reference
         if self._is_weak:
             return reference() is value
@@ -62,12 +62,12 @@ class Remembered:
         )
 
     def live_object(self) -> object:
-        """The remembered object; None for a plain value, or an object that may be gone."""
+        """Return the remembered object, or None if it is plain or may no longer exist."""
         return self._reference() if self._is_weak else None
 
     @property
     def was_none(self) -> bool:
-        """True if the value was None: a place for a later value."""
+        """Whether the value was None, which is often a placeholder for a later value."""
         return self._reference is None
 
 
@@ -79,12 +79,12 @@ class _Identity:
 
 
 class Names:
-    """The names of a module and, dotted, of its classes, at one moment."""
+    """A snapshot of the names in a module and in its classes, which are dotted."""
 
     def __init__(self, space: dict[str, Any]) -> None:
         self._raw: dict[str, Any] | None = dict(space)
         module = space.get("__name__")
-        # `_is_own_class`, without its calls: of thousands of names few are classes, and most of those are imported.
+        # An inlined `_belongs_to`, because few of the thousands of names are classes of this module.
         self._classes = [
             (name, dict(space_of(value)))
             for name, value in self._raw.items()
@@ -93,7 +93,7 @@ class Names:
             and qualname_of_class(value) == name
             and not _is_dunder(name)
         ]
-        for owner, inner in self._classes:  # the list grows by the classes within
+        for owner, inner in self._classes:  # this list grows by nested classes
             self._classes += [
                 (f"{owner}.{name}", dict(space_of(value)))
                 for name, value in inner.items()
@@ -105,10 +105,10 @@ class Names:
         self._remembered: dict[str, Remembered] = {}
 
     def settle(self) -> dict[str, Remembered]:
-        """Keep no value alive from now on; the remembered values."""
+        """Return the remembered values, and stop keeping the original objects alive."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
-            # An evaluated value was made by no load, even if a load ran around the evaluation.
+            # An evaluated value was not created by a load, even if the evaluation ran within one.
             self._remembered = {
                 name: Remembered(value)
                 for name, value in raw.items()
@@ -122,7 +122,7 @@ class Names:
         return self._remembered
 
     def remember(self, name: str, value: object = ABSENT) -> None:
-        """Remember that a load gave a dotted name another value, or none."""
+        """Record that a load bound a dotted name to `value`, or removed it."""
         remembered = self.settle()
         if _is_dunder(name):
             return
@@ -138,7 +138,7 @@ class Names:
                     remembered[name + "." + attribute] = Remembered(remaining)
 
     def put_back(self, name: str, remembered: Remembered | None) -> None:
-        """Restore the remembered value of a name."""
+        """Restore an earlier remembered value of a name, or forget the name."""
         if remembered is None:
             self.settle().pop(name, None)
         else:
@@ -146,11 +146,14 @@ class Names:
 
 
 def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Remembered | None]]:
-    """The present value of each differing dotted name, ABSENT for none, and the loaded one, None for a new name."""
+    """Return the names that differ from those left by a load, each with its present and its remembered value.
+
+    The present value is ABSENT if the name was removed, and the remembered value is None if the name is new.
+    """
     remembered, found = left.settle(), {}
     live = {name: value for name, value in list(space.items()) if not _is_dunder(name)}
     waiting = list(live.items())
-    for name, value in waiting:  # the list grows by the classes within
+    for name, value in waiting:  # this list grows by nested classes
         known = remembered.get(name)
         if "." not in name and (known is None or not known.is_still(value)):
             found[name] = value, known
@@ -169,7 +172,7 @@ def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Rem
 
 
 class BoundNames:
-    """The names that the statements of a text bind, by dotted name, and those that its functions rebind as they run."""
+    """The names that the statements of a source bind, and those that its functions rebind when they run."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.kinds: dict[str, str] = {}
@@ -210,7 +213,7 @@ class BoundNames:
 
 
 def stores(name: str) -> re.Pattern[str]:
-    """The pattern of code that assigns to an attribute or global of a name; it may find too much."""
+    """Return a pattern for code that may assign to a global or attribute with this name."""
     attribute = re.escape(name)
     assigned = rf"\.{attribute}\s*(?:[-+*/|&^%@<>]{{0,2}}=)(?!=)"
     return re.compile(
@@ -219,7 +222,7 @@ def stores(name: str) -> re.Pattern[str]:
 
 
 def code_file(value: object) -> str:
-    """The seeming file of a function, a wrapper, or a class' first function; empty if unknown."""
+    """Return the file name of a function, a wrapper or the first function in a class, or "" if unknown."""
     if type(value) is types.FunctionType:
         return value.__code__.co_filename
     found = [function_in(one) for one in list(space_of(value).values())] if is_class(value) else [function_in(value)]
@@ -230,17 +233,17 @@ def code_file(value: object) -> str:
 
 
 def is_evaluated(value: object) -> bool:
-    """True if evaluated code made a function or class."""
+    """Return whether a function or class was created by evaluated code."""
     return EVALUATED.match(code_file(value)) is not None
 
 
 def is_plain(value: object) -> bool:
-    """True if a value is a number, a text, a flag, None, or a tuple of such."""
+    """Return whether a value is a number, string, bytes, boolean, None, or a tuple of these."""
     return type(value) in PLAIN or (type(value) is tuple and all(map(is_plain, value)))
 
 
 def _targets_in(node: Any) -> list[ast.AST]:
-    """The places to which a loop or a `with` gives its values."""
+    """Return the assignment targets of a `for` or `with` statement."""
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return [node.target]
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ()

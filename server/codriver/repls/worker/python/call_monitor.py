@@ -1,14 +1,14 @@
-"""Recorders of calls: by `sys.monitoring`, which Python has from 3.12 on, and by a profile function before.
+"""Recorders of calls, using `sys.monitoring` from Python 3.12 on, and a profile function in earlier versions.
 
-By `sys.monitoring` calls are seen on all threads. The beginning of a call and an error that leaves one are told by
-events of the whole interpreter, the rest by events of the recorded codes. A disabled event at a place of a code stays
-disabled until the events of the code change: events are not restarted, as that would restart those of debuggers and of
-coverage too.
+`sys.monitoring` sees calls on all threads. Starts of calls and errors that end them are events of the whole
+interpreter; the others are events of the recorded code objects. An event disabled at some location of a code object
+stays disabled until the events of that object change. `restart_events` is not used, because it would also affect
+debuggers and coverage tools.
 
-A profile function sees its own thread and those that are started meanwhile. The function gets the end of a call and not
-its error: the frame's present instruction tells whether the call returned, yielded or raised.
+A profile function sees its own thread and those started later. It is called when a call ends but does not receive the
+error, so the current instruction of the frame tells whether the call returned, yielded or raised.
 
-Source: Python's library reference, `sys.monitoring`; the places that stay disabled were tried on 3.12 and 3.13.
+Source: Python's library reference, `sys.monitoring`. How events stay disabled was tested on 3.12 and 3.13.
 """
 
 from __future__ import annotations
@@ -29,27 +29,30 @@ if TYPE_CHECKING:
     from .recorded_calls import Function, Record, Recording
 
 TOOL_IDS = (4, 3, 5, 2)
-"""The ids without an owner in Python, then the profiler's; never the debugger's or coverage's."""
+"""Tool ids in order of preference: those without a conventional owner, then the profiler's.
+
+The ids of debuggers and coverage tools are never used.
+"""
 NAME = "codriver"
 FRAME_AT = sys._getframe  # noqa: SLF001  # no public API gives the frame of a call
 NO_FREE_ID = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
 
 
 class CallMonitor:
-    """Records calls between `begin` and `end`, for one run."""
+    """A recorder that uses `sys.monitoring`, for a single run between `begin` and `end`."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._stacks: dict[int, list[Record]] = {}
-        """The calls under way, by thread, innermost last."""
+        """The calls in progress by thread, innermost last."""
         self._live: dict[int, Record] = {}
-        """Each call under way, by the id of its frame, also of a waiting generator."""
+        """The calls in progress by the id of their frame, including suspended generators."""
         self._monitoring: Any = getattr(sys, "monitoring", None)
         self._tool = -1
         self._local = 0
 
     def begin(self) -> str:
-        """Record from now on; the reason in words if that is impossible."""
+        """Start recording. Return the reason if that is not possible, or ""."""
         monitoring = self._monitoring
         self._tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
         if self._tool < 0:
@@ -63,7 +66,7 @@ class CallMonitor:
         return ""
 
     def end(self) -> None:
-        """Record no more, and leave no event of ours anywhere."""
+        """Stop recording and remove all events."""
         if self._tool < 0:
             return
         monitoring, tool = self._monitoring, self._tool
@@ -71,7 +74,7 @@ class CallMonitor:
         events = monitoring.events
         for function in list(self._recording.functions.values()):
             if not function.is_requested:
-                # Another event is set for a moment, else disabled places would stay disabled for the next recording.
+                # Set another event briefly. Otherwise, disabled locations would stay disabled for the next recording.
                 monitoring.set_local_events(tool, function.code, events.PY_RETURN)
             monitoring.set_local_events(tool, function.code, 0)
         for event in self._callbacks(events):
@@ -95,7 +98,7 @@ class CallMonitor:
             self._monitoring.set_local_events(self._tool, code, self._local)
         return found
 
-    # Callbacks, each with all its data in variables of its own: they run at every call.
+    # Each callback keeps what it needs in local variables, because it runs for every call.
 
     def _start_callback(self) -> Any:
         recording, stacks, live, function_of = self._recording, self._stacks, self._live, self._function_of
@@ -207,7 +210,7 @@ class CallMonitor:
         return unwound
 
     def _leave(self, record: Record) -> None:
-        """Take an ended or waiting call from the stack of its thread."""
+        """Remove an ended or suspended call from the stack of its thread."""
         stack = self._stacks.get(_thread.get_ident())
         if stack and stack[-1] is record:
             stack.pop()
@@ -216,7 +219,7 @@ class CallMonitor:
 
 
 SUSPENDED = 0x20 | 0x80 | 0x200
-"""Flags of the codes of generators, coroutines and both in one. Source: `inspect`."""
+"""Flags of the code objects of generators, coroutines and asynchronous generators. Source: `inspect`."""
 OTHERS = "another profile function was set meanwhile, by a profiler: the calls since then are not recorded"
 OTHER_THREADS = "threads that ran before are not seen: Python 3.12 and later tell of those"
 RAISED = "an error"
@@ -226,24 +229,27 @@ YIELDING = "YIELD"
 
 
 class CallProfiler:
-    """Records calls between `begin` and `end`, for one run, on the thread that begins it."""
+    """A recorder that uses a profile function, for a single run between `begin` and `end`.
+
+    It must be started on the thread whose calls are recorded.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
         self._stacks: dict[int, list[Record]] = {}
         self._live: dict[int, Record] = {}
         self._bytes: dict[int, bytes] = {}
-        """The instructions of each function, by its id, since each look at a code copies them."""
-        import opcode  # only this recorder needs it
+        """The bytecode of each function by its id, cached because `co_code` creates a copy each time."""
+        import opcode  # only needed in this class
 
         self._names = opcode.opname
         self._previous: Any = None
         self._are_unseen = False
-        """Whether threads of the user's run already."""
+        """Whether there were other user threads already, which are not recorded."""
         self._profile: Any = None
 
     def begin(self) -> str:
-        """Record from now on; the reason in words if that is impossible."""
+        """Start recording. Return the reason if that is not possible, or ""."""
         self._previous = sys.getprofile()
         if self._previous is not None:
             return "a profile function is set, by a profiler or by coverage: end that first"
@@ -255,7 +261,7 @@ class CallProfiler:
         return ""
 
     def end(self) -> None:
-        """Record no more."""
+        """Stop recording, and note what may be missing."""
         if self._profile is None:
             return
         if sys.getprofile() is self._profile:
@@ -338,7 +344,7 @@ class CallProfiler:
         record[ERROR] = RAISED if is_error else None
 
     def _instruction(self, function: Function, frame: types.FrameType) -> str:
-        """The name of the instruction at which a frame is left."""
+        """Return the name of the instruction that a frame executes."""
         code = self._bytes.get(id(function))
         if code is None:
             code = self._bytes[id(function)] = function.code.co_code

@@ -1,4 +1,4 @@
-"""Classes that live: which of them take a change in place, which can be made again, and their abstract methods."""
+"""Decide which classes can be changed in place or created again, and update their sets of abstract methods."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
 
 REGISTERING = ("sqlalchemy", "sqlmodel", "peewee", "mongoengine", "pony", "tortoise", "flask_sqlalchemy")
-"""Libraries that keep each class that is made, and refuse a second one of its name."""
+"""Libraries that register each class when it is created, and refuse a second one with the same name."""
 
 
 def is_plain_class(kind: Any) -> bool:
-    """True if only Python looked at the names of a class when it was made."""
+    """Return whether a class was created by `type` or `ABCMeta` alone, without other code that read its attributes."""
     if type(kind).__name__ not in ("type", "ABCMeta") or type(kind).__module__ not in ("builtins", "abc"):
         return False
     space = space_of(kind)
@@ -26,13 +26,16 @@ def is_plain_class(kind: Any) -> bool:
 
 
 def creates_freely(kind: Any) -> bool:
-    """True if a class can be made a second time: no library refuses one of the same name."""
+    """Return whether a class can be created again without a library refusing a second one with its name."""
     homes = {str(type.__dict__["__module__"].__get__(one)).partition(".")[0] for one in (*order_of(kind), type(kind))}
     return homes.isdisjoint(REGISTERING)
 
 
 def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
-    """Renew the sets of abstract methods of classes and of their subclasses, as `abc.update_abstractmethods` does."""
+    """Update the sets of abstract methods of classes and their subclasses, like `abc.update_abstractmethods`.
+
+    `note` records how to undo each change.
+    """
     seen: set[int] = set()
     for kind in kinds:
         for one in _with_subclasses(kind):

@@ -1,4 +1,4 @@
-"""Who holds an object: the names of modules, and the paths below them, that lead to it. No user code is run."""
+"""Find the names in modules, and the paths below them, that refer to an object. No user code is run."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_STEPS = 4
-"""Objects between a name and what it leads to."""
+"""The maximum length of the chain of objects from a name to the object."""
 MOST_LEVEL = 200
-"""Objects of one level whose referrers are looked for."""
+"""The number of objects at each step whose referrers are searched."""
 MOST_HOLDERS = 3
-"""Holders that are named."""
+"""The number of paths to report."""
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-"""The folder of the worker, whose own references do not count."""
+"""The directory of the worker, whose own references are ignored."""
 COLLECTIONS = (list, tuple, set, frozenset)
 KEY, KEY_END = "\0", "\1"
-"""Around the key of a dictionary, until it is known whether it is an object's own."""
+"""Delimiters of a dictionary key, which is an attribute name if the dictionary belongs to an object."""
 ATTRIBUTES = "\2"
-"""The step from an object to the dictionary of its attributes."""
+"""Marks the step from an object to the dictionary of its attributes."""
 
 
 def holders_of(objects: Iterable[object], most: int = MOST_HOLDERS) -> list[str]:
-    """The first names that lead to one of some objects, the shortest paths first."""
+    """Return up to `most` paths from names in modules or classes to any of the objects, shortest first."""
     level = {id(one): (one, "") for one in objects}
     seen = set(level)
     modules = {id(space_of_module(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
@@ -67,7 +67,7 @@ def _is_module(value: object) -> bool:
 
 
 def _is_codrivers(holder: object) -> bool:
-    """True for frames, which hold what is being looked for, and for objects of the worker."""
+    """Return whether a referrer is a frame, or an object of the worker, which only refer to the object temporarily."""
     if type(holder) is types.FrameType:
         return True
     if type(holder) is types.FunctionType:
@@ -77,7 +77,7 @@ def _is_codrivers(holder: object) -> bool:
 
 
 def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int, str]]:
-    """The objects of a level that a holder refers to, each with the step to it."""
+    """Yield the objects of a level that `holder` refers to, as ids, each with the text to append to the path."""
     kind = type(holder)
     if kind is dict:
         for key, value in list(dict.items(holder)):

@@ -1,6 +1,6 @@
-"""Images of values, as data URIs beside their text: by the classes' own methods, and matplotlib's figures.
+"""Render values as images that are sent as data URIs next to their text, by their own methods or by matplotlib.
 
-Methods and names are those of IPython's display protocol. Nothing is imported that the program has not imported.
+The methods are those of IPython's display protocol. No library is imported that the program has not imported.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ KINDS = ("image/png", "image/jpeg")
 METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_"}
 PYPLOT = "matplotlib.pyplot"
 WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
-"""Matplotlib's own backends that only draw."""
+"""Matplotlib's backends that have no windows."""
 MOST_WAITING_BYTES = 1 << 25
-"""The images that wait for the end of an evaluation; with more, all are sent before it."""
+"""The total size of images that wait for the end of an evaluation. If it is exceeded, they are sent earlier."""
 
 
 def image_of(value: object) -> Image | None:
-    """The kind of a value's image and its bytes; None if its class gives none, or fails."""
+    """Return the type and bytes of a value's image, or None if its class provides none or the method fails."""
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, type):
         return None
     figures = sys.modules.get("matplotlib.figure")
     if figures is not None and isinstance(value, figures.Figure):
         return "image/png", drawn(value)
-    # The class is asked: an object that makes up attributes would have any.
+    # Look up the method in the class, because some objects claim to have every attribute.
     with contextlib.suppress(Exception):
         if hasattr(kind, "_repr_mimebundle_"):
-            found: Any = value._repr_mimebundle_(include=KINDS, exclude=())  # type: ignore[attr-defined]  # just asked
+            found: Any = value._repr_mimebundle_(include=KINDS, exclude=())  # type: ignore[attr-defined]  # checked
             bundle = found[0] if isinstance(found, tuple) else found
             given = next((_image(one, bundle.get(one)) for one in KINDS if bundle.get(one)), None)
             if given:
@@ -54,7 +54,7 @@ def image_of(value: object) -> Image | None:
 
 
 def _image(kind: str, given: object) -> Image | None:
-    """The image given by a method, with or without metadata; a text is base64 already."""
+    """Return the image from the result of a method, which may include metadata. A string is base64."""
     data = given[0] if isinstance(given, tuple) else given
     if isinstance(data, str):
         data = base64.b64decode(data)
@@ -62,7 +62,7 @@ def _image(kind: str, given: object) -> Image | None:
 
 
 def with_image(text: str, image: Image | None, quota: object) -> str:
-    """The text of a value with its image; if both exceed `quota` bytes, a description in place of the image."""
+    """Return the text of a value followed by its image, or by a description if both exceed `quota` bytes."""
     if image is None:
         return text
     kind, data = image
@@ -72,7 +72,7 @@ def with_image(text: str, image: Image | None, quota: object) -> str:
 
 
 def drawn(figure: Any) -> bytes:
-    """A figure as PNG, cut to the drawn area as in IPython, with parts beside the axes."""
+    """Return a figure as PNG, cropped to its contents as in IPython, including parts outside the axes."""
     import io
 
     stream = io.BytesIO()
@@ -82,7 +82,7 @@ def drawn(figure: Any) -> bytes:
 
 
 class DisplayedFigure:
-    """A figure that `show` displayed, or that was a value, with its image as of then."""
+    """A figure that `show` displayed or that was a value, with its image from that time."""
 
     def __init__(self, figure: Any) -> None:
         self.reference = weakref.ref(figure)
@@ -91,7 +91,7 @@ class DisplayedFigure:
         self.size = len(self._image)
 
     def text(self, quota: object) -> str:
-        """Return the figure with its image; drawn again if it changed in the meantime."""
+        """Return the text of the figure with its image, which is drawn again if the figure has changed."""
         figure = self.reference()
         if figure is not None and figure.stale:
             self._text, self._image = repr(figure), drawn(figure)
@@ -99,31 +99,31 @@ class DisplayedFigure:
 
 
 class Figures:
-    """The open figures of matplotlib, each of which is sent once per evaluation, as it is at the evaluation's end.
+    """The open figures of matplotlib, each of which is sent once per evaluation, when it ends.
 
-    These are the figures passed to `show`, those that are values of statements, and those that the evaluation drew on.
-    A figure passed to `show` is closed, as if its window were, unless it has one.
+    Included are figures passed to `show`, values of statements, and figures that the evaluation has drawn on. A figure
+    passed to `show` is closed, as if its window had been closed, unless it really has a window.
     """
 
     def __init__(self) -> None:
         self._send: Send | None = None
-        """The function of the running evaluation that takes images."""
+        """Sends an image for the evaluation in progress."""
         self._quota: object = None
         self._displayed: list[DisplayedFigure] = []
-        """The figures that wait for the end of the evaluation, in the order in which they were displayed first."""
+        """The figures that wait for the end of the evaluation, in the order in which they were first displayed."""
         sys.meta_path.insert(0, self)
 
     @contextlib.contextmanager
     def sent_by(self, send: Send, quota: object, *, is_partial: bool = False) -> Iterator[None]:
-        """A context in which figures are sent, each in at most `quota` bytes; outside of it nobody gets them.
+        """Return a context in which figures are sent, each in at most `quota` bytes. Otherwise they are not sent.
 
-        After code that `is_partial`, the figures wait for the rest of its evaluation, unless the code fails.
+        If the code `is_partial`, the figures wait for the rest of the evaluation, unless the code fails.
         """
         self._send, self._quota = send, quota
         try:
             yield
         except BaseException:
-            with contextlib.suppress(Exception):  # the evaluation's own error counts
+            with contextlib.suppress(Exception):  # do not hide the error of the evaluation
                 self._send_displayed(None)
             raise
         else:
@@ -133,7 +133,7 @@ class Figures:
             self._send = None
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        """The spec of pyplot, once, so that its `show` is ours after the load."""
+        """Return the spec of pyplot, once, so that its `show` can be replaced after it is loaded."""
         if name != PYPLOT:
             return None
         sys.meta_path.remove(self)
@@ -150,12 +150,12 @@ class Figures:
         return spec
 
     def send_all(self, value: object = None) -> None:
-        """Send the figures that were displayed or drawn on; a figure that is the value of the last statement is not."""
+        """Send the figures that were displayed or drawn on, except `value`, which is the value of the evaluation."""
         self._add([one for one in _changed() if one is not value])
         self._send_displayed(value)
 
     def show_later(self, value: object) -> bool:
-        """Send a figure at the evaluation's end, if the value is one and an evaluation runs; return whether it is."""
+        """If the value is a figure, send it when the evaluation ends. Return whether it is a figure."""
         figures = sys.modules.get("matplotlib.figure")
         if self._send is None or figures is None or not isinstance(value, figures.Figure):
             return False
@@ -164,7 +164,7 @@ class Figures:
 
     def _add(self, figures: list[Any]) -> None:
         known = {id(figure) for one in self._displayed if (figure := one.reference()) is not None}
-        # A figure that cannot be drawn is an error of the evaluation, as with windows.
+        # A figure that cannot be drawn fails the evaluation, as it does with windows.
         self._displayed += [DisplayedFigure(one) for one in figures if id(one) not in known]
         if sum(one.size for one in self._displayed) > MOST_WAITING_BYTES:
             self._send_displayed(None)
@@ -176,7 +176,7 @@ class Figures:
                 self._send(one.text(self._quota))
 
     def _showing(self, pyplot: Any, show: Callable[..., object]) -> Callable[..., object]:
-        """`show` of pyplot: it displays the images, and waits for no window to be closed, as nobody may see it."""
+        """Return a replacement for pyplot's `show` that sends images and does not wait for windows to be closed."""
 
         @functools.wraps(show)
         def showing(*arguments: object, **options: object) -> object:
@@ -194,7 +194,7 @@ class Figures:
 
 
 def _changed() -> list[Any]:
-    """The open figures drawn on since they were displayed last, in the order of their making."""
+    """Return the open figures drawn on since they were last displayed, in order of creation."""
     helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
     managers = helpers.Gcf.get_all_fig_managers() if helpers is not None else []
     return [one.canvas.figure for one in managers if one.canvas.figure.stale]

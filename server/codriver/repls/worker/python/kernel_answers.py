@@ -1,6 +1,6 @@
-"""Answers within a Jupyter kernel of Python: names, source, drift, loads, tests, and the last error with its locals.
+"""Answer requests in a Jupyter kernel for Python: names, source, drift, loads, tests, and the last error.
 
-The needed modules of this package are loaded into the kernel as texts. User code runs only in loads and tests.
+The modules that this needs are sent to the kernel as source. User code only runs in loads and tests.
 """
 
 from __future__ import annotations
@@ -42,15 +42,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 HOME = "__main__"
-"""The module in which a kernel evaluates."""
+"""The module in which a kernel evaluates code."""
 AROUND = tuple(f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell"))
-"""Packages whose frames lie around the user's code."""
+"""Packages whose frames surround those of the user's code."""
 MOST_RENEWED = 100
+"""The number of rows about updated objects to report after a load."""
 _IN_FRAME = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 
 
 class Answer:
-    """An answer, whose printed form is JSON in ASCII, whatever printer of values the kernel's user has chosen."""
+    """An answer whose representation is JSON in ASCII, independent of the display settings of the kernel's user."""
 
     def __init__(self, data: object) -> None:
         self._text = json.dumps(data)
@@ -63,7 +64,7 @@ class Answer:
 
 
 class Loaded:
-    """The value of a file's load without a value of its own: the module of the load."""
+    """The result of loading a file that has no value of its own, which shows the module."""
 
     def __init__(self, name: str, path: str) -> None:
         self._text = f"<module {name!r} from {path!r}>"
@@ -73,7 +74,7 @@ class Loaded:
 
 
 class KernelAnswers:
-    """The answers of one kernel, for its life."""
+    """The functions that answer requests in a kernel. There is one instance for the lifetime of the kernel."""
 
     def __init__(self) -> None:
         self._undo_records = UndoRecords([os.getcwd()])
@@ -81,7 +82,7 @@ class KernelAnswers:
         self._sources.begin()
         self._drift = Drift(self._sources)
         self._renewed: list[dict[str, str]] = []
-        """The rows about objects that the last load renewed, until they are told."""
+        """The rows about objects that the last load updated, until they are reported."""
         self._functions: dict[str, Callable[..., object]] = {
             "complete": self._complete,
             "lookup": self._lookup,
@@ -99,25 +100,25 @@ class KernelAnswers:
         for feature in found():
             self._functions.update(feature.operations(self._sources.changed_ms))
         self._examined: tuple[BaseException, BaseException | None] | None = None
-        """The error with the examined frames, and the last error raised by code in them."""
+        """The error whose frames are being examined, and the last error raised by code evaluated in them."""
         self._spaces = FrameSpaces()
         self._check_after_cells()
 
     def _check_after_cells(self) -> None:
-        """Look at the loads of cells and threads: in IPython before the kernel tells the end of a cell."""
+        """Record loads by cells and threads. In IPython, this happens before the kernel reports the end of a cell."""
 
         def check_cell(*_result: object) -> None:
             self._sources.note()
             self._sources.settle(MOST_AT_ONCE)
 
-        with contextlib.suppress(Exception):  # a shell of any kind
+        with contextlib.suppress(Exception):  # there are many kinds of shells
             _shell().events.register("post_run_cell", check_cell)
         start_thread(self._sources.serve)
 
     def call(self, function: str, /, **fields: Any) -> Answer:
-        """The answer to a question as `{"data": ...}`, or `{"failed": ...}` with type and message of the error.
+        """Return the answer as `{"data": ...}`, or `{"failed": ...}` with the type and message of an error.
 
-        Nothing is raised, as a kernel takes a question's error for its user's last error.
+        Nothing is raised, because the kernel would treat it as the last error of its user.
         """
         try:
             return Answer({"data": self._functions[function](**fields)})
@@ -125,16 +126,16 @@ class KernelAnswers:
             return Answer({"failed": words_of(error)})
 
     def load(self, path: str, text: str, lines: list[int] | None = None, undo_id: str = "", how: str = "") -> object:
-        """Run a file: of a loaded module the changes, in that module; any other file in the home namespace.
+        """Run a file: the changes of a loaded module in that module, and any other file in the namespace of cells.
 
-        `how`: `whole` runs the whole module again. With `lines`, a
-        module of unknown former text runs only the statements that begin there. Changes are recorded under `undo_id`.
-        The result is the value of the last statement, if that ran and is an expression.
+        With `how` set to `whole`, the whole module is run again. `lines` restricts a module whose previous source is
+        unknown to the statements that start there. Changes are recorded under `undo_id`. Returns the value of the last
+        statement if it ran and is an expression.
         """
-        __tracebackhide__ = True  # IPython shows this frame to nobody
+        __tracebackhide__ = True  # hide this frame in IPython's tracebacks
         name = module_name(path, [os.getcwd()])
         name = name if is_loaded(name, path) else None
-        tree: Any = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # without a frame of `ast.parse`
+        tree: Any = compile(text, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)  # adds no frame
         body: list[ast.stmt] = tree.body
         if lines is not None and name is not None:
             body = [node for node in body if getattr(node, "module", "") == "__future__" or node.lineno in lines]
@@ -163,9 +164,9 @@ class KernelAnswers:
         return Loaded(name or HOME, path) if value is ABSENT else value
 
     def frame(self, code: str, number: int) -> object:
-        """The value of code in a frame of the last error; None for code that ends in a statement.
+        """Return the value of code evaluated in a frame of the last error, or None if it ends with a statement.
 
-        An error of that code does not become the last error: the one with the examined frames stays.
+        An error of that code does not replace the error that is being examined.
         """
         __tracebackhide__ = True
         error = self._last_error()
@@ -197,7 +198,7 @@ class KernelAnswers:
             space.end()
 
     def _last_error(self) -> BaseException | None:
-        """The last error that the user's own code raised."""
+        """Return the last error that the user's own code raised."""
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         if self._examined is not None and error is self._examined[1]:
             return self._examined[0]
@@ -237,7 +238,7 @@ class KernelAnswers:
         return None if position is None else {"text": position[0], "file": cell_name(position[1]), "line": position[2]}
 
     def _syntax(self, code: str) -> object:
-        """The syntax error of code, as IPython reads it; None where there is none."""
+        """Return the syntax error in code as IPython would read it, or None."""
         shell = _shell()
         try:
             text = shell.transform_cell(code) if shell is not None else code
@@ -252,7 +253,7 @@ class KernelAnswers:
         return {"rows": [*renewed, *self._drift.rows(root, only)]}
 
     def _edited(self, code: str) -> list[str]:
-        """The used modules of a cell whose files were edited since their load, in words."""
+        """Describe the modules used by a cell whose files were edited since they were loaded."""
         try:
             tree = ast.parse(_shell().transform_cell(code))
         except (SyntaxError, ValueError, RecursionError, AttributeError):
@@ -266,7 +267,7 @@ class KernelAnswers:
         return {"left": self._undo_records.end(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
-        """The tasks that ended with an error, and the stacks of the threads that do not belong to the kernel alone."""
+        """Return the tasks that ended with an error, and the stacks of threads except those with only kernel code."""
         titles = {thread.ident: thread.name for thread in threading.enumerate()}
         dumps = failed_tasks({}) if "asyncio" in sys.modules else []
         for ident, frame in sys._current_frames().items():  # noqa: SLF001  # no public API gives the frames
@@ -277,7 +278,7 @@ class KernelAnswers:
         return "\n".join(dumps)
 
     def _error(self, characters: int) -> object:
-        """The last error in a worker's parts, with its locals of at most this length."""
+        """Return the last error in the same form as a worker, with local variables of at most `characters` each."""
         error = self._last_error()
         if error is None:
             return None
@@ -293,7 +294,7 @@ class KernelAnswers:
         return {"error": parts, "locals": [dict(one, frame=_renamed(one["frame"])) for one in found]}
 
     def _locals(self, cell: int) -> list[str]:
-        """The plain locals at the place where that cell failed; none if the last error is another cell's."""
+        """Return the plain local variables where a cell failed, or [] if the last error is from another cell."""
         error = self._last_error()
         if error is None:
             return []
@@ -301,23 +302,23 @@ class KernelAnswers:
         return plain_locals_of(error, PYTHON, _display_name) if f"In[{cell}]" in map(cell_name, files) else []
 
     def _test(self, code: str, directory: str) -> object:
-        """The report of a test run: the value of our own expression, in the project's folder, outside of any loop."""
+        """Return the report of a test run, made in the project's directory and outside any event loop."""
         with _in_directory(directory), _outside_loop():
             return json.loads(eval(code, {}))
 
 
 def cell_name(file: str) -> str:
-    """The name of a file; for a cell its number, `In[1]`, as in tracebacks."""
+    """Return the name to show for a file. For a cell it is its number, such as `In[1]`."""
     compiler = getattr(_shell(), "compile", None)
     with contextlib.suppress(Exception):
-        words = compiler.format_code_name(file)  # type: ignore[union-attr]  # of another IPython it raises
+        words = compiler.format_code_name(file)  # type: ignore[union-attr]  # other versions of IPython raise an error
         if words:
             return str(words[-1])
     return file
 
 
 def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
-    """The frames of an error in the form of `_error`."""
+    """Return the frames of an error in the same form as `_error`."""
     calls = set() if error is None else _calls_of_load(error)
 
     def is_left_out(file: str, line: int, name: str) -> bool:
@@ -337,7 +338,7 @@ def _surrounds_user_code(text: str) -> bool:
 
 
 def _calls_of_load(error: BaseException) -> set[str]:
-    """The frames outside of our own `load`, of a cell that only calls it."""
+    """Return the frames around our own `load`, which belong to the cell that calls it."""
     frames = traceback.extract_tb(error.__traceback__)
     inner = [position for position, one in enumerate(frames) if is_worker(one.filename)]
     return {f"{one.name} ({one.filename}:{one.lineno})" for one in frames[: inner[-1]]} if inner else set()
@@ -348,7 +349,7 @@ def _display_name(name: str) -> str:
 
 
 def _shell() -> Any:
-    """The kernel's own shell, None in a kernel without IPython."""
+    """Return the kernel's shell, or None in a kernel without IPython."""
     library = sys.modules.get("IPython")
     return library.get_ipython() if library is not None else None
 
@@ -362,20 +363,20 @@ def _module(name: str) -> types.ModuleType | None:
 
 
 def _hidden() -> set[str]:
-    """The names that IPython itself put into the user's namespace."""
+    """Return the names that IPython added to the user's namespace."""
     hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home().__dict__
     return {name for name, value in list(hidden.items()) if space.get(name) is value}
 
 
 def _position(name: str, module: types.ModuleType) -> tuple[str, str, int] | None:
-    """The text that defines a name, its file and its line; also of a cell."""
+    """Return the source that defines a name, with its file or cell and its line."""
     value, frames, dotted = find(name, module)
     cells = getattr(getattr(_shell(), "compile", None), "_filename_map", {})
     return None if frames is None else definition_of(value, dotted, frames, reversed(list(cells)))
 
 
 def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
-    """The frames of user code and of code called by it: inside of the kernel's; none for a thread without any."""
+    """Return the frames of user code and of code called by it, or [] for a thread without user code."""
     inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
     user_frames = [one for one in frames[len(frames) - inner :] if not is_worker(one.filename)]
     if not any(not is_library(one.filename) for one in user_frames):
@@ -391,7 +392,7 @@ def _is_kernel(file: str) -> bool:
 
 @contextlib.contextmanager
 def _in_directory(directory: str) -> Iterator[None]:
-    """A context with the project's folder as the current one, if the kernel's machine has it."""
+    """Change to the project's directory, if it exists on the kernel's machine, while the context is active."""
     before = os.getcwd()
     if directory and os.path.isdir(directory):
         os.chdir(directory)
@@ -403,7 +404,7 @@ def _in_directory(directory: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _outside_loop() -> Iterator[None]:
-    """A context in which no event loop seems to run: tests begin one of their own within the kernel's."""
+    """Hide the running event loop while the context is active, so that tests can run their own."""
     import asyncio
 
     loop = asyncio._get_running_loop()  # noqa: SLF001

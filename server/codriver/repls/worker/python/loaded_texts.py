@@ -1,11 +1,11 @@
-"""The loaded texts of modules, remembered: by the file's stamp at the load, and by its bytes soon after.
+"""Remember the sources of loaded modules, by the stamp of the file at the load, and by its content soon after.
 
-A text that is read later counts while the file still has the stamp of the load; otherwise the text is unknown, and
-equals nothing. A load by an unseen loader counts by its file's age. Stamps are taken when the loader asks for them; no
-frame of ours stays.
+A source that is read later is used if the file still has the stamp of the load. Otherwise the source is unknown, and
+considered different from any other. For loads that were not observed, the age of the file decides. Stamps are taken
+when the loader asks for the file's status, so our code is not on the stack during the import.
 
-Python itself accepts compiled code for any file of the same second and size. For the project's files unsettled code is
-not believed: code written before its source, or so soon after it that a process may have read a former text within the
+Python itself accepts bytecode for any file with the same modification second and size. For project files, bytecode is
+ignored if it was written before its source, or so soon after that a process may have read a previous version within the
 second of an edit.
 """
 
@@ -42,30 +42,30 @@ if TYPE_CHECKING:
 
     Stamp = Tuple[int, int, int, int]
 
-    """Time of the content and of the status in ns, size, number of the file."""
+    """The times of the content and of the status in ns, the size, and the inode."""
 
     Stats = Dict[str, Any]
 
 
 CLOCKS_NS = 3 * 10**9
-"""The possible difference between the clocks of files and of this process."""
+"""The assumed maximum difference between the clocks of files and of this process, in ns."""
 MOST_AT_ONCE = 20
-"""Files that are read before an answer is sent; those of a large package afterwards."""
+"""The number of files to read before an answer is sent. If there are more, they are read afterwards."""
 PACKED = 1
-"""The level of compression: 7 ms a megabyte, and 0.3 bytes a byte."""
+"""The level of compression, which takes 7 ms for a megabyte and reduces it to 30%."""
 QUIET_S = 0.3
-"""The quiet time without loads before texts are read on a thread, so that a running import is not held up."""
+"""The seconds without a load before sources are read on a thread, so that a running import is not delayed."""
 MOST_TEXT = 2**20
-"""The most bytes of a file whose statements are looked at: a longer one was generated."""
+"""The number of bytes above which the statements of a file are not parsed, because it was probably generated."""
 EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 REWRITERS = ("AssertionRewritingHook",)
-"""Loaders whose code differs from the file's. Source: pytest, `_pytest.assertion.rewrite`."""
+"""Loaders that change the code of a file. Source: pytest, `_pytest.assertion.rewrite`."""
 
 
 class Load:
-    """One load of a module: its file as it was, and the names as the load left them.
+    """A load of a module: the file at that time, and the names after the load.
 
-    `stamp`: None if unknown. `gone`: the names that later loads took out of the module.
+    `stamp` is None if unknown. `gone` are names that later loads removed from the module.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Load:
         self._bound: BoundNames | None = None
 
     def read(self) -> None:
-        """Read the text, which is the loaded one while the file has the load's stamp."""
+        """Read the source, which is that of the load if the file still has its stamp."""
         if self.is_read:
             return
         self.is_read = True
@@ -108,7 +108,7 @@ class Load:
                 self.store(found[1], before)
 
     def store(self, data: bytes, before: Load | None = None) -> None:
-        """Remember the loaded text. `before`: the load that it replaces."""
+        """Remember the loaded source. `before` is the load that this one replaces."""
         self._data, self._bound, self.is_read = zlib.compress(data, PACKED), None, True
         self.outline = None
         if before is not None and (before.gone or before.data != data):
@@ -117,7 +117,7 @@ class Load:
             self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
 
     def with_names_of_now(self) -> Load:
-        """A load of the same text, with the present names."""
+        """Return a load of the same source with the present names of the module."""
         module = self.module()
         if module is None:
             return self
@@ -129,46 +129,47 @@ class Load:
 
     @property
     def data(self) -> bytes | None:
-        """The loaded text, as bytes of the file; None for an unknown text."""
+        """The loaded source as bytes, or None if unknown."""
         return None if self._data is None else zlib.decompress(self._data)
 
     @property
     def packed(self) -> bytes | None:
-        """The loaded text, in its packed form."""
+        """The loaded source in compressed form, or None if unknown."""
         return self._data
 
     @property
     def stored_bytes(self) -> int:
-        """The memory that the text takes."""
+        """The number of bytes used by the compressed source."""
         return len(self._data or b"")
 
     def bound(self) -> BoundNames | None:
-        """The names that the text binds; None for an unknown text."""
+        """Return the names that the source binds, or None if it is unknown."""
         data = self.data if self._bound is None else None
         if data is not None and len(data) <= MOST_TEXT:
             try:
                 self._bound = BoundNames(SourceText(data, self.file).tree)
-            except UNPARSABLE:  # another reader than Python's loaded the text
+            except UNPARSABLE:  # it was loaded by something other than Python
                 return None
         return self._bound
 
 
 MAX_PREVIOUS = 20
+"""The number of replaced sources to keep."""
 MOST_COMPARED = 3
-"""The most bytes of texts of one file that are compared: compiling takes a microsecond a byte."""
+"""The number of sources of one file to compare. Compiling takes a microsecond per byte."""
 MAX_PREVIOUS_BYTES = 2**20
-"""The most bytes of replaced texts, packed: those of the newest loads are kept."""
+"""The number of bytes of replaced sources to keep, when compressed. The newest are kept."""
 
 
 class LoadedSources:
-    """The loads of this process' own modules, for its life. `reports_main`: whether `__main__` is the project's too."""
+    """The loads of this process's project modules. `reports_main` tells whether `__main__` is one of them."""
 
     def __init__(self, *, reports_main: bool = False) -> None:
         self.loads: dict[str, Load] = {}
         self.previous: list[tuple[str, str, weakref.ref[Any]]] = []
-        """Module, name and object of former loads."""
+        """The module, name and object of definitions from previous loads."""
         self._replaced: list[tuple[int, str, bytes]] = []
-        """The texts of files that loads replaced: the time in ms, the file, the text, packed."""
+        """The sources that were replaced by loads: the time in ms, the file, and the compressed source."""
         self.reports_main = reports_main
         self._lock = threading.RLock()
         self._loaded_event = threading.Event()
@@ -178,19 +179,19 @@ class LoadedSources:
         self._checked_ns = process_start_ns()
 
     def begin(self) -> None:
-        """Take stamps from now on. Modules loaded before count if their file is older than the process."""
+        """Start to take stamps. Modules loaded before are included if their file is older than the process."""
         self.stamps.install()
         self.note()
         self.settle()
 
     def end(self) -> None:
-        """Take no stamps any more, and end `serve`."""
+        """Stop taking stamps, and end `serve`."""
         self.stamps.remove()
         self._is_over = True
         self._loaded_event.set()
 
     def serve(self) -> None:
-        """Read texts after each load, until `end`: for programs that load outside of evaluations."""
+        """Read sources after each load until `end`, for programs that load modules outside evaluations."""
         while True:
             self._loaded_event.wait()
             if self._is_over:
@@ -206,26 +207,26 @@ class LoadedSources:
             self._loaded_event.set()
 
     def note(self) -> None:
-        """Remember the present names of modules loaded since. To be called while no import is under way."""
+        """Remember the present names of recently loaded modules. Do not call this during an import."""
         seen = self.stamps.count, len(sys.modules)
         if seen == self._seen:
             return
         self.check()
 
     def check(self) -> None:
-        """Note all new loads, of any kind."""
+        """Remember all new loads, even if the number of modules is the same."""
         with self._lock:
             started, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
             project_modules = list(self._modules())
             if any(_is_being_loaded(module) for _, module, _ in project_modules):
-                return  # modules of one import finish the work of others
+                return  # modules imported by others may still be changed by them
             self._seen = seen
             by_module = {id(module): load for load in self.loads.values() if (module := load.module()) is not None}
             stamps, self.stamps.of = self.stamps.of, {}
             made: set[int] = set()
             for name, module, file in project_modules:
                 known, same = self.loads.get(name), by_module.get(id(module))
-                # A module may be known by more than one name.
+                # A module may have several names.
                 if same is None or (file in stamps and id(module) not in made):
                     made.add(id(module))
                     same = by_module[id(module)] = Load(
@@ -236,7 +237,7 @@ class LoadedSources:
             self._checked_ns = started
 
     def settle(self, most: int | None = None) -> None:
-        """Read the texts of noted loads, if they are at most `most` files."""
+        """Read the sources of recent loads, unless there are more than `most`."""
         with self._lock:
             waiting = [one for one in self.loads.values() if not one.is_read]
             if most is None or len(waiting) <= most:
@@ -251,7 +252,7 @@ class LoadedSources:
         text: str,
         standing: Mapping[str, Remembered | None] = EMPTY,
     ) -> Load:
-        """Remember that a file's text was loaded in a module; `standing`: names left alone."""
+        """Remember that a source was loaded in a module. `standing` are names that were left alone."""
         with self._lock:
             self.check()
             known = self.loads.get(name)
@@ -272,7 +273,7 @@ class LoadedSources:
             del self._replaced[0]
 
     def previous_since(self, when_ms: int) -> dict[str, bytes]:
-        """By file the text loaded at that time, for files with another text loaded since."""
+        """Return the source loaded at that time for each file that was loaded with another source since."""
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
             if replaced_ms >= when_ms:
@@ -280,7 +281,7 @@ class LoadedSources:
         return found
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """The ms at which a load last gave a function its present code; 0 if unknown."""
+        """Return when a load last changed the code of a function, in ms, or 0 if unknown."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
         replaced = replaced[-MOST_COMPARED:]
@@ -290,7 +291,7 @@ class LoadedSources:
         return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
 
     def rebind(self, name: str, project_modules: str) -> Callable[[], None] | None:
-        """Remember that a load gave a name of a module another object; the undoing, if there is one."""
+        """Remember that a load changed a name in another module, and return a function to undo that."""
         load = self.loads.get(name)
         module = None if load is None else load.module()
         if load is None or module is None:
@@ -300,7 +301,10 @@ class LoadedSources:
         return lambda: load.left.put_back(project_modules, before)
 
     def renamed(self, name: str, standing: Mapping[str, Remembered | None]) -> None:
-        """Remember the present names of a module that another one's load has changed; `standing`: names left alone."""
+        """Remember the names of a module that the load of another one has changed.
+
+        `standing` are names that were left alone.
+        """
         load = self.loads.get(name)
         if load is not None:
             again = load.with_names_of_now()
@@ -309,7 +313,7 @@ class LoadedSources:
             self.loads[name] = again
 
     def of(self, name: str) -> Load | None:
-        """The last load of a module, if the module is still the same; its text is read."""
+        """Return the last load of a module with its source, or None if the module was replaced."""
         with self._lock:
             self.check()
             load = self.loads.get(name)
@@ -337,9 +341,9 @@ class LoadedSources:
         self.previous = [one for one in self.previous if one[2]() is not None]
 
     def _by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
-        """The stamp of a file whose load was not seen, if it is older than the last look around; else None.
+        """Return the stamp of a file whose load was not observed, if the file is older than the last check, or None.
 
-        If the file is hardly older, its clock may differ: then all living functions have to be of its text.
+        If it is only slightly older, the clocks may differ, so the module's functions must also match the file.
         """
         try:
             status = os.stat(file)
@@ -360,7 +364,7 @@ class LoadedSources:
 
 @functools.lru_cache(maxsize=2 * MAX_PREVIOUS)
 def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
-    """The marks of a text's functions, by name."""
+    """Return the marks of the functions in a source, by name."""
     found: dict[str, set[int]] = {}
     try:
         codes = [compile(zlib.decompress(packed), file, "exec", dont_inherit=True)]
@@ -373,7 +377,7 @@ def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
 
 
 def _has_code_of(module: types.ModuleType, file: str) -> bool:
-    """True if the functions of a module are those of its file's text; a module that is loading has none yet."""
+    """Return whether the functions of a module are those of its file, or there are none yet because it is loading."""
     found = read_file(file) if file.endswith(".py") else None
     values = list(space_of_module(module).values())
     values += [function_in(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
@@ -395,12 +399,12 @@ def _is_being_loaded(module: types.ModuleType) -> bool:
 
 
 def _is_from(value: object, module: str) -> bool:
-    """True if an object of a former load may be that module's own, not an import."""
+    """Return whether an object from a previous load may have been defined in the module, instead of imported."""
     return home_of(value) == module if is_class(value) or type(value) is types.FunctionType else True
 
 
 def store_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
-    """The bytes of a loaded text: the file's, which then has the load's stamp, if its text is the same."""
+    """Return the content of a loaded file. If it is equal to `text`, the load gets the stamp of the file."""
     if found is not None:
         try:
             if text_of(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
@@ -413,7 +417,7 @@ def store_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> byte
 
 
 def read_file(file: str) -> tuple[Stamp, bytes] | None:
-    """The stamp and the bytes of a regular file of bounded length; None for any other."""
+    """Return the stamp and content of a regular file, or None if it cannot be read or is too large."""
     try:
         found = bytes_of(file)
     except (OSError, ValueError):
@@ -424,19 +428,22 @@ def read_file(file: str) -> tuple[Stamp, bytes] | None:
 LOADER: Any = importlib.machinery.SourceFileLoader
 STANDARD = os.path.dirname(os.__file__) + os.sep
 NO_SIZE = -1
-"""No file has this size, so compiled code with it is ignored, and written anew. Source: `SourceLoader.get_code`."""
+"""A size that no file has, so that bytecode is ignored and rewritten. Source: `SourceLoader.get_code`."""
 SETTLED_NS = 10 * 10**9
-"""The longest compilation: code compiled this long after its source was written is of no former text."""
+"""The assumed maximum duration of a compilation, in ns.
+
+Bytecode that was written this long after the source cannot be from a previous version.
+"""
 FRAMES = 4
-"""The most frames between the loader's question and its `exec_module`, also with functions of a subclass."""
+"""The number of frames to search for the loader's `exec_module`, including those of subclasses."""
 
 
 class ImportStamps:
-    """The stamp of each file at its last load, from `install` on. Installed files are left out."""
+    """The stamps of files when they were last loaded, from `install` on. Installed packages are excluded."""
 
     def __init__(self, notify: Callable[[], object]) -> None:
         self.count = 0
-        """The number of loads, by which callers notice new ones."""
+        """The number of loads so far, which shows whether there are new ones."""
         self.of: dict[str, Stamp] = {}
         self._notify = notify
         self._is_project: dict[str, bool] = {}
@@ -444,7 +451,7 @@ class ImportStamps:
         self._installed: Any = None
 
     def install(self) -> None:
-        """Begin to take stamps."""
+        """Start to take stamps."""
         previous = self._previous = LOADER.path_stats
         is_pythons = previous.__code__.co_filename.startswith("<frozen ")
 
@@ -466,12 +473,12 @@ class ImportStamps:
         self._installed = LOADER.path_stats = path_stats
 
     def remove(self) -> None:
-        """Take no more stamps, unless somebody else has come in between."""
+        """Stop taking stamps, unless other code has patched the loader in the meantime."""
         if LOADER.path_stats is self._installed:
             LOADER.path_stats = self._previous
 
     def is_project_file(self, file: object) -> bool:
-        """True if a file may be a project's: neither Python's own nor installed."""
+        """Return whether a file may belong to a project, because it is not part of Python or an installed package."""
         if type(file) is not str:
             return False
         directory = file.rpartition(os.sep)[0]
@@ -485,12 +492,12 @@ class ImportStamps:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """The stamp of a file's status: another stamp means that the file was written since."""
+    """Return the stamp of a file, which changes whenever the file is written."""
     return status.st_mtime_ns, status_ns(status), status.st_size, status.st_ino
 
 
 def _is_load(frame: types.FrameType | None) -> bool:
-    """True if the loader asks because of a load: others ask for code as well, and run none."""
+    """Return whether the status is requested for a load. Other callers ask for code as well, without running it."""
     for _ in range(FRAMES):
         if frame is None:
             return False
@@ -501,7 +508,7 @@ def _is_load(frame: types.FrameType | None) -> bool:
 
 
 def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
-    """True if compiled code was written well after its source, or is missing."""
+    """Return whether bytecode is missing, or was written long enough after its source."""
     bytecode_path = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
     try:
         compiled = os.stat(bytecode_path or importlib.util.cache_from_source(path))

@@ -1,4 +1,4 @@
-"""Loads of files as modules: the module of each file, and the fate of its former load."""
+"""Load files as modules: find the module of a file, and update objects from the previous load."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ OF_MODULES = frozenset({
     "__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__", "__builtins__",
     "__path__", "__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__", "__all__",
 })  # fmt: skip
-"""Names that each module has of its own."""
+"""Names that every module has automatically."""
 
 
 MOST_CHECKED = 5
-"""Removed functions and classes whose holders are looked for."""
+"""The number of removed functions and classes for which references are searched."""
 
 
 def module_name(path: str, roots: list[str]) -> str | None:
-    """The dotted name under which a file can be imported, from the project's `roots` or the path; None without one."""
+    """Return the dotted name under which a file can be imported from `roots` or `sys.path`, or None."""
     if not path.endswith(".py"):
         return None
     for root in sorted({*roots, *map(os.path.abspath, sys.path)}, key=len, reverse=True):
@@ -52,21 +52,21 @@ def module_name(path: str, roots: list[str]) -> str | None:
                 parts.pop()
             if all(part.isidentifier() for part in parts):
                 return ".".join(parts)
-    # The seam, which a client lays into a process of a project without it.
+    # The seam, which a client may copy into a process whose project does not include it.
     return NAME if path.endswith(os.sep + FILE) else None
 
 
 def is_loaded(name: str | None, path: str) -> bool:
-    """Whether the module of that name is loaded, and from that file."""
+    """Return whether the module with this name is loaded from this file."""
     module = sys.modules.get(name) if name else None
     return module is not None and os.path.abspath(getattr(module, "__file__", None) or "") == path
 
 
 class ModuleLoad:
-    """The load of a file, around its run: its `module`, or None for a file that runs in `home`.
+    """A load of a file. `module` is its module, or None if the file runs in the module `home`.
 
-    A new module that fails to load is not left behind. Other holders of a former load's objects are `renewed` when the
-    load succeeds. Changes are kept in `undo` in any case.
+    A new module that fails to load is removed. After a successful load, references to objects of the previous load are
+    updated, and reported in `renewed`. All changes are recorded in `undo`, even if the load fails.
     """
 
     module: types.ModuleType | None = None
@@ -75,7 +75,7 @@ class ModuleLoad:
         self, name: str | None, path: str, text: str, undo: UndoRecord, drift: Drift, *, home: types.ModuleType
     ) -> None:
         self.renewed: list[dict[str, str]] = []
-        """Rows about objects that were renewed, emptied or removed, or not, in the form of `Drift.rows`."""
+        """Rows about objects that were updated, emptied, removed or left unchanged, in the form of `Drift.rows`."""
         self._name, self._path, self._text, self._undo = name, path, text, undo
         self._drift, self._sources = drift, drift.sources
         self._home = home
@@ -87,7 +87,7 @@ class ModuleLoad:
         self._snapshot: Snapshot | None = None
 
     def begin(self) -> None:
-        """Find the module, or make it."""
+        """Find or create the module."""
         name = self._name
         self._undo.begin_load()
         if name is None:
@@ -110,9 +110,9 @@ class ModuleLoad:
         return module
 
     def steps(self) -> list[Step] | None:
-        """The steps to run of a module of known former text; None if the whole module has to run.
+        """Return the steps to run if the previous source of the module is known, or None to run the whole module.
 
-        Living functions have their new code then.
+        Existing functions are updated with their new code by this call.
         """
         module, name = self.module, self._name
         load = self._sources.of(name) if name is not None and module is self._before else None
@@ -131,7 +131,7 @@ class ModuleLoad:
         if not minimal.is_possible:
             return None
         self._minimal = minimal
-        # Values that somebody bound to names of the module are its state.
+        # Values that were bound to names of the module at run time are its state.
         left = {*standing} - definitions - minimal.names
         self._standing = {one: standing[one] for one in left}
         self._followers = Followers(minimal, self._drift, name, self._undo)
@@ -140,7 +140,7 @@ class ModuleLoad:
         return [*steps, Step(last, self._follow, is_conditional=True)]
 
     def _follow(self) -> object:
-        """Bring other holders and other modules in line, once the module itself has changed."""
+        """Update other modules and references, after the module itself has changed."""
         module, name, followers = self.module, self._name, self._followers
         if module is None or name is None or followers is None or self._snapshot is None:
             return ABSENT
@@ -179,7 +179,7 @@ class ModuleLoad:
         self.renewed += self._renew_importers(module, name, names)
 
     def end(self, *, has_failed: bool) -> None:
-        """Bring other modules in line with the load, and keep its changes."""
+        """Update other modules after the load, and record its changes."""
         module, name = self.module, self._name
         self._undo.end_load(name or self._home.__name__)
         if module is None or name is None:
@@ -216,17 +216,17 @@ class ModuleLoad:
                 self.renewed += self._report_rows(module, name, self._snapshot.names)
 
     def _forget(self, module: types.ModuleType) -> list[str]:
-        if len(self._text) > MOST_TEXT:  # parsing it would take longer than all else
+        if len(self._text) > MOST_TEXT:  # parsing would take longer than everything else
             written = set(compile(self._text, self._path, "exec", dont_inherit=True).co_names)
         else:
             written = set(BoundNames(SourceText(self._text, self._path).tree).kinds)
         return forget(module, self._snapshot.names, self._path, written) if self._snapshot is not None else []
 
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Give modules that imported a name of this one its new object, if they have the former.
+        """Update names in other modules that were imported from this one and still have the previous object.
 
-        Functions and classes are renewed wherever they are. Modules that import the name from those are renewed as
-        well.
+        This is not limited to functions and classes, which are also updated elsewhere. Modules that import a name
+        indirectly, from an updated module, are included.
         """
         space = module.__dict__
         changed = {
@@ -237,7 +237,7 @@ class ModuleLoad:
         previous = [(attribute, reference()) for home, attribute, reference in self._sources.previous if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}
         for one in changed:
-            # A name that was gone for a while has come back.
+            # The name was removed in an earlier load and has been defined again.
             olds = [before[one]] if one in before else [value for attribute, value in previous if attribute == one]
             pairs[one] = olds, space[one]
         waiting = [(name, pairs)]
@@ -255,7 +255,7 @@ class ModuleLoad:
             waiting += others.items()
 
     def _report_rows(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """The caches that a load emptied, and names that it left unchanged, or made anew without need."""
+        """Yield rows for caches that the load emptied, and for names that were left unchanged or replaced."""
         minimal, space = self._minimal, module.__dict__
         changed = {one for one, old in before.items() if space.get(one, ABSENT) is not old}
         if minimal is None:
@@ -289,7 +289,7 @@ class ModuleLoad:
             if self._before is not ABSENT:
                 modules[name] = self._before
             return
-        if self._before is ABSENT:  # otherwise the value is among the exchanged ones
+        if self._before is ABSENT:  # otherwise the snapshot covers this value
             self._undo.note_key(name, modules, name, self._before)
         parent, _, child = name.rpartition(".")
         if parent:
@@ -300,13 +300,13 @@ class ModuleLoad:
 
 
 def _is_import(path: str, name: str) -> bool:
-    """True for the same name in another module, which a new process could not import."""
+    """Return whether a path is the same name in another module, from which a new process could not import it."""
     module, _, last = path.rpartition(".")
     return last == name and module in sys.modules and module != "__main__"
 
 
 def _is_shared(value: object) -> bool:
-    """True for a collection, or an object with attributes, whose holders may expect changes of it."""
+    """Return whether a value is a mutable collection or an object with attributes, which other code may share."""
     kind = type(value)
     if is_class(value) or kind in (types.FunctionType, types.ModuleType):
         return False

@@ -1,4 +1,4 @@
-"""The text of a loaded module, by the statements at its top."""
+"""The source of a loaded module, with the words, imports and functions of its top-level statements."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ DYNAMIC_IMPORT = re.compile(r"""(?:import_module|__import__)\(\s*["']([\w.]+)["'
 
 
 ANY: frozenset[str] = frozenset(("*",))
-"""The words of a function, any of which may lead to its name."""
+"""Stands for the words that lead to the name of a function, which can be any."""
 
 
 class Text:
-    """The text of a loaded module, by the statements at its top."""
+    """The source of a loaded module, with analyses that are made when they are first needed."""
 
     def __init__(self, name: str, module: types.ModuleType, file: str, source: SourceText) -> None:
         self.name, self.module, self.file, self.source = name, module, file, source
@@ -35,7 +35,7 @@ class Text:
 
     @property
     def words(self) -> list[frozenset[str]]:
-        """The words of each statement."""
+        """The words in each top-level statement."""
         if self._words is None:
             lines = self.source.lines
             spans = [span_of(node) for node in self.body]
@@ -44,7 +44,7 @@ class Text:
 
     @property
     def imports(self) -> frozenset[str]:
-        """The names of the modules that the text may import at its top, and of those in packages that it names."""
+        """The names of modules that the source may import, and of names in packages that may be modules."""
         if self._imports is None:
             found: set[str] = set()
             for source, name, _ in imported(self.source.tree, self.name, is_package=self.is_package):
@@ -66,11 +66,11 @@ class Text:
 
     @property
     def is_package(self) -> bool:
-        """True for the text of a package."""
+        """Whether the module is a package."""
         return self.file.endswith("__init__.py")
 
     def function(self, code: types.CodeType) -> Any:
-        """The statement or lambda that a code was compiled from."""
+        """Return the syntax node of the function or lambda that a code object was compiled from, or None."""
         if self._functions is None:
             self._functions = {}
             for node in ast.walk(self.source.tree):
@@ -82,7 +82,10 @@ class Text:
         return self._functions.get((code.co_name, code.co_firstlineno))
 
     def mentioning(self, names: set[str]) -> list[int]:
-        """The statements that may have read one of some names, directly or through others; the names grow."""
+        """Return the statements that may have read one of the names, directly or through other names.
+
+        Names bound by these statements are added to `names`.
+        """
         found: set[int] = set()
         is_growing = True
         while is_growing:
@@ -95,7 +98,7 @@ class Text:
                     names |= more
         return sorted(found)
 
-    def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # a case each
+    def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # one branch per kind
         one: Any
         if isinstance(node, FUNCTIONS):
             yield node.name
@@ -125,13 +128,14 @@ class Text:
                 elif isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load):
                     yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
                 elif isinstance(node, ast.Expr) and isinstance(one, ast.Name):
-                    yield one.id  # a call may fill what it names
+                    yield one.id  # a call may change the objects named in it
 
 
 class Outline:
-    """What the statements of a loaded text mention, without the statements. Lives as long as the load.
+    """A summary of the words in a module's statements, without the syntax tree. It is kept as long as the load.
 
-    `imports`: as of `Text`. A statement is quiet if it only imports, or defines a function and evaluates nothing else.
+    `imports` is that of `Text`. A statement is quiet if it is an import, or a function without decorators, default
+    values and annotations.
     """
 
     __slots__ = ("_has_star", "_rows", "imports")
@@ -144,7 +148,10 @@ class Outline:
         self._rows = [(words, *_outlined(node)) for words, node in zip(text.words, text.body)]
 
     def may_follow(self, names: set[str]) -> bool:
-        """True if a statement that is not quiet may have read one of some names; the names grow."""
+        """Return whether a statement that is not quiet may have read one of the names, directly or through other names.
+
+        Names bound by quiet statements that mention one are added to `names`.
+        """
         if self._has_star:
             return True
         waiting, is_growing = list(self._rows), True
@@ -168,7 +175,7 @@ class Outline:
 
 
 def _outlined(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]]]:
-    """Whether a statement is quiet, and the names that it binds, each with the words that it is bound by."""
+    """Return whether a statement is quiet, and each name that it binds with the words that lead to it."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return True, list(_imported_by(node))
     if not isinstance(node, FUNCTIONS):
@@ -180,7 +187,7 @@ def _outlined(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]]]:
 
 
 def _imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:
-    """The names that an import binds, each with the words of what it imports."""
+    """Yield each name that an import binds, with the words in the module and the imported name."""
     source = (getattr(node, "module", None) or "").split(".")
     for one in node.names:
         yield frozenset((*source, *one.name.split("."))), one.asname or one.name.partition(".")[0]

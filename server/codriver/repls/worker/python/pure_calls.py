@@ -1,6 +1,6 @@
-"""What calls of libraries and of built-in types do: nothing outside, or fill the object that they are made on.
+"""Classify calls of libraries and built-in types: those without effects, and those that add to the object itself.
 
-Evaluating a pure call a second time gives an equal value and changes nothing else.
+Evaluating a pure call again returns an equal value and changes nothing else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PURE_MODULES = frozenset({
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
     "pydantic.functional_validators", "_pytest.fixtures",
 })  # fmt: skip
-"""Modules whose functions and classes have no effect outside, but for `IMPURE`."""
+"""Modules whose functions and classes have no external effects, except those in `IMPURE`."""
 IMPURE = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
     "reload", "invalidate_caches",
@@ -68,7 +68,7 @@ READING = frozenset({
     "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
-"""Methods that only read, whatever they are made on: of the built-in types, of paths, and of pydantic's models."""
+"""Methods that change nothing, regardless of the object: of built-in types, paths and pydantic models."""
 FILLING = MUTATORS | frozenset({
     "command", "group", "handler", "mount", "on_event", "option", "route", "set_defaults", "subscribe", "use",
     "websocket", "middleware", "exception_handler", "errorhandler", "before_request", "after_request",
@@ -79,9 +79,9 @@ FILLING = MUTATORS | frozenset({
     "dispatch", "filter", "simple_tag", "inclusion_tag", "tag", "field_validator", "validator", "config_from_object",
     "model_rebuild", "update_forward_refs",
 })  # fmt: skip
-"""Methods that register or add something in the object that they are made on.
+"""Methods that register or add something in the object on which they are called.
 
-Source: the decorators and registering methods in the documentation of Flask, FastAPI, Starlette, click, Celery, Django,
+Sources: the decorators and registering methods in the documentation of Flask, FastAPI, Starlette, click, Celery, Django,
 pydantic and argparse.
 """
 FILLING_STARTS = (
@@ -103,15 +103,15 @@ ACTING = (
     "post_",
     "delete_",
 )
-"""Beginnings of methods that may act outside, whatever else their names say."""
+"""Prefixes of methods that may have external effects, even if other rules say that they only fill an object."""
 LIBRARY_DECORATORS = frozenset(
     {"click", "functools", "typing", "contextlib", "abc", "dataclasses", "enum", "flask", "attr", "attrs"}
 )
-"""Libraries whose decorators only wrap or mark what they are given."""
+"""Libraries whose decorators only wrap or mark the decorated object."""
 SIGNATURE_READERS = frozenset(
     {"fastapi", "pydantic", "typer", "celery", "litestar", "strawberry", "fast_depends", "dishka", "injector"}
 )
-"""Libraries that read the signatures of functions and classes that they are given."""
+"""Libraries that read the signatures of functions and classes passed to them."""
 SIGNATURE_READING = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
 """Functions of `inspect`, `annotationlib` and `typing` that read signatures or annotations."""
 READERS_OF_CLASSES = frozenset({
@@ -124,17 +124,17 @@ SNAPSHOTS = frozenset({"from_object", "config_from_object", "from_mapping"})
 REGISTERING_CALLS = frozenset(
     {"shared_task", "listens_for", "receiver", "connect", "subscribe", "hookimpl", "register"}
 )
-"""Decorators that register in an object of a library, which keeps what it was first given."""
+"""Decorators that register an object in a library, which then retains the first object registered."""
 COLLECTIONS = (list, dict, set, bytearray)
 
 
 def is_filling(name: str) -> bool:
-    """True if a method of that name registers or adds something in its object."""
+    """Return whether a method of this name registers or adds something in its object."""
     return not name.startswith(ACTING) and (name in FILLING or name.startswith(FILLING_STARTS))
 
 
 def is_pure_callable(value: object) -> bool:
-    """True if calling a function or class of a library or the interpreter has no effect outside."""
+    """Return whether a function or class of a library or the interpreter has no external effects when called."""
     module, name = _origin(value)
     if module == "builtins":
         return name.rpartition(".")[2] in PURE_BUILTINS or (is_class(value) and issubclass(value, BaseException))  # type: ignore[arg-type]
@@ -144,12 +144,12 @@ def is_pure_callable(value: object) -> bool:
 
 
 def is_wrapping_library(value: object) -> bool:
-    """True for a decorator of a library that only wraps or marks."""
+    """Return whether a decorator of a library only wraps or marks the decorated object."""
     return _origin(value)[0].partition(".")[0] in LIBRARY_DECORATORS
 
 
 def is_immutable_kind(kind: Any) -> bool:
-    """True for a type of the interpreter or of a pure module whose methods change nothing."""
+    """Return whether a type belongs to the interpreter or a pure module, and its methods do not change the object."""
     if kind in COLLECTIONS or kind in (types.FunctionType, types.ModuleType):
         return False
     origin = _origin(kind)
@@ -159,17 +159,17 @@ def is_immutable_kind(kind: Any) -> bool:
 
 
 def is_mapping_of_interpreter(kind: Any) -> bool:
-    """True for mappings such as `os.environ`."""
+    """Return whether a type is a mapping of the standard library such as the type of `os.environ`."""
     return is_class(kind) and _origin(kind)[0] in ("os", "configparser", "collections", "types")
 
 
 def is_collection(kind: Any) -> bool:
-    """True for a type of a collection that can be changed."""
+    """Return whether a type is a mutable collection."""
     return is_class(kind) and any(one in COLLECTIONS or one.__name__ == "deque" for one in order_of(kind))
 
 
 def _origin(value: object) -> tuple[str, str]:
-    """The module and the qualified name of a function or class, without asking the user's code."""
+    """Return the module and qualified name of a function or class, without running user code."""
     if is_class(value):
         return str(type.__dict__["__module__"].__get__(value)), str(type.__dict__["__qualname__"].__get__(value))
     kind: Any = type(value)

@@ -1,4 +1,7 @@
-"""Python: code and files evaluated in modules, and names looked up. The first module is `__main__`, called `user`."""
+"""The Python dialect: evaluate code and files in modules, and look up names. The first module is `__main__`.
+
+Clients call that module `user`.
+"""
 
 from __future__ import annotations
 import __future__
@@ -36,32 +39,36 @@ if TYPE_CHECKING:
     from ..basics.jobs import Job, Session
 
     class LoadCheck(Protocol):
-        """What looks at one load."""
+        """A description of a module before and after a load."""
 
-        def before(self) -> None: ...  # as `fresh.comparison` has it
-        def after(self, names: Collection[str]) -> None: ...  # as there
+        def before(self) -> None: ...  # as in `fresh.comparison`
+        def after(self, names: Collection[str]) -> None: ...  # as in `fresh.comparison`
 
     class LoadComparison(Protocol):
-        """What compares loads with a fresh import."""
+        """A comparison of loads with a fresh import."""
 
-        def check_load(self, name: str, file: str) -> LoadCheck | None: ...  # as there
+        def check_load(self, name: str, file: str) -> LoadCheck | None: ...  # as in `fresh.comparison`
 
 
 DISPLAYHOOK = sys.displayhook
-"""The hook at the interpreter's start: another is the user's. Some systems set their own before that."""
+"""The hook at the start of the interpreter, which some systems replace. A later hook belongs to the user."""
 MOST_RENEWED = 100
+"""The number of rows about updated objects to report after a load."""
 TREE_CHARACTERS = 2**20
-"""Parsing a longer file takes longer than all else: 7 of 9 s for 300,000 lines."""
+"""The number of characters above which a file is compiled as a whole, because parsing it would take too long.
+
+For 300,000 lines, it would take 7 of 9 s.
+"""
 SOURCE_CHARACTERS = 500
-"""Maximum length of the line that is sent with a syntax error."""
+"""The number of characters of the line sent with a syntax error."""
 CO_COROUTINE = 128
-"""As in `inspect`, which takes long to import."""
+"""The same as in `inspect`, which takes long to import."""
 
 
 class Python(Dialect):
-    """Evaluates Python in modules, for the life of the worker. `roots`: where the project's modules are.
+    """The dialect of a worker for Python. `roots` are the directories of the project's modules.
 
-    `home`: the first module, if it exists already.
+    `home` is the first module, if it exists already.
     """
 
     has_hooks = True
@@ -79,12 +86,13 @@ class Python(Dialect):
         self.undo_records = UndoRecords(roots)
         self._comparison: LoadComparison | None = None
         self._renewed: list[dict[str, str]] = []
-        """The rows about objects that the last load renewed, until they are told."""
+        """The rows about objects that the last load updated, until they are reported."""
         self._numbers = itertools.count(1)
         self._homes = itertools.count(2)
         self._user_values: dict[str, object] = {}
-        """The value that `_` was set to, by module."""
-        # Code that pickles its classes or starts processes finds them in `__main__`, and never the worker there.
+        """The value that was assigned to `_`, by module."""
+        # Code that pickles its classes or starts processes finds them in `__main__`, so that must not be the worker's
+        # module.
         self.home = home or _new_module("__main__")
         sys.modules["__main__"] = self.home
 
@@ -96,13 +104,13 @@ class Python(Dialect):
 
     def new_home(self) -> types.ModuleType:
         module = _new_module(f"user{next(self._homes)}")
-        # The new module reads the names of the first one, and keeps its own assignments to itself.
+        # The new module can read the names of the first one, but its own assignments are separate.
         module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_from_user)
         sys.modules[module.__name__] = module
         return module
 
     def _is_from_user(self, name: str) -> bool:
-        """Whether a name of the first module is `_` for its last value: a session's own, and none of the user's."""
+        """Return whether a name is `_` with the last value of the first module, which other modules do not share."""
         stored = self._user_values.get("__main__", self)
         return name == "_" and self.home.__dict__.get("_") is stored
 
@@ -118,7 +126,7 @@ class Python(Dialect):
     def evaluate(self, job: Job) -> None:
         namespace = self.name_of(job.session.namespace)
         if job.is_concurrent:
-            self._evaluate(job)  # figures drawn on meanwhile belong to the main thread's code
+            self._evaluate(job)  # figures drawn at this time belong to the code on the main thread
             return
 
         def send(text: str) -> None:
@@ -147,7 +155,7 @@ class Python(Dialect):
         steps = self._compile(message["code"], job)
         if frame is not None:
             frame.begin(code for code, _, _ in steps)
-        # After a last statement its effect counts, and no earlier value.
+        # If the last statement is not an expression, there is no value.
         has_value = bool(steps) and steps[-1][1]
         try:
             self._run_steps(job, steps, module, frame, has_value=has_value)
@@ -189,23 +197,26 @@ class Python(Dialect):
                 self.stored_values.send_value(job, value, displayed[0], self.name_of(module), displayed[1])
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
-        """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one."""
+        """Run code, on the event loop of the session if it awaits or needs one."""
         return _finish(code, space, job.session, wants_loop=wants_loop)
 
     def _store(self, value: object, module: types.ModuleType) -> None:
-        """Name a value `_`, unless the user gave that name to something else, as translations do."""
+        """Bind a value to `_`, unless the user has bound that to something else, such as a translation function."""
         before = self._user_values.get(module.__name__)
         if module.__dict__.get("_", before) is before:
             module.__dict__["_"] = self._user_values[module.__name__] = value
 
     def _parse(self, source: str, file: str, line: int = 1) -> list[ast.stmt]:
-        # Blank lines in front make all numbers right, those of errors as well.
+        # Prepend empty lines, so that all line numbers are right, including those in errors.
         text = "\n" * (line - 1) + source
         self._sources.store(file, text)
         return ast.parse(text, file).body
 
     def _compile(self, source: str, job: Job) -> list[tuple[types.CodeType, bool, bool]]:
-        """The statements of `source`, as code; each with whether it is an expression, and wants a loop."""
+        """Compile each statement of `source`.
+
+        Return the code objects, each with whether it is an expression and whether it needs an event loop.
+        """
         session = job.session
         found: list[tuple[types.CodeType, bool, bool]] = []
         try:
@@ -229,13 +240,13 @@ class Python(Dialect):
         return found
 
     def module_of(self, path: str) -> str | None:
-        """The name of a file's module, by the searched folders; None for other files."""
+        """Return the name of a file's module according to the import path, or None if it is not a module."""
         return module_name(path, self.roots)
 
     def _load(self, job: Job) -> None:
-        """Run a file in its own module, so that its definitions take effect; else in the session's.
+        """Run a file in its module, so that its definitions take effect, or else in that of the session.
 
-        Changes are held if the request names a batch that may be put back.
+        Changes are recorded if the request names an undo record.
         """
         message = job.message
         path = job.file = os.path.abspath(message.get("file-path") or message.get("file-name") or "loaded.py")
@@ -268,7 +279,7 @@ class Python(Dialect):
             self._figures.send_all(value)
             has_failed = False
         finally:
-            with job.shield:  # the changes must be known
+            with job.shield:  # the changes must be recorded even after an interrupt
                 load.end(has_failed=has_failed)
         if load_check is not None:
             load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
@@ -278,16 +289,18 @@ class Python(Dialect):
         self.stored_values.send_value(job, value, displayed[0], self.name_of(job.session.namespace), displayed[1])
 
     def runs(self, _node: ast.AST, _file: str) -> bool:
-        """True for a statement that runs after a change."""
+        """Return whether to run a statement after a change."""
         return True
 
     def _compile_file(
         self, path: str, job: Job, lines: list[int] | None
     ) -> tuple[types.CodeType, types.CodeType | None]:
-        """The code of a file, and separately the code of its last statement, if that is an expression to tell.
+        """Compile a file.
 
-        A bare text, such as commented-out code, does not count. With `lines`, only the statements that begin there. A
-        very long file is compiled as a whole.
+        Return its code, and separately that of the last statement if it is an expression with a value.
+
+        A string on its own, such as commented-out code, is not a value. With `lines`, only the statements that start
+        there are compiled. A very long file is compiled as a whole.
         """
         source = job.message["file"]
         try:
@@ -310,7 +323,7 @@ class Python(Dialect):
             raise
 
     def _display(self, value: object, job: Job, *, with_images: bool) -> tuple[str, str]:
-        """A value as text. A hook that the user set shows it too, in its own way."""
+        """Return a value as text, and show it with the user's display hook if there is one."""
         try:
             if sys.displayhook is not DISPLAYHOOK:
                 sys.displayhook(value)
@@ -326,7 +339,7 @@ class Python(Dialect):
         self, value: object, job: Job, start: int = 0, path: tuple[object, ...] = (), *, with_images: bool = True
     ) -> tuple[str, str]:
         length, depth = limits(job)
-        # A request for a part of a value gets that part, not the library's shortened form again.
+        # A request for a part of a value gets the complete part, not the abbreviated form of the library.
         requested = length if job.message["op"] == "codriver/value" else requested_limits(job)[0]
         printer = Printer(length, depth, requested)
         try:
@@ -361,11 +374,11 @@ class Python(Dialect):
         return names(pattern, namespace, self.home)
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """By file the text evaluated or loaded before the present one."""
+        """Return the sources, by file, that were loaded before the present ones."""
         return {**self._drift.sources_of_evaluated(evaluated), **self._loaded.previous_since(since_ms)}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """The ms at which a load last changed the behaviour of a function with this code; 0 if none did."""
+        """Return when a load last changed the behaviour of a function with this code, in ms, or 0 if no load did."""
         return self._loaded.changed_ms(code, mark)
 
     def compare_loads(self, make: Callable[[LoadedSources, list[str]], Any]) -> Any:
@@ -373,7 +386,7 @@ class Python(Dialect):
         return self._comparison
 
     def capture_streams(self) -> None:
-        """Hand the process over to the user: from here on loads are seen."""
+        """Start to observe loads, because the process is ready for user code."""
         self._loaded.begin()
 
     def before_answer(self) -> None:
@@ -414,12 +427,12 @@ class Python(Dialect):
 
 
 def _is_partial(job: Job) -> bool:
-    """Whether more code of the same evaluation follows in further requests, so that figures wait for it."""
+    """Return whether more requests of the same evaluation follow, so that figures must wait for it."""
     return bool(job.message.get("codriver/partial"))
 
 
 def _frame_of(job: Job) -> FrameSpace | None:
-    """The namespace of the frame that a request names, of the session's last error."""
+    """Return the namespace of the requested frame in the session's last error, or None for other requests."""
     if job.message["op"] != FRAME:
         return None
     session, number = job.session, job.message.get("frame")
@@ -433,13 +446,13 @@ def _new_module(name: str) -> types.ModuleType:
 
 
 OF_A_LOOP = {"create_task", "ensure_future", "gather", "shield", "wrap_future", "get_running_loop", "current_task"}
-"""Functions of `asyncio` that need a loop to be running."""
+"""Functions of `asyncio` that need a running event loop."""
 RUNS_A_LOOP = {"run", "run_until_complete", "run_forever"}
-"""Functions that refuse to be called while a loop runs."""
+"""Functions that cannot be called while an event loop runs."""
 
 
 def _wants_loop(node: ast.AST) -> bool:
-    """Whether a statement itself, outside of its inner functions, calls something that needs a running event loop."""
+    """Return whether a statement calls something that needs a running event loop, outside of nested functions."""
     called = set()
     nodes = [node]
     while nodes:
@@ -452,14 +465,14 @@ def _wants_loop(node: ast.AST) -> bool:
 
 
 async def on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
-    """Run code that awaits nothing itself, where a loop runs."""
+    """Run code without `await` from a running event loop."""
     return eval(code, space)
 
 
 def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
-    """Run code; on the session's own event loop, which lives on between evaluations, if it awaits or needs one.
+    """Run code, on the event loop of the session if it awaits or needs one.
 
-    A task begun there goes on only while a later statement awaits.
+    Tasks started on the loop only make progress while a later statement awaits.
     """
     is_async = bool(code.co_flags & CO_COROUTINE)
     if not is_async and not (wants_loop and "asyncio" in sys.modules):
@@ -483,17 +496,17 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
 
 
 def _is_future(node: ast.stmt) -> bool:
-    """Whether a statement is a `__future__` import, which decides how the others are compiled."""
+    """Return whether a statement is a `__future__` import, which affects how the others are compiled."""
     return isinstance(node, ast.ImportFrom) and node.module == "__future__"
 
 
 def _decorators_of(node: ast.stmt) -> list[ast.expr]:
-    """The decorators of a statement, which stand above its reported first line."""
+    """Return the decorators of a statement, which are above its reported first line."""
     found: list[ast.expr] = getattr(node, "decorator_list", [])
     return found
 
 
 def _form_at(line: int, lines: list[int]) -> int | None:
-    """The number of a line's statement, by the statements' first lines; None if two share the line."""
+    """Return the number of the statement on a line, given the first lines of all, or None if two share the line."""
     number = bisect.bisect_right(lines, line)
     return number if number and lines.count(lines[number - 1]) == 1 else None

@@ -1,7 +1,7 @@
-"""Drift: the differences between the project's loaded modules and their present files.
+"""Compare the project's loaded modules with their present files.
 
-The loaded text is compared with the file's, statement by statement. Live objects are looked at for two questions alone:
-the names bound anew since their load, and the survivors of former loads. No user code is run.
+The source that was loaded is compared with that in the file, statement by statement. Live objects are only used to find
+names that were rebound since the load, and objects that remain from previous loads. No user code is run.
 """
 
 from __future__ import annotations
@@ -34,33 +34,34 @@ if TYPE_CHECKING:
     Differing = Tuple[str, str, str]
 
 USED = ("edited", "missing", "gone", "deleted", "unparsable")
-"""Kinds of differences that matter to users of the module."""
+"""The kinds of differences that matter to code that uses the module."""
 MOST_USED = 5
+"""The number of edited names to list for a module."""
 MOST_SAMPLES = 20
-"""Instances of one class whose holders are looked for."""
+"""The number of instances of one class for which references are searched."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
-"""Of a former load: an object under a name elsewhere; instances of a class; closures that a function made; an imported
-name that its module has no more."""
+"""Kinds of remains of a previous load: an object under a name elsewhere, instances of a class, closures of a function,
+and an imported name that its module no longer has.
+"""
 
 
 class Drift:
-    """The project's drift, asked again and again: findings are kept until the file or the module changes."""
+    """The drift of the project's modules. Results are cached until the file or module changes."""
 
     def __init__(self, sources: LoadedSources | None = None) -> None:
         self.sources = sources or LoadedSources()
         self.closures = PreviousClosures()
         self._compared: dict[str, tuple[object, Stamp | None, list[Differing]]] = {}
-        """By module: the compared load and file's stamp, and the result."""
+        """For each module, the load and file stamp that were compared, and the result."""
         self._is_within: dict[tuple[str, str], bool] = {}
 
     def rows(self, root: str, only: str = "") -> list[Row]:
-        """A row for each difference: `module`, `name`, `kind`, and the `file` where the live code is from.
+        """Return a row for each difference, with `module`, `name`, `kind`, and the `file` of the live code.
 
-        Those of a module's text have the `path` of its file.
-
-        `of`: the differing part, or a number; for an old object the name with its successor. `only`: `old` for
-        survivors of former loads alone; `edited` for these and the differences of files.
+        `of` is the part that differs, a number, or, for an old object, the name that has the new one. Differences
+        between the sources also have the `path` of the module's file. `only` restricts the rows: `old` to remains of
+        previous loads, and `edited` to these and the differences between the sources.
         """
         self.sources.check()
         self.sources.settle()
@@ -79,7 +80,7 @@ class Drift:
         return [*found, *self._old_instances(modules)]
 
     def _modules_in(self, root: str) -> dict[str, tuple[types.ModuleType, Load]]:
-        """The loaded modules with files in a folder that are not installed there."""
+        """Return the loaded modules with files below a directory, except installed packages in it."""
         found = {}
         seen: set[int] = set()
         for name, load in sorted(self.sources.loads.items(), key=_is_alias):
@@ -94,7 +95,7 @@ class Drift:
         return found
 
     def _of_file(self, name: str, load: Load) -> list[Differing]:
-        """Name, kind and part of each difference of a module's text from its file."""
+        """Return the name, kind and part of each difference between a module's loaded source and its file."""
         try:
             stamp = stamp_of(os.stat(load.file))
         except OSError:
@@ -135,7 +136,7 @@ class Drift:
     def _bound_again(
         self, name: str, module: types.ModuleType, load: Load, replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """The names that somebody bound anew since the load; `replaced` gets their former functions and classes."""
+        """Yield rows for names rebound since the load, and add their previous functions and classes to `replaced`."""
         if load.is_rewritten:
             return
         different = differing(space_of_module(module), load.left)
@@ -160,7 +161,7 @@ class Drift:
             yield _row(name, attribute, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
 
     def _is_made_later(self, name: str, value: object, compared: Any, bound: Any) -> bool:
-        """True if a value, not a definition, is rebound by the project's own running functions."""
+        """Return whether a value that is not a definition was rebound by the project's own functions."""
         if bound.kinds[name] == DEFINITION or (value is not ABSENT and is_evaluated(value)):
             return False
         attribute = name.rpartition(".")[2]
@@ -177,7 +178,7 @@ class Drift:
     def _old_names(
         self, modules: dict[str, tuple[types.ModuleType, Load]], replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """The names of modules with an object of another module's former load, whose name there has a newer object."""
+        """Yield rows for names bound to an object of another module's previous load that has a newer version."""
         previous = [(home, attribute, one()) for home, attribute, one in self.sources.previous]
         known = {id(value): (home, attribute) for home, attribute, value in (*previous, *replaced) if value is not None}
         if not known:
@@ -195,7 +196,7 @@ class Drift:
                     yield _row(str(space.get("__name__")), str(name), OLD, of=".".join(of))
 
     def _old_instances(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """The classes with a successor and with living instances."""
+        """Yield rows for classes that were replaced and still have instances."""
         previous: dict[int, tuple[str, str]] = {}
         live = []
         for home, name, reference in self.sources.previous:
@@ -221,7 +222,7 @@ class Drift:
                 }
 
     def dependents(self, file: str) -> list[tuple[str, str]]:
-        """The loaded modules that import the module of a file, directly or not, each behind those that it imports."""
+        """Return the modules that import the module of a file, directly or indirectly, with imported modules first."""
         sources: dict[str, Text] = {}
         for name, load in list(self.sources.loads.items()):
             module, data = sys.modules.get(name), load.data
@@ -257,9 +258,9 @@ class Drift:
         return [(name, sources[name].file) for name in ordered if name != first]
 
     def edited_of(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
-        """The modules used by code with these names whose files were edited since, in words.
+        """Describe the modules used by code with these names whose files were edited since they were loaded.
 
-        Only these modules' files are looked at. No user code is run.
+        Only the files of these modules are checked. No user code is run.
         """
         homes: dict[str, None] = {}
         for name in names:
@@ -281,7 +282,7 @@ class Drift:
         return found
 
     def standing(self, name: str) -> dict[str, Remembered | None]:
-        """The names of a module that somebody bound anew since its load, dotted ones too, and their former values."""
+        """Return the names of a module, some dotted, that were rebound since its load, with their previous values."""
         load = self.sources.of(name)
         module = load.module() if load is not None else None
         if load is None or module is None:
@@ -294,7 +295,7 @@ class Drift:
         }
 
     def sources_of_evaluated(self, evaluated: str) -> dict[str, bytes]:
-        """By file the loaded text of each module with a rebound name that evaluated code mentions."""
+        """Return the loaded source, by file, of each module with a rebound name that the evaluated code mentions."""
         words = set(re.findall(r"\w+", evaluated))
         found: dict[str, bytes] = {}
         for name, load in list(self.sources.loads.items()) if words else ():
@@ -304,7 +305,7 @@ class Drift:
         return found
 
     def importers(self, module: str, names: Collection[str]) -> Iterator[tuple[str, str, str]]:
-        """The modules that import a name of a module: each module's name, the name there, and the name here."""
+        """Yield the modules that import one of the names from a module, with the local name and the original one."""
         last, encoded = module.rpartition(".")[2].encode(), [b"import *", *(one.encode() for one in names)]
         for name, load in list(self.sources.loads.items()):
             data = load.data or b""
@@ -318,7 +319,7 @@ class Drift:
                         yield name, attribute, one
 
     def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """The names that modules import from a module whose text no longer has them: a new process would fail."""
+        """Yield rows for imports of names that a module no longer defines, so that a new process would fail."""
         gone: dict[str, set[str]] = {}
         for name, (module, load) in modules.items():
             names = {
@@ -340,7 +341,7 @@ class Drift:
 
 
 def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, str]]:
-    """The names that the text of a module imports, as `imported` gives them; none if it does not parse."""
+    """Yield the names that a source imports, like `imported`, or nothing if it cannot be parsed."""
     try:
         tree = ast.parse(data, file)
     except UNPARSABLE:
@@ -349,7 +350,7 @@ def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, s
 
 
 def _is_in_archive(file: str) -> bool:
-    """True for a path within a file, such as that of a module in a zip."""
+    """Return whether a path is inside a file, such as that of a module in a zip archive."""
     parent = os.path.dirname(file)
     while parent != os.path.dirname(parent) and not os.path.exists(parent):
         parent = os.path.dirname(parent)
@@ -357,7 +358,7 @@ def _is_in_archive(file: str) -> bool:
 
 
 def _is_module_value(value: object, name: str, load: Load) -> bool:
-    """True for another function of a name that has the code of the loaded text, as when a patch has ended."""
+    """Return whether a function has the code of the loaded source for its name, as after a mock has ended."""
     if type(value) is not types.FunctionType or value.__code__.co_filename != load.file or value.__qualname__ != name:
         return False
     data = load.data
@@ -370,7 +371,7 @@ def _is_module_value(value: object, name: str, load: Load) -> bool:
 
 
 def _is_still_named(value: object) -> bool:
-    """True for a class or function that its own name in its module still has: another name had it, too."""
+    """Return whether a class or function is still bound to its own name, so that the other name is just an alias."""
     if not (is_class(value) or type(value) is types.FunctionType):
         return False
     home = sys.modules.get(str(home_of(value)))
@@ -378,13 +379,13 @@ def _is_still_named(value: object) -> bool:
 
 
 def _is_alias(item: tuple[str, Load]) -> bool:
-    """True if a module calls itself by another name."""
+    """Return whether a module was imported under another name than its own."""
     module = item[1].module()
     return module is not None and space_of_module(module).get("__name__") != item[0]
 
 
 def _names_in(file: str, names: set[str]) -> set[str]:
-    """The given names that a file binds; all of them if unknown."""
+    """Return those of the names that a file binds, or all of them if that is unknown."""
     found = read_file(file)
     try:
         bound = BoundNames(SourceText(found[1] if found is not None else b"", file).tree)

@@ -1,8 +1,8 @@
-"""Names in Python's modules: completed, looked up with the text that defines them, listed by module, or by a pattern.
+"""Complete names in Python modules, look up their definitions, and list them by module or pattern.
 
-Attributes are told as stored: no user code is run, so no `__getattr__`, `__dir__` or metaclass of the user's makes any
-up. A module can read the names of another one, as a separate session reads the first session's, and keeps its own to
-itself.
+Attributes are read as stored, without running user code, so that no user-defined `__getattr__`, `__dir__` or metaclass
+affects the results. A module can read the names of another one, as an additional session does with those of the first
+session, while its own names stay separate.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ else:
     Names = dict
 
 CODRIVER = __name__.partition(".")[0]
-"""The worker's own package, which is none of the user's business."""
+"""The top-level package of the worker, which is excluded from results."""
 INSTALLED = 2
-"""The distance of installed modules from the user's code."""
+"""The sort rank of installed modules, which come after the user's."""
 PLAIN = (int, float, bool, str, bytes, type(None))
-"""Types of shown defaults of parameters; other values print by code of their own class."""
+"""Types whose values are shown as defaults of parameters. Printing other values might run user code."""
 DEFINED = (type, types.FunctionType, types.BuiltinFunctionType)
-"""Types of values that know their module."""
+"""Types of objects that have the name of their module."""
 
 
 def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
-    """Names that begin with `prefix`; for `a.b` names of the value of `a`."""
+    """Return the names that start with `prefix`. For `a.b`, these are attributes of the value of `a`."""
     holder, dot, start = prefix.rpartition(".")
     names: dict[str, Any]
     if dot:
@@ -61,7 +61,7 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
 
 
 def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] | None:
-    """Return the description of a dotted name; None if it does not resolve. `home`: the module's name."""
+    """Return the description of a dotted name, or None if it cannot be resolved. `home` is the name of the module."""
     value = _resolve(symbol, module)
     if value is MISSING:
         return unimported(symbol)
@@ -70,12 +70,12 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     info["ns"] = text_of(value, "__module__") or (space_of_module(owner).get("__name__") if is_module(owner) else home)
     info["doc"] = _doc_of(value)
     if info["type"] == "variable":
-        if text_of(type(value), "__module__") == "builtins":  # it tells the well known class alone
+        if text_of(type(value), "__module__") == "builtins":  # it only describes the built-in class
             del info["doc"]
-        # The program may change it meanwhile.
+        # The program may change the value at the same time.
         with contextlib.suppress(Exception):
             info.update(glimpse_of(value))
-    # The error about a non-callable would ask the object for its words.
+    # If the value cannot be called, the error message would include its `repr`, which may run user code.
     with contextlib.suppress(TypeError, ValueError):
         if callable(value):
             import inspect
@@ -89,7 +89,7 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
 
 
 def _doc_of(value: object) -> str | None:
-    """Return the documentation of a value itself: a class does not take over that of a base class."""
+    """Return the docstring of the value itself. Docstrings of base classes are ignored."""
     import inspect
 
     if type(value) is types.FunctionType:
@@ -99,7 +99,10 @@ def _doc_of(value: object) -> str | None:
 
 
 def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleType | None, str]:
-    """The value of a dotted name, its module, and its name there; no module for an unresolved name."""
+    """Return the value of a dotted name, the module that defines it, and its name there.
+
+    The module is None if the name cannot be resolved.
+    """
     value = _resolve(symbol, module)
     if value is MISSING:
         return None, None, symbol
@@ -118,7 +121,7 @@ def find(symbol: str, module: types.ModuleType) -> tuple[object, types.ModuleTyp
 
 
 def _resolve(dotted: str, module: types.ModuleType) -> Any:
-    """The value of a dotted name, MISSING without one."""
+    """Return the value of a dotted name, or MISSING."""
     first, *rest = dotted.split(".")
     value: Any = names_of(module).get(first, sys.modules.get(first, MISSING))
     for name in rest:
@@ -133,7 +136,7 @@ def names(
 ) -> tuple[list[dict[str, str]], int] | None:
     """Return the public names of a module, the members of a class, or all names that match a pattern.
 
-    Names of `current` and of `home`, the first module, are told without the module, as code there uses them.
+    Names in `current` and in `home`, the first module, are not qualified, because code there can use them directly.
     """
     if "*" in name_or_pattern:
         owner, _, pattern = name_or_pattern.rpartition(".")
@@ -156,7 +159,7 @@ def names(
 
 
 def _members(kind: type) -> tuple[list[dict[str, str]], int]:
-    """Return what a class itself defines, in the order of its text: `__init__` and public members, with their lines."""
+    """Return the members that a class itself defines, in source order: `__init__` and public ones, with their lines."""
     rows = []
     for name, stored in list(space_of(kind).items()):
         if type(name) is not str or (name.startswith("_") and name != "__init__"):
@@ -175,7 +178,7 @@ def _members(kind: type) -> tuple[list[dict[str, str]], int]:
 
 
 def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:
-    """Each matching module, and each matching name in its defining module; the nearest to the user's code first."""
+    """Yield each matching module, and each matching name in its defining module, with the user's code first."""
     first, dot, rest = pattern.partition(".")
     if dot and "*" not in first and is_module(known_as := _resolve(first, current)):
         pattern = str(space_of_module(known_as).get("__name__")) + dot + rest
@@ -188,7 +191,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
         if not is_bare and name[:1] == "_" and not with_private and _distance(module) == INSTALLED:
             continue
         last = (name.rpartition(".")[2], id(module))
-        # A module in a package is among the names of the package, too.
+        # A module in a package is also one of the names of the package.
         if not is_bare and is_match(name) and last not in seen:
             seen.add(last)
             yield name, module
@@ -202,7 +205,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
 
 
 def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
-    """The loaded modules by name: modules of evaluations, the project's own, installed ones."""
+    """Return the loaded modules by name: those of evaluations first, then the project's, then installed ones."""
     first = [(one.__name__, one) for one in (module, home)]
     rest = [
         (name, one) for name, one in list(sys.modules.items()) if is_module(one) and name.partition(".")[0] != CODRIVER
@@ -214,7 +217,7 @@ def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str
 
 
 def _distance(module: types.ModuleType) -> int:
-    """The distance of a module from the user's code."""
+    """Return the sort rank of a module, which is higher for installed ones."""
     file = space_of_module(module).get("__file__")
     if not isinstance(file, str):
         return INSTALLED
@@ -223,7 +226,7 @@ def _distance(module: types.ModuleType) -> int:
 
 
 def _public_names(module: types.ModuleType) -> dict[str, object]:
-    """The names that a module defines, and its submodules; neither its imports nor the values of Python itself."""
+    """Return the names that a module defines, and its submodules, but not what it imports."""
     space = space_of_module(module)
     space_name = str(space.get("__name__"))
     found = {}
@@ -243,7 +246,7 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
 
 
 def _module_of(value: Any) -> str | None:
-    """The name of a class's or function's module; no metaclass of the user's is asked."""
+    """Return the module name of a class or function without using its metaclass."""
     return value.__module__ if type(value) in DEFINED else text_of(value, "__module__")
 
 
@@ -257,7 +260,7 @@ def _is_public(name: str, module: types.ModuleType) -> bool:
 
 
 def _row(name: str, value: object) -> dict[str, str]:
-    """A name in one line: its parameters or the class of its value, and the first line of its documentation."""
+    """Return a row for a name: its parameters or the class of its value, and the first line of its docstring."""
     kind = kind_of(value, "")
     row = {"name": name, "type": kind}
     if issubclass(type(value), DEFINED):
@@ -270,7 +273,7 @@ def _row(name: str, value: object) -> dict[str, str]:
 
 
 def _parameters(value: Any) -> str:
-    """The parameters of a function or class, without annotations; no `repr` but Python's own is asked."""
+    """Return the parameters of a function or class, without annotations and without running user code."""
     import inspect
 
     try:
@@ -281,13 +284,13 @@ def _parameters(value: Any) -> str:
     for one in signature.parameters.values():
         default = one.default
         if default is not one.empty and type(default) not in PLAIN:
-            one = one.replace(default=_Dots())  # noqa: PLW2901  # the parameter as it is shown
+            one = one.replace(default=_Dots())  # noqa: PLW2901  # as it is shown
         parts.append(one.replace(annotation=one.empty))
     return str(signature.replace(parameters=parts, return_annotation=signature.empty))
 
 
 class _Dots:
-    """A value in whose place dots are shown."""
+    """A placeholder for a default value that is shown as dots."""
 
     def __repr__(self) -> str:
         return "..."
@@ -295,16 +298,16 @@ class _Dots:
 
 NO_SOURCE = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
 MOST_TEXT = 2**20
-"""The longest text in which a class or a value is looked for: parsing a longer one blocks all else for seconds."""
+"""The number of characters above which a source is not searched, because parsing it would block for seconds."""
 
 
 def definition_of(
     value: object, dotted: str, module: types.ModuleType, sources: Iterable[str]
 ) -> tuple[str, str, int] | None:
-    """The text that defines a value, its file and its first line there; None if unknown.
+    """Return the source that defines a value, with its file and first line, or None if unknown.
 
-    `dotted` is its name in the module. For a value that cannot tell its place, the module's file and the evaluated
-    `sources`, by name, are searched in order.
+    `dotted` is the name of the value in the module. If the value has no position of its own, the module's file and the
+    evaluated `sources`, by name, are searched in order.
     """
     lines, line = lines_that_define(value)
     if lines:
@@ -322,7 +325,7 @@ def definition_of(
 
 
 def file_of(value: object) -> str | None:
-    """The source file of a module, class or function, or the name of its evaluated text; None without any."""
+    """Return the source file of a module, class or function, or the name of its evaluated source, or None."""
     function = function_of(value)
     module = sys.modules.get(str(home_of(value))) if is_class(value) else value
     if function is not None:
@@ -335,13 +338,13 @@ def file_of(value: object) -> str | None:
 
 
 def function_of(value: object) -> types.FunctionType | None:
-    """The function behind a value, through decorators with `__wrapped__`."""
+    """Return the function inside a value, following methods and decorators with `__wrapped__`."""
     functions = list(unwrapped(value.__func__ if type(value) is types.MethodType else value))
     return functions[-1] if functions else None
 
 
 def lines_that_define(value: object) -> tuple[list[str], int]:
-    """The lines that define a module, class or function in its file, and the first one's number."""
+    """Return the lines that define a module, class or function in its file, and the number of the first."""
     file, function = file_of(value), function_of(value)
     lines = lines_of(file) if file else []
     if is_module(value):
@@ -363,7 +366,7 @@ def _block(lines: list[str], first: int) -> tuple[list[str], int]:
 
 
 def _within(text: str, dotted: str) -> tuple[int, int] | None:
-    """The first and last line of the last statement in the text that defines the name, also one in a class."""
+    """Return the first and last line of the last statement that defines the name, which may be inside a class."""
     if len(text) > MOST_TEXT:
         return None
     try:
@@ -383,7 +386,7 @@ def _within(text: str, dotted: str) -> tuple[int, int] | None:
 
 
 def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements and inner statements, except those in functions and classes."""
+    """Yield statements and the statements nested in them, except those inside functions and classes."""
     for node in body:
         yield node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -393,7 +396,7 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 def _defined(node: ast.stmt) -> list[str]:
-    """The names that a statement defines."""
+    """Return the names that a statement defines."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -403,28 +406,28 @@ def _defined(node: ast.stmt) -> list[str]:
 
 MISSING = object()
 OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
-"""Attributes that Python or a library in C computes, such as the module of a function."""
+"""Attributes that Python or a C library computes, such as the module of a function."""
 
 
 def is_module(value: object) -> bool:
-    """True for a module. `isinstance` would ask the value, and may run user code."""
+    """Return whether a value is a module. Unlike `isinstance`, this runs no user code."""
     return issubclass(type(value), types.ModuleType)
 
 
 def classes_of(kind: Any) -> tuple[type, ...]:
-    """A class and its bases, in the order of name look-up."""
+    """Return a class and its bases in method resolution order."""
     classes: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
     return classes
 
 
 def attribute_dict(value: object) -> dict[str, Any]:
-    """The attributes that an object itself has; none if its class makes up a `__dict__`."""
+    """Return a copy of the instance attributes of an object, or {} if its class overrides `__dict__`."""
     space = dictionary_of(value)
     return {} if space is None else dict.copy(space)
 
 
 def dictionary_of(value: object) -> dict[str, Any] | None:
-    """The dictionary of an object's attributes itself; None if its class has none, or makes up a `__dict__`."""
+    """Return the instance dictionary of an object, or None if it has none or its class overrides `__dict__`."""
     for kind in classes_of(type(value)):
         found = space_of(kind).get("__dict__")
         if found is not None:
@@ -434,7 +437,7 @@ def dictionary_of(value: object) -> dict[str, Any] | None:
 
 
 def names_in(value: object) -> list[str]:
-    """The names of attributes of a value and of its classes."""
+    """Return the names of attributes of a value and its classes."""
     if is_module(value):
         found: list[Any] = list(space_of_module(value))
     else:
@@ -445,7 +448,7 @@ def names_in(value: object) -> list[str]:
 
 
 def attribute(value: object, name: str) -> Any:
-    """An attribute as stored in the object, or in one of its classes; else MISSING. A method is a function."""
+    """Return an attribute as stored in the object or one of its classes, or MISSING. Methods are not bound."""
     spaces = map(space_of, classes_of(value)) if is_class(value) else iter((attribute_dict(value),))
     for space in (*spaces, *map(space_of, classes_of(type(value)))):
         if name in space:
@@ -454,27 +457,27 @@ def attribute(value: object, name: str) -> Any:
 
 
 def text_of(value: object, name: str) -> str | None:
-    """An attribute that is a text, such as `__doc__`; None for any other value."""
+    """Return an attribute that is a string, such as `__doc__`, or None for other values."""
     found = attribute(value, name)
     if type(found) in OF_C:
         try:
             found = found.__get__(value, type(value))
-        except Exception:  # the value is of another class, or a library's own
+        except Exception:  # it is not supported for this value
             return None
     return found if type(found) is str else None
 
 
 SPACE_OF_MODULE: Any = vars(types.ModuleType)["__dict__"]
-"""A module of the user's own class may run any code when asked for its space."""
+"""The descriptor of a module's namespace. Reading `__dict__` normally could run code of a user-defined module class."""
 
 
 class SharedNames(Names):
-    """The `__builtins__` of a module that reads the names of another module, `home`, unless it has its own.
+    """The `__builtins__` of a module that can also read the names of another module, `home`.
 
-    Python asks the builtins for every name that is neither local nor the module's, at the top, in functions, classes
-    and comprehensions alike, and by `__missing__` too, as this is no plain dict. Assignments, `global` declarations and
-    deletions stay with the module, which has a plain `__dict__`. Dunder names, and names for which `is_hidden` is true,
-    are not shared. Source: CPython 3.8 to 3.13, `LOAD_NAME` and `LOAD_GLOBAL`.
+    Python looks up each name that is neither local nor global in the builtins, at module level as well as in functions,
+    classes and comprehensions. It uses `__missing__`, because this is not a plain dict. Assignments, `global`
+    declarations and deletions only affect the module itself, which has a plain `__dict__`. Dunder names, and names for
+    which `is_hidden` returns True, are not shared. Source: CPython 3.8 to 3.13, `LOAD_NAME` and `LOAD_GLOBAL`.
     """
 
     def __init__(self, home: dict[str, Any], is_hidden: Callable[[str], bool]) -> None:
@@ -484,14 +487,14 @@ class SharedNames(Names):
         self.refresh()
 
     def refresh(self) -> None:
-        """Hold Python's own builtins, as some are read directly, except those that `home` redefines."""
+        """Copy Python's builtins, some of which are read directly, except those that `home` redefines."""
         shared = {name: value for name, value in vars(builtins).items() if not self._shares(name)}
         for name in set(self).difference(shared):
             del self[name]
         self.update(shared)
 
     def shared(self) -> dict[str, Any]:
-        """The names of `home` that are read here, with their values."""
+        """Return the names of `home` that can be read here, with their values."""
         return {name: value for name, value in list(self._home.items()) if self._shares(name)}
 
     def _shares(self, name: object) -> bool:
@@ -509,8 +512,8 @@ class SharedNames(Names):
 
 
 def space_of_module(module: Any) -> dict[str, Any]:
-    """The names of a module, without triggering the load of a lazy one."""
-    # IPython's class of first modules has the names in another place, and so have objects that stand in for a module.
+    """Return the names of a module, without loading a lazy one."""
+    # IPython's class of main modules stores the names elsewhere, as do objects that imitate modules.
     made_in = type.__dict__["__module__"].__get__(type(module))
     is_module = issubclass(type(module), types.ModuleType) and made_in != "IPython.core.interactiveshell"
     space: dict[str, Any] = SPACE_OF_MODULE.__get__(module) if is_module else module.__dict__
@@ -518,7 +521,7 @@ def space_of_module(module: Any) -> dict[str, Any]:
 
 
 def names_of(module: types.ModuleType) -> dict[str, Any]:
-    """Every name that code in a module can use, with its value."""
+    """Return every name that code in a module can use, with its value."""
     space_name = space_of_module(module)
     names = space_name.get("__builtins__")
     shared = names.shared() if type(names) is SharedNames else {}

@@ -1,8 +1,8 @@
-"""Recorded calls of the project's own functions: the choice of functions, and the record as JSON.
+"""Record calls of the project's functions: select the functions, and return the recorded calls as JSON.
 
-The recorders are in `call_monitor`. Arguments and results become short texts while the program runs: quickly, and
-without running any of its code. Classes are compared by identity and read past their own attributes, as a metaclass may
-answer for a class.
+`call_monitor` has the recorders. Arguments and results are converted to short texts while the program runs, which must
+be fast and not run any of its code. Classes are compared by identity and their attributes are read without their
+metaclass, which may override attribute access.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
     Record = list[Any]
 
 MOST_CALLS = 10_000
-"""The most calls of one recording: 250 bytes an event, two events a call."""
+"""The number of calls to record, at about 250 bytes for each of two events."""
 MOST_EACH = 200
-"""Calls of one function that are recorded. A bound on the whole alone would not bound the time."""
+"""The number of calls to record of each function. A limit on all calls would not limit the time."""
 MOST_REST = 8
-"""The most arguments behind the named ones of a Lisp function."""
+"""The number of extra arguments of a Lisp function to record."""
 FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
-"""The places in a record. `PARENT` is the record of the caller, `END_NS` is 0 while the call goes on."""
+"""The indexes in a record. `PARENT` is the record of the caller, and `END_NS` is 0 until the call ends."""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
-"""Flags of codes: of a function, with `*args`, with `**kwargs`. Source: `inspect`."""
+"""Flags of code objects: of functions, and of those with `*args` or `**kwargs`. Source: `inspect`."""
 ENTERED = ("<eval ", "<ipython-input-", "<cell ")
-"""Beginnings of the names of evaluated code outside of files."""
+"""Prefixes of the pseudo file names of evaluated code."""
 CELLS = os.sep + "ipykernel_"
-"""Part of the paths that ipykernel gives to cells."""
+"""A part of the paths that ipykernel assigns to cells."""
 
 
 class Function:
-    """A function in a recording, known by its code. `arguments`: the names of its parameters."""
+    """A function in a recording, identified by its code object. `arguments` are the names of its parameters."""
 
     __slots__ = (
         "arguments",
@@ -66,28 +66,29 @@ class Function:
         self.arguments = code.co_varnames[:count]
         self.hidden: frozenset[str] = frozenset()
         self.makes = code.co_name == "__init__" and bool(self.arguments)
-        """Whether the first argument is told in place of the result: the object that it made."""
+        """Whether to record the first argument instead of the result, because this is `__init__`."""
         self.count = self.open = 0
         self.most = MOST_EACH
         self.is_over = False
-        """Whether the function was called more often than is recorded."""
+        """Whether there were more calls than are recorded."""
 
 
 class Selection:
-    """The functions to record: the project's own below `roots`, or those named by `names`.
+    """The functions to record: those of the project in `roots`, or those matching `names`.
 
-    A name is a module's, class's or function's, whole or from its module on; libraries need whole names.
+    A name matches a module, class or function, and can start at any level within a module. Names of libraries must
+    start with the module.
     """
 
     def __init__(self, roots: Iterable[str], names: Iterable[str] = ()) -> None:
         self._roots = tuple(os.path.realpath(one) + os.sep for one in roots)
-        # A Lisp function's name has a slash behind its namespace.
+        # Convert names of Lisp functions, which have a slash after the namespace.
         self._names = tuple([one.replace("/", ".") for one in names])
         self._is_project: dict[str, bool] = {}
 
     def includes(self, code: types.CodeType, module: str, name: str) -> bool:
-        """True if calls of a function are recorded."""
-        # The body of a class has no variables of its own.
+        """Return whether to record calls of a function."""
+        # The body of a class has no local variables.
         if code.co_name[0] == "<" or not code.co_flags & OPTIMIZED or is_worker(code.co_filename):
             return False
         is_project_file = self.is_project_file(code.co_filename)
@@ -99,7 +100,7 @@ class Selection:
         )
 
     def is_project_file(self, file: str) -> bool:
-        """True if a code's file is the project's, or evaluated code."""
+        """Return whether the file of a code object belongs to the project, or the code was evaluated."""
         known = self._is_project.get(file)
         if known is None:
             known = file.startswith(ENTERED) or CELLS in file or self._is_in_project(file)
@@ -111,14 +112,15 @@ class Selection:
             return False
         real = os.path.realpath(file)
         root = next((one for one in self._roots if real.startswith(one)), None)
-        # A hidden folder, such as an environment, holds nothing of the project's own.
+        # Hidden directories, such as virtual environments, do not contain the project's code.
         return root is not None and not any(part.startswith(".") for part in real[len(root) :].split(os.sep)[:-1])
 
 
 class Recording:
-    """The calls of one run. Only recorders write any. `dialect`: the dialect of the recording REPL, if any.
+    """The recorded calls of one run, which only recorders change.
 
-    `changed_ms` gives the time at which a load changed a function, by its code and mark, as in `Dialect`.
+    `dialect` is that of the recording REPL, if any. `changed_ms` returns when a load last changed a function, by its
+    code and mark, like `Dialect.changed_ms`.
     """
 
     def __init__(
@@ -133,13 +135,13 @@ class Recording:
         self._is_lisp = dialect is not None and dialect.is_lisp
         self.printer = CallPrinter(dialect.plain_printer if dialect is not None and dialect.is_lisp else None)
         self.functions: dict[int, Function] = {}
-        """All functions seen, wanted or not, by the id of their code."""
+        """All functions that were called, whether recorded or not, by the id of their code object."""
         self.calls: list[Record] = []
         self.first_thread = threading.get_ident()
         self.notes: list[str] = []
 
     def function_of(self, code: types.CodeType, frame: types.FrameType) -> Function:
-        """Take a function that is seen for the first time."""
+        """Register a function that is called for the first time."""
         module = frame.f_globals.get("__name__")
         module = module if type(module) is str else ""
         name = getattr(code, "co_qualname", code.co_name)
@@ -152,11 +154,11 @@ class Recording:
         return found
 
     def printed_arguments(self, function: Function, frame: types.FrameType) -> list[str]:
-        """The texts of the arguments of a call that begins."""
+        """Return the texts of the arguments when a call starts."""
         values, short, names = frame.f_locals, self.printer.short, function.arguments
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
-            # In the form of a Lisp call, which the server's `Function.named` knows.
+            # Use the form of a Lisp call, as `Function.named` in the server expects.
             rest = [HIDDEN if names[-1] in function.hidden else short(one) for one in values[names[-1]][:MOST_REST]]
             names = names[:-1]
         if function.hidden:
@@ -164,16 +166,16 @@ class Recording:
         return [short(values[one]) for one in names if one in values] + rest
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
-        """The text of what a call returned."""
+        """Return the text of the result of a call."""
         return self.printer.short(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
-        """The whole record: `functions`, `calls` in the order of their beginning, `threads` and `notes`.
+        """Return the recording: `functions`, `calls` in the order in which they started, `threads` and `notes`.
 
-        A function: module, name, file, line, parameters, calls counted, whether there were more, and, except for a
-        Lisp's, the code's mark and the time of its last change by a load. A call: the place of its function, that of
-        its caller's call or -1, that of its thread, microseconds from the beginning, its duration or -1 for one that
-        goes on, texts of arguments, result and error, and how often it yielded.
+        A function has its module, name, file, line, parameters, number of calls, whether there were more, and, except
+        in Lisp, the mark of its code and the time of its last change by a load. A call has the index of its function,
+        that of the caller's call or -1, that of its thread, its start in microseconds, its duration or -1 if it has not
+        ended, the texts of the arguments, the result and the error, and how often it yielded.
         """
         indexes: dict[int, int] = {}
         functions: list[list[Any]] = []
@@ -188,7 +190,7 @@ class Recording:
                 code = function.code
                 row = [function.module, function.name, code.co_filename, code.co_firstlineno]
                 marks: list[int] = []
-                if not self._is_lisp:  # names in a Lisp's code change at each load
+                if not self._is_lisp:  # names in Lisp code change at each load
                     mark = mark_of(code)
                     marks = [mark, self._changed_ms(code, mark)]
                 functions.append([*row, self._parameters(function), function.count, function.is_over, *marks])
@@ -208,7 +210,7 @@ class Recording:
         return {**summary, "lisp": True} if self._is_lisp else summary
 
     def _parameters(self, function: Function) -> list[Any]:
-        """The names of a function's parameters; for a Lisp a list for this arity, with `&` before the rest."""
+        """Return the names of a function's parameters, in Lisp as a list for this arity with `&` before the rest."""
         if not self._is_lisp or self._dialect is None:
             return list(function.arguments)
         names = [self._dialect.local_name(one) or one for one in function.arguments]
@@ -218,7 +220,7 @@ class Recording:
 
 
 def mark_of(code: types.CodeType) -> int:
-    """A number for the behaviour of a code, independent of its place in the file."""
+    """Return a number that identifies the behaviour of a code object, independent of its position in the file."""
     import binascii
 
     parts = [mark_of(one) if isinstance(one, types.CodeType) else _plain(one) for one in code.co_consts]
@@ -226,12 +228,12 @@ def mark_of(code: types.CodeType) -> int:
 
 
 def _plain(constant: object) -> object:
-    """A constant in a form that is the same in each load."""
+    """Return a constant in a form that is the same after each load."""
     return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
 def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[Any]], list[Record]]:
-    """Functions and calls with the arities of a function, which are several codes, as one."""
+    """Return functions and calls, merging the arities of a Lisp function, which are separate code objects."""
     found: dict[tuple[str, str], int] = {}
     merged: list[list[Any]] = []
     indexes = []
@@ -248,25 +250,25 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
 
 
 CHARACTERS = 80
-"""The characters of the longest text."""
+"""The maximum number of characters of a text."""
 SMALL_CHARACTERS = 24
-"""The characters of a text within a collection."""
+"""The maximum number of characters of a text inside a collection."""
 SHORT_CHARACTERS = 60
-"""The characters kept from the beginning of a longer text."""
+"""The number of characters to show of a longer text."""
 PARTS = 4
-"""The elements of the longest collection told by its elements."""
+"""The number of elements up to which a collection is shown in full."""
 LEVELS = 2
 HIDDEN = "<not shown>"
 BASES = (str, int, float, tuple, list, dict, set, frozenset, bytes)
-"""Built-in classes whose value is told for instances of a derived class."""
+"""Built-in classes whose value is shown for instances of their subclasses."""
 AROUND = {list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 ALL = slice(None)
 PLAIN: dict[type, Callable[[Any], Any]] = {
     str: str.__str__, int: int.__int__, float: float.__float__, bytes: lambda value: bytes.__getitem__(value, ALL),
 }  # fmt: skip
-"""The built-in value of an instance of a derived class."""
+"""Returns the built-in value of an instance of a subclass."""
 SECRET_VARIABLE = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
-"""Names of environment variables whose values the server takes out of all texts, if they are whole."""
+"""Matches environment variables whose values the server removes from all texts, provided that they are complete."""
 LEAST_SECRET = 6
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
@@ -274,21 +276,19 @@ space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
 
 
 class CallPrinter:
-    """The texts of one recording: `short` for a value, and `error` for an exception.
-
-    `printer`: of a language with values of its own.
-    """
+    """A converter of values to short texts, for one recording. `printer` is that of a Lisp dialect."""
 
     def __init__(self, printer: PlainPrinter | None = None) -> None:
         self._printer = printer
         secrets = (value for name, value in os.environ.items() if SECRET_VARIABLE.search(name.upper()))
         self._secrets = [value for value in secrets if len(value) >= LEAST_SECRET]
         self._kinds: dict[int, tuple[type, type | None, Callable[[object], Any] | None, str]] = {}
-        """By the id of a class: the class, its built-in base, its instances' fields, its name."""
+        """For the id of each class: the class, its built-in base, a getter of its instances' attributes, and its name.
+        """
         self._is_secret: dict[str, bool] = {}
 
     def short(self, value: Any) -> str:
-        """A short text of any value."""
+        """Return a short text for any value."""
         if self._printer is not None:
             return self._printed(value, self._printer)
         kind = type(value)
@@ -302,11 +302,11 @@ class CallPrinter:
             if kind is list or kind is tuple or kind is dict or kind is set or kind is frozenset:
                 return self._collection(value, kind, 0)
             return self._object(value, kind, 0)
-        except RuntimeError:  # another thread changed it meanwhile
+        except RuntimeError:  # another thread changed it at the same time
             return f"<{name_of(kind)}>"
 
     def _printed(self, value: Any, printer: PlainPrinter) -> str:
-        """The text of a value as its language prints it."""
+        """Return the text of a value as printed in Lisp."""
         if type(value) is str and len(value) > CHARACTERS:
             if any(one in value for one in self._secrets):
                 return HIDDEN
@@ -314,13 +314,13 @@ class CallPrinter:
         return printer.text(value, CHARACTERS)
 
     def error(self, error: BaseException) -> str:
-        """The class of an error with its arguments."""
-        arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # past a property of the same name
+        """Return the class of an error with its arguments."""
+        arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # even if a property overrides it
         parts = [self._within(one, 1) for one in arguments[:PARTS]] if type(arguments) is tuple else []
         return _bounded(f"{name_of(type(error))}({', '.join(parts)})")
 
     def is_secret(self, name: str) -> bool:
-        """True if a name looks like a secret's."""
+        """Return whether a name looks like that of a secret."""
         known = self._is_secret.get(name)
         if known is None:
             known = self._is_secret[name] = SECRET.search(name) is not None
@@ -329,13 +329,13 @@ class CallPrinter:
     def _text(self, value: Any, most: int, short: int) -> str:
         if len(value) <= most:
             return repr(value)
-        # Half of a secret would not be recognised.
+        # The server would not recognize a part of a secret.
         if type(value) is str and any(one in value for one in self._secrets):
             return HIDDEN
         return f"{value[:short]!r}+{len(value) - short}"
 
     def _within(self, value: Any, level: int) -> str:
-        """The text of a value within another."""
+        """Return the text of a value inside another one."""
         kind = type(value)
         if kind is str or kind is bytes:
             return self._text(value, SMALL_CHARACTERS, SMALL_CHARACTERS // 2)
@@ -346,7 +346,10 @@ class CallPrinter:
         return self._object(value, kind, level)
 
     def _collection(self, value: Any, base: Any, level: int) -> str:
-        """A collection of a built-in class, or of one that derives from it, by its elements or by their number."""
+        """Return a collection by its elements or their number.
+
+        It may be an instance of a subclass of a built-in class.
+        """
         size = base.__len__(value)
         if size > PARTS or (size and level >= LEVELS):
             return f"{name_of(base)} of {size}"
@@ -365,7 +368,7 @@ class CallPrinter:
         return HIDDEN if type(name) is str and self.is_secret(name) else self._within(value, level + 1)
 
     def _object(self, value: Any, kind: type, level: int) -> str:
-        """An instance by its class, and its built-in value or its first fields."""
+        """Return an instance by its class, with its built-in value or first attributes."""
         _, base, fields, name = self._kinds.get(id(kind)) or self._reader_of(kind)
         if base is not None:
             if base in PLAIN:
@@ -389,7 +392,7 @@ class CallPrinter:
             if type(found) is types.GetSetDescriptorType:
                 fields = found.__get__
                 break
-        # A module, a class or a function is told by its name: their fields are code.
+        # Modules, classes and functions are shown by name, because their attributes are code.
         if kind is types.ModuleType or kind is types.FunctionType or any(one is type for one in bases):
             fields = None
         known = self._kinds[id(kind)] = kind, base, fields, name_of(kind)

@@ -1,9 +1,9 @@
-"""Renewal: after a module is loaded again, other holders of its former load's objects get the new ones.
+"""Update objects from a previous load of a module, after it was loaded again.
 
-Names that other modules imported get the new functions and classes; functions held elsewhere, as callbacks, get the new
-code, instances the new class, subclasses the new base. Closures of a function are found by their code, which is among
-the function's constants. Code objects are compared by their behaviour: comments, layout and places do not count.
-Objects that cannot be renewed stay as they are, and `Drift` tells them.
+Names that other modules imported are bound to the new functions and classes. Functions referenced elsewhere, such as
+callbacks, get the new code, instances get the new class, and subclasses the new base. The closures of a function are
+found by their code, which is among the function's constants. Code objects are compared by behaviour, ignoring comments,
+layout and positions. Objects that cannot be updated stay unchanged, and `Drift` reports them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     Note = Callable[[str, Callable[[], bool], Callable[[], None]], None]
 
-    """Keeps a change: its name, a test whether it still holds, and its undoing."""
+    """Records a change: its name, a check whether it is still in effect, and a function that undoes it."""
 
     Path = tuple[tuple[str, int], ...]
 
@@ -43,11 +43,11 @@ def renew(
     undo: UndoRecord | None = None,
     closures: PreviousClosures | None = None,
 ) -> list[dict[str, str]]:
-    """Renew the held objects of a module's names from `before` its new load.
+    """Update the objects of a module that remain from its previous load, whose names are in `before`.
 
-    The rows, in the form of `Drift.rows` and of the kind `renewed`, are one for each name in another module, each class
-    with renewed instances and each function with renewed closures. No user code is run. Changes are kept in `undo`,
-    closures that cannot be renewed in `closures`.
+    Returns rows of the kind `renewed` in the form of `Drift.rows`, one for each name in another module, each class with
+    updated instances, and each function with updated closures. No user code is run. Changes are recorded in `undo`, and
+    closures that cannot be updated in `closures`.
     """
     undo, closures = undo or UndoRecord([], is_recording=False), closures or PreviousClosures()
     pairs = {
@@ -70,9 +70,9 @@ def renew(
 
 
 def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[str]:
-    """Take functions and classes of the former load out of a module if its file no longer has them `written`.
+    """Remove functions and classes of the previous load if they are not among the names `written` in the file.
 
-    The result is their names. Evaluated definitions stay.
+    Returns their names. Evaluated definitions are not removed.
     """
     rows = []
     for name, value in before.items():
@@ -87,7 +87,7 @@ def forget(module: types.ModuleType, before: dict[str, Any], file: str, written:
 
 
 def _is_heir(new: object, old: object, home: str) -> bool:
-    """Whether both are functions, or classes of one kind, with the same name in that module."""
+    """Return whether both are functions, or classes with equal metaclasses, with the same name in the module."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
     identities = [(home_of(one), qualname_of(one)) for one in (old, new)]
@@ -95,7 +95,7 @@ def _is_heir(new: object, old: object, home: str) -> bool:
 
 
 def _is_another(old: Any, new: Any) -> bool:
-    """True for functions of different statements of one file, which only have a name in common."""
+    """Return whether two functions are from different statements of one file, which only have the same name."""
     if type(old) is not types.FunctionType or old.__code__.co_filename != new.__code__.co_filename:
         return False
     return old.__code__.co_firstlineno != new.__code__.co_firstlineno and not is_same_code(old.__code__, new.__code__)
@@ -105,7 +105,7 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: Un
     for name, other in list(sys.modules.items()):
         if other is module or not isinstance(other, types.ModuleType):
             continue
-        # Most modules have none of them, which the values alone show, without their names.
+        # Checking the values first is faster, because most modules have none of these objects.
         if pairs.keys().isdisjoint(map(id, other.__dict__.values())):
             continue
         for attribute, value in list(other.__dict__.items()):
@@ -128,7 +128,7 @@ def _closures(
 
 
 def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.FunctionType, types.FunctionType]]:
-    """Each function and method of the former and of the new load, by name."""
+    """Yield the name, the previous and the new object of each function and method."""
     for old, new in pairs.values():
         if not is_class(old):
             yield from ((qualname_of(old), *both) for both in zip(unwrapped(old), unwrapped(new)))
@@ -140,7 +140,7 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
 
 
 def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
-    """Give a function the code of another, and with it the function that a wrapper calls."""
+    """Update a function with the code of another one, and recursively the function that it wraps."""
     for _ in range(MOST_WRAPPERS):
         if len(old.__closure__ or ()) != len(new.__closure__ or ()) or old.__globals__ is not new.__globals__:
             return
@@ -152,11 +152,11 @@ def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord
         old.__doc__, old.__annotations__ = new.__doc__, new.__annotations__
         if not all(type(one) is types.FunctionType for one in inner):
             return
-        old, new = inner  # type: ignore[assignment]  # both are functions, as was asked
+        old, new = inner  # type: ignore[assignment]  # checked to be functions above
 
 
 def _note_function(old: types.FunctionType, new: types.FunctionType, record: UndoRecord) -> None:
-    """Keep a function's state before it gets another code."""
+    """Record how to restore a function before its code is replaced."""
     before = old.__code__, old.__defaults__, old.__kwdefaults__, old.__doc__, old.__annotations__
     now = new.__code__
 
@@ -167,8 +167,8 @@ def _note_function(old: types.FunctionType, new: types.FunctionType, record: Und
 
 
 def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRecord) -> None:
-    """Let a wrapper call the new wrapper's function; its other enclosed variables are its own."""
-    with contextlib.suppress(ValueError):  # of an empty cell
+    """Let a wrapper call the function of the new wrapper. The other variables of its closure are not changed."""
+    with contextlib.suppress(ValueError):  # the cell is empty
         if type(cell.cell_contents) is type(other.cell_contents) is types.FunctionType:
             before, now = cell.cell_contents, other.cell_contents
             cell.cell_contents = now
@@ -176,11 +176,11 @@ def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRec
 
 
 def _methods(old: type, new: type, undone: UndoRecord) -> None:
-    """Give the methods of a class, which may be held elsewhere, the code of another class's methods."""
+    """Update the methods of a class, which other objects may refer to, with the code of another class's methods."""
     for name, undo in list(space_of(old).items()):
         other = space_of(new).get(name)
         if type(undo) in (staticmethod, classmethod) and type(other) is type(undo):
-            undo, other = undo.__func__, other.__func__  # noqa: PLW2901  # the function within
+            undo, other = undo.__func__, other.__func__  # noqa: PLW2901  # unwrap the function
         if type(undo) is types.FunctionType and type(other) is types.FunctionType:
             _function(undo, other, undone)
 
@@ -189,7 +189,7 @@ def _subclasses(old: type, new: type, undo: UndoRecord) -> None:
     found: list[type] = type.__subclasses__(old)
     for kind in found:
         bases = tuple(new if base is old else base for base in kind.__bases__)
-        with contextlib.suppress(TypeError):  # of another layout
+        with contextlib.suppress(TypeError):  # the memory layouts differ
             _note_bases(kind, bases, undo)
             type.__setattr__(kind, "__bases__", bases)
 
@@ -218,7 +218,7 @@ def _instances(
                 object.__setattr__(one, "__class__", pair[1])
                 renewed[id(pair[0])] += 1
                 _note_class(one, pair, undo)
-            except (TypeError, AttributeError):  # of another layout
+            except (TypeError, AttributeError):  # the memory layouts differ
                 pass
     for key, count in renewed.items():
         if count:
@@ -227,17 +227,17 @@ def _instances(
 
 
 class PreviousClosures:
-    """The living closures of former loads that could not get the new code."""
+    """Closures from previous loads that could not be updated, as weak references."""
 
     def __init__(self) -> None:
         self._known: list[tuple[str, str, weakref.ref[types.FunctionType]]] = []
 
     def add(self, module: str, name: str, closure: types.FunctionType) -> None:
-        """Remember a closure made by a function of that name, dotted for methods."""
+        """Add a closure that was created by the function `name`, which is dotted for methods."""
         self._known.append((module, name, weakref.ref(closure)))
 
     def counts(self, modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[tuple[types.ModuleType, str, int]]:
-        """The number of closures that their function would now make otherwise, by module and function."""
+        """Yield each module and function whose closures would be different if created now, with their number."""
         self._known = [one for one in self._known if one[2]() is not None]
         found: dict[tuple[str, str], int] = {}
         for module, name, reference in self._known:
@@ -251,11 +251,11 @@ class PreviousClosures:
 def renew_closures(
     module: str, functions: Iterable[tuple[str, types.FunctionType, types.FunctionType]], note: Note
 ) -> tuple[dict[str, int], list[tuple[str, types.FunctionType]]]:
-    """Give the closures of old functions the code of the new functions' closures; both functions come by name.
+    """Update the closures of old functions with the code of the closures in the new functions.
 
-    The result is the number of renewed closures by function, and the closures that cannot be renewed: they enclose
-    other variables, or the name is gone. To be called while the old functions have their code. Each change goes to
-    `note`.
+    Returns the number of updated closures by function, and the closures that cannot be updated because they have other
+    free variables or their name no longer exists. Call this before the old functions are updated. Each change is passed
+    to `note`.
     """
     codes: dict[int, tuple[types.CodeType, str, types.CodeType | None]] = {}
     for name, old, new in functions:
@@ -288,7 +288,7 @@ def _give(closure: types.FunctionType, code: types.CodeType, note: Note) -> None
 
 
 def _nested(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types.CodeType]]:
-    """The codes within a code, by their names and their number among those of one name."""
+    """Yield the code objects nested in another, each with a path of names and numbers that tell apart equal names."""
     seen: dict[str, int] = {}
     for one in code.co_consts:
         if isinstance(one, types.CodeType):
@@ -299,7 +299,7 @@ def _nested(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types
 
 
 def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType) -> bool:
-    """Whether the present function of that name would make such a closure."""
+    """Return whether the present function of that name would create this closure."""
     maker: Any = module.__dict__.get(name.partition(".")[0])
     if "." in name:
         maker = type.__dict__["__dict__"].__get__(maker).get(name.rpartition(".")[2]) if type(maker) is type else None
@@ -311,17 +311,18 @@ def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType
 
 
 def are_all(objects: list[Any]) -> bool:
-    """Whether the collector tells all objects, with none frozen.
+    """Return whether the garbage collector lists all objects, because none are frozen.
 
-    Then the oldest mapping is among them. Counting the frozen objects takes as long as looking at each.
+    This is so if a very old dictionary is listed. Counting the frozen objects would take as long as checking each of
+    them.
     """
     return any(one is sys.__dict__ for one in objects)
 
 
 def referring(*objects: object) -> list[Any]:
-    """The objects that refer to some objects, also frozen ones, as in the fork of a try.
+    """Return the objects that refer to any of the given ones, including frozen objects, as in the fork for a trial run.
 
-    Objects are only read: listing all of them would copy the worker's memory pages.
+    The objects are only read, because listing all of them would copy the worker's memory pages.
     """
     return gc.get_referrers(*objects) if are_all(gc.get_objects()) else _referring_frozen(*objects)
 
@@ -339,7 +340,7 @@ def _referring_frozen(*objects: object) -> list[Any]:
 
 
 def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
-    """Whether two codes have the same behaviour."""
+    """Return whether two code objects have the same behaviour."""
     one, other = function_code(one), function_code(other)
     if one is other:
         return True
@@ -349,29 +350,29 @@ def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
 
 
 OF_FUNCTIONS = 0x2
-"""The flag of codes of functions: what they bind is local. Source: `inspect.CO_NEWLOCALS`."""
+"""The flag of code objects whose assignments are local, as in functions. Source: `inspect.CO_NEWLOCALS`."""
 
 
 def is_same_function_code(one: types.CodeType, other: types.CodeType) -> bool:
-    """Whether a call of two codes does the same, apart from the functions within them."""
+    """Return whether calling two code objects has the same effect, ignoring changes inside nested functions."""
     one, other = function_code(one), function_code(other)
     if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
         return False
     pairs = list(zip(one.co_consts, other.co_consts))
-    # A lambda or comprehension may be called at once.
+    # Lambdas and comprehensions are compared completely, because the function may call them itself.
     for a, b in pairs:
         if not (type(a) is type(b) is types.CodeType and a.co_name == b.co_name and a.co_name[:1] != "<"):
             if not _is_same_constant(a, b):
                 return False
         elif not a.co_flags & OF_FUNCTIONS and not is_same_function_code(
             a, b
-        ):  # the body of a class runs with the call
+        ):  # the body of a class runs as part of the call
             return False
     return True
 
 
 def function_code(code: types.CodeType) -> types.CodeType:
-    """The original code, if the seam of an application put a copy in its place to capture calls."""
+    """Return the original code if the seam has replaced it by a copy to capture calls."""
     last = code.co_consts[-1] if code.co_consts else None
     is_copy = type(last).__module__ == "codriver_seam.copies"
     return last.code if is_copy else code  # type: ignore[union-attr]  # it is an application's class

@@ -1,7 +1,7 @@
-"""The statements of a Python text, and the differences of two texts of one file.
+"""Split Python source into statements, and compare two versions of a file.
 
-Comments and layout are no difference. The guards around a statement are a part of it, and so is its order among
-statements other than definitions. Texts are parsed, never run.
+Comments and layout are ignored. Compound statements around a statement, and its order among statements other than
+definitions, are significant. The source is parsed but never run.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
     "the guard around it",
 )
 MOST_WORDS = 60
-"""The characters of a source line in place of a statement's name."""
+"""The number of characters of a source line that is shown instead of a name."""
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 class Statement:
-    """One statement of a text. `parts`: its compared parts by name, the whole under an empty name.
+    """A statement in a source. `parts` has the text of each part that is compared, or of the whole under an empty name.
 
-    `name` is dotted, a method's with its class; for a statement without a name, its first line. `top`: the place of its
-    outermost statement among the text's statements.
+    `name` is dotted for methods and nested definitions. For statements without a name it is the first line. `top` is
+    the index of the top-level statement that contains it.
     """
 
     __slots__ = ("guard", "kind", "name", "node", "owner", "parts", "top")
@@ -56,14 +56,14 @@ class Statement:
 
     @property
     def key(self) -> Key:
-        """The key by which equal statements are equal."""
+        """The key that equal statements share."""
         return self.guard, self.owner, self.kind, tuple(sorted(self.parts.items()))
 
 
 class Change:
-    """A differing statement: `old` is None if only the new text has it, `new` if only the old one does.
+    """A statement that differs between two sources. `old` or `new` is None if only the other source has it.
 
-    `parts`: the names of the differing parts.
+    `parts` are the names of the parts that differ.
     """
 
     __slots__ = ("new", "old", "parts")
@@ -74,33 +74,36 @@ class Change:
 
     @property
     def some(self) -> Statement:
-        """The statement in the newest text that has it."""
+        """The statement in the new source, or in the old one if it was removed."""
         found = self.new or self.old
-        assert found is not None  # noqa: S101  # a change is of something
+        assert found is not None  # noqa: S101  # a change always has a statement
         return found
 
 
 class SourceText:
-    """A parsed text.
+    """A parsed source file.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: the text does not parse.
+        SyntaxError, ValueError, RecursionError, MemoryError: the source cannot be parsed.
     """
 
     def __init__(self, data: bytes | str, file: str) -> None:
-        """`data`: the text itself, for one that is not its file's."""
+        """Parse `data`. It need not be the present content of `file`, which is only used in error messages."""
         self.data = data
         self.tree: ast.Module = ast.parse(data, file)
         self.lines = io.StringIO(data if isinstance(data, str) else text_of(data), newline=None).readlines()
 
     def words(self, node: ast.AST) -> str:
-        """The first line of a statement, shortened."""
+        """Return the first line of a statement, shortened."""
         line = getattr(node, "lineno", 1)
         words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
         return words if len(words) <= MOST_WORDS else words[:MOST_WORDS] + "…"
 
     def segments(self) -> list[str]:
-        """The lines of each of the text's own statements; empty for statements that share a line."""
+        """Return the lines of each top-level statement.
+
+        They are empty for statements that share a line with another.
+        """
         spans = [span_of(node) for node in self.tree.body]
         found = []
         for number, (first, last) in enumerate(spans):
@@ -111,7 +114,10 @@ class SourceText:
         return found
 
     def statements(self, shared: Iterable[str] = ()) -> list[Statement]:
-        """All statements, outermost first. Those with lines `shared` by the other text stand for all in them."""
+        """Return all statements, outermost first.
+
+        A top-level statement whose lines are in `shared` is not split into parts, because the other source has it too.
+        """
         known = frozenset(shared)
         segments = self.segments() if known else itertools.repeat("")
         found: list[Statement] = []
@@ -159,9 +165,10 @@ class SourceText:
 
 
 class Comparison:
-    """The differences of two texts: `changes`, in the order of the new text, then the missing statements.
+    """The differences between two sources.
 
-    `same`: the statements that are in both. `moved`: those of the new text at another place among the others.
+    `changes` are in the order of the new source, followed by removed statements. `same` has pairs of equal statements,
+    and `moved` those of the new source whose order among the others has changed.
     """
 
     def __init__(self, changes: list[Change], same: list[tuple[Statement, Statement]], moved: list[Statement]) -> None:
@@ -169,7 +176,7 @@ class Comparison:
 
 
 def compare(old: SourceText, new: SourceText) -> Comparison:
-    """Compare two texts of one file."""
+    """Compare two versions of a file."""
     shared = {*old.segments()} & {*new.segments()} - {""}
     before, now = old.statements(shared), new.statements(shared)
     waiting: dict[Key, list[Statement]] = {}
@@ -189,7 +196,7 @@ def compare(old: SourceText, new: SourceText) -> Comparison:
 
 
 def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
-    """Name, kind and part of each difference to tell; parts of a told statement are not told again."""
+    """Yield the name, kind and part of each difference to report. Parts of a reported statement are omitted."""
     changes, moved = comparison.changes, comparison.moved
     whole = {one.some.name + "." for one in changes if one.some.kind == CLASS and (one.old is None or one.new is None)}
     has_guard = any(one.some.kind == GUARD for one in changes)
@@ -252,7 +259,7 @@ def _parts_of_class(node: ast.ClassDef) -> Parts:
 
 
 def dump(node: Any) -> str:
-    """A node, or nodes, as a text that differs exactly if the code differs."""
+    """Return a text for syntax nodes that is equal if and only if the code is equal, ignoring positions."""
     if isinstance(node, list):
         return "[" + ", ".join(map(dump, node)) + "]"
     if not isinstance(node, ast.AST):
@@ -260,12 +267,12 @@ def dump(node: Any) -> str:
     try:
         return ast.dump(node, annotate_fields=False)
     except (ValueError, RecursionError):
-        # A number too long to be written down, or code nested too deep: its place and size stand for it.
+        # The number is too large or the code is nested too deeply, so use its position instead.
         return repr([getattr(node, name, None) for name in ("lineno", "col_offset", "end_lineno", "end_col_offset")])
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """True if a statement is only a text."""
+    """Return whether a statement consists only of a string."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
@@ -291,7 +298,7 @@ def _kind_of(node: ast.stmt) -> str:
 
 
 def targets(node: ast.AST) -> list[str]:
-    """The names, also dotted ones, that a statement itself binds; none if it binds other things."""
+    """Return the names, possibly dotted, that a statement itself binds, or [] if it also binds anything else."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -336,7 +343,7 @@ def _dotted(node: ast.AST) -> str:
 
 
 def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tuple[str, str, str]]:
-    """The names that a module's own statements import: the module, the name there, and the name here."""
+    """Yield the names that a module's statements import: the module, the name there, and the local name."""
     waiting: list[Any] = list(tree.body)
     while waiting:
         node = waiting.pop(0)
@@ -350,16 +357,16 @@ def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tup
 
 
 def span_of(node: Any) -> tuple[int, int]:
-    """The first line of a statement or of its decorators, and its last."""
+    """Return the first line of a statement, including decorators, and its last line."""
     first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
     return first, node.end_lineno or node.lineno
 
 
 def text_of(data: bytes) -> str:
-    """The text of a Python file's bytes.
+    """Decode the content of a Python file.
 
     Raises:
-        SyntaxError, ValueError: the text's encoding is unknown, or not the one that it names.
+        SyntaxError, ValueError: the encoding is unknown, or the content does not match it.
     """
     import tokenize
 

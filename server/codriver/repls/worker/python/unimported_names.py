@@ -1,4 +1,4 @@
-"""Names of modules that nobody has imported yet, read from their source files: nothing is imported, so nothing runs."""
+"""Describe names in modules that were not imported, by parsing their source files. No code runs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 MOST_BYTES = 2**20
-"""Maximum size of a source file that is parsed: a larger one would hold the REPL up for seconds."""
+"""Maximum size of a source file to parse, because parsing a larger one would block the REPL for seconds."""
 MOST_HOPS = 6
-"""Maximum number of re-exports that are followed from a package to the module that defines a name."""
+"""Maximum number of re-exports to follow from a package to the module that defines a name."""
 NOT_IMPORTED = "not imported here: this is from its file"
 
 
 def unimported(dotted: str) -> dict[str, Any] | None:
-    """Return the description of a dotted name in a module that is not imported; None if no source file defines it."""
+    """Return the description of a name in a module that was not imported, or None if no source file defines it."""
     found = _located(dotted, MOST_HOPS)
     return None if found is None else _described(found)
 
 
 def unimported_source(dotted: str) -> tuple[str, str, int] | None:
-    """Return the text, file and first line of a definition in a module that is not imported; None without any."""
+    """Return the source, file and first line of a definition in a module that was not imported, or None."""
     found = _located(dotted, MOST_HOPS)
     if found is None or found.node is None:
         return None
@@ -39,7 +39,7 @@ def unimported_source(dotted: str) -> tuple[str, str, int] | None:
 
 
 def unimported_members(dotted: str) -> list[dict[str, str]] | None:
-    """Return the functions and classes that a module or class defines, in order; None if it is imported or no file."""
+    """Return the functions and classes in a module or class, in order, or None if it was imported or has no source."""
     found = _located(dotted, MOST_HOPS)
     if found is None or not isinstance(found.node, (ast.ClassDef, type(None))):
         return None
@@ -56,7 +56,7 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
 
 
 class _Located:
-    """A module's file, and the definition in it that a dotted name leads to; no `node` for the module itself."""
+    """A definition in the source file of a module, or the module itself if `node` is None."""
 
     def __init__(self, module: str, file: str, lines: Sequence[str], tree: ast.Module, node: Definition | None) -> None:
         self.module, self.file, self.lines, self.tree, self.node = module, file, lines, tree, node
@@ -67,12 +67,12 @@ def _located(dotted: str, hops: int) -> _Located | None:
     if not all(part.isidentifier() for part in parts):
         return None
     spec, rest = _longest_module(parts)
-    # What an imported module has is known without its file.
+    # For imported modules, the module object is used instead.
     return None if spec is None or spec.name in sys.modules else _in_module(spec, rest, hops)
 
 
 def _longest_module(parts: Sequence[str]) -> tuple[importlib.machinery.ModuleSpec | None, list[str]]:
-    """Return the spec of the module that the longest part of a name leads to, and the names after it."""
+    """Return the spec of the module with the longest matching name, and the remaining names."""
     found, path = None, None
     for at, _ in enumerate(parts):
         spec = importlib.machinery.PathFinder.find_spec(".".join(parts[: at + 1]), path)
@@ -122,7 +122,7 @@ def _kind(node: Definition) -> str:
 def _in_other_modules(
     spec: importlib.machinery.ModuleSpec, body: Sequence[ast.stmt], names: Sequence[str], hops: int
 ) -> _Located | None:
-    """Find the definition of a name that a module imports or assigns at its top, as in `fromstring = XML`."""
+    """Find the definition of a name that a module imports or assigns at the top level, as in `fromstring = XML`."""
     package = spec.name if spec.submodule_search_locations else spec.name.rpartition(".")[0]
     for node in reversed(body):
         if not hops:
@@ -150,13 +150,13 @@ def _in_other_modules(
 
 
 def _in_another(spec: importlib.machinery.ModuleSpec, parts: Sequence[str], hops: int) -> _Located | None:
-    """Find the definition of a dotted name in a module other than that of `spec`."""
+    """Find the definition of a dotted name in another module than that of `spec`."""
     found, rest = _longest_module(parts)
     return None if found is None or found.name == spec.name else _in_module(found, rest, hops - 1)
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """Return the parts of an expression that is a dotted name; none for any other."""
+    """Return the parts of an expression that is a dotted name, or an empty list for others."""
     if isinstance(node, ast.Name):
         return [node.id]
     if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
@@ -165,7 +165,7 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _lines(file: str | None) -> list[str]:
-    """Return the lines of a source file; none if it cannot be read or is too long."""
+    """Return the lines of a source file, or an empty list if it cannot be read or is too large."""
     if file is None or not file.endswith(".py"):
         return []
     try:
@@ -185,7 +185,7 @@ def _parsed(lines: Sequence[str]) -> ast.Module | None:
 
 
 def _definition(body: Sequence[ast.stmt], name: str) -> Definition | None:
-    """Return the last function or class of this name, also under a condition at the top."""
+    """Return the last function or class with this name, including those in conditional statements."""
     found = None
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -200,7 +200,7 @@ def _definition(body: Sequence[ast.stmt], name: str) -> Definition | None:
 
 
 def _parameters(node: Definition) -> str:
-    """Return the parameters in parentheses, of a class those of its `__init__`; empty before Python 3.9."""
+    """Return the parameters in parentheses, for a class those of `__init__`. It is empty before Python 3.9."""
     if isinstance(node, ast.ClassDef):
         made = _definition(node.body, "__init__")
         if made is None or isinstance(made, ast.ClassDef):
