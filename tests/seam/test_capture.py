@@ -249,7 +249,7 @@ def test_a_capture_ends_with_its_lease(module, monkeypatch):
     module.pay(1, "t")
     now[0] = 61.0
     writer = recording.seam.streams._writer
-    recording.seam.streams._news.put(None)
+    recording.seam.streams._wakeups.put(None)
     writer.join(20)
     module.pay(2, "t")
     assert calls() == ["(amount=1, token=<not shown>) result=0"]

@@ -413,7 +413,7 @@ def test_sensitive_values_in_basilisp_collections_are_hidden():
         egress = values.Egress([path])
         assert egress.show(state) == f"{{:users: {shown}}}"
         assert egress.redacted == 1
-        assert [*values.texts_at(state, path)] == ["s3cr3t-token"]
+        assert [*values.strings_at(state, path)] == ["s3cr3t-token"]
     long = vector.vector(range(1000))
     assert values.Egress().show(long) == "<elided PersistentVector 1000 []>"
 
