@@ -111,7 +111,7 @@ def run(words: list[str], flags: set[str], given: str | None, durations: Duratio
     target = Target(words[0], host, durations, starts="--start" in flags, wants_skills=wants_skills)
     workspace = workspace or workspace_of(target.file)
     if "--start" in flags and workspace is None:
-        raise WrongUsageError("--start needs --workspace, as the port file lies in no workspace")
+        raise WrongUsageError("--start needs --workspace, because the port file is not in a workspace")
 
     def new_starter() -> Starter:
         from codriver_relay.starter import Starter  # most relays find a running server

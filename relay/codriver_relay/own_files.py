@@ -136,9 +136,9 @@ def open_file(directory: Directory, name: str, flags: int = os.O_RDONLY) -> int:
 def refuse_strange(status: os.stat_result) -> None:
     """Raise OSError unless the status is that of a regular file that belongs to the user alone."""
     if status.st_mode & KIND != REGULAR:
-        raise OSError(1, "it is a link, a pipe, a device or a folder, not a regular file")
+        raise OSError(1, "it is a link, pipe, device or directory, not a regular file")
     if not is_trusted(status.st_uid) or is_open(status, 0o002) or status.st_nlink > 1:
-        raise OSError(1, "it is another user's, or others may write to it, or it has another name by a hard link")
+        raise OSError(1, "it belongs to another user, others can write to it, or it has another hard link")
 
 
 def read_file(directory: Directory, name: str, most: int = RECORD_BYTES) -> bytes:

@@ -28,7 +28,6 @@ HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """The protocol versions with a handshake, newest first. Source: the Python SDK, HANDSHAKE_PROTOCOL_VERSIONS."""
 GREETING = {
     "capabilities": {
-        "completions": {},
         "logging": {},
         "prompts": {"listChanged": False},
         "resources": {"listChanged": True, "subscribe": True},
@@ -83,7 +82,7 @@ class RootsTalk:
             if time.monotonic() >= self.deadline:
                 self.fail(f"the client did not answer roots/list within {self.roots_s:g} s")
             elif self.backlog.is_full:
-                self.fail("the client says too much and does not answer roots/list")
+                self.fail("the client sends too much without answering roots/list")
 
     def read_client(self) -> None:
         """Handle the messages that the client has sent."""
@@ -128,7 +127,7 @@ class RootsTalk:
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             requested, has_roots = "", False
         if not has_roots:
-            self.refuse(request, "the client has no roots that it could be asked for")
+            self.refuse(request, "the client does not support requests for its roots")
             return
         version = requested if requested in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
         self.handshake.initialize = request
@@ -145,7 +144,7 @@ class RootsTalk:
         """Handle the client's answer with its roots."""
         self.workspace = workspace_of_roots(line)
         if self.workspace is None:
-            self.fail("no root that the client names is a folder of this user that may be one")
+            self.fail("none of the client's roots is a directory of this user that can be a workspace")
         else:
             self.log(f"the workspace is {self.workspace}, a root of the client")
 

@@ -117,7 +117,7 @@ class Starter:
         """Return the likely reason why a server has ended without logging anything."""
         statvfs = getattr(os, "fstatvfs", None)
         if self.log is not None and statvfs is not None and not statvfs(self.log).f_bavail:
-            return f"its words had no place, as the disk of {self.workspace} is full: make room there"
+            return f"it could not write its log, because the disk of {self.workspace} is full: free some space there"
         return "it said nothing"
 
     def fail(self, failure: str, *, is_final: bool = False) -> None:

@@ -208,10 +208,10 @@ def await_workspace(connection: socket.socket, workspace_id: bytes) -> None:
     while len(received) < RECORD_BYTES and not received.endswith(b"\n"):
         data = connection.recv(RECORD_BYTES)
         if not data:
-            raise UnreachableError("it hung up when it was told the workspace: it is the server of another one")
+            raise UnreachableError("it closed the connection after receiving the workspace, so it serves another one")
         received += data
     if received != WORKSPACE_LINE % workspace_id:
-        raise UnreachableError("it does not say that it is the server of this workspace")
+        raise UnreachableError("it did not confirm that it serves this workspace")
 
 
 def quote(text: str) -> str:
@@ -249,7 +249,7 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
         return True
     if listener is None:
         raise UnreachableError(
-            "the kernel knows nobody on this machine who listens there; to use it all the same, give its port by number"
+            "the kernel reports no process on this machine that listens there; to connect anyway, give the port itself"
         )
     return owns_lock(directory, listener[1])
 

@@ -147,7 +147,7 @@ def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | No
         return Refused(tuple(sorted(plan.errors, key=itemgetter(0))))
     assembly = assemble(document, plan.splices, plan.names)
     if assembly.broken is not None:
-        return Refused(((assembly.broken, EditError("the new text would run into the code beside it")),))
+        return Refused(((assembly.broken, EditError("the new text would run into the adjacent code")),))
     text, found = assembly.text, dict(assembly.positions)
     for new, number in plan.appends:
         end = len(text.rstrip())
@@ -245,7 +245,7 @@ class _Plan:
 
     def _check_sound(self, what: str) -> None:
         if self._document.bracket_error is not None:
-            words = f"the file cannot be {what}, as its brackets do not balance: {self._document.bracket_error}"
+            words = f"the file cannot be {what}, because its brackets do not balance: {self._document.bracket_error}"
             raise EditFailedError(EditError(words))
 
     def _replace(self, number: int, edit: Replace) -> None:

@@ -350,11 +350,11 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
             words = f"the `{opener}` at line {positions.line(imbalance.opener)} wants `{CLOSERS[opener[-1]]}`, "
             words += f"and `{text[imbalance.at]}` at line {line} comes instead"
         case "string":
-            words = f"the string that begins at line {line} is never closed"
+            words = f"the string that starts at line {line} is never closed"
             earlier = _swallowing_string(text, imbalance.at)
             if earlier is not None:
                 line, column = positions.of(earlier)
-                words += f"; it looks as if the one that begins at line {line} lacks its closing quote"
+                words += f"; it looks as if the one that starts at line {line} lacks its closing quote"
         case "dangling":
             lacking = "character" if text[imbalance.at] == "\\" else "form"
             words = f"the `{_prefix(text, imbalance.at)}` at line {line} has no {lacking} behind it"

@@ -415,9 +415,7 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
         lines = sorted({target.line - distance, target.line + distance})
         hits = [line for line in lines if 1 <= line <= document.positions.count and _has(document, line, expected)]
         if len(hits) > 1:
-            words = (
-                f"the text stands at line {hits[0]} and at line {hits[1]}, both {distance} away from line {target.line}"
-            )
+            words = f"the text is at line {hits[0]} and at line {hits[1]}, both {distance} away from line {target.line}"
             raise _refusal(document, target, limits, words)
         if hits:
             return _unit_at(document, target, hits[0], expected, limits)
@@ -425,12 +423,12 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
     if limits.padding:
         where += f" or within {limits.padding} lines of it"
     quoted = cut(expected, MAX_LINE_CHARS)
-    words = f"the text {quoted!r} does not stand at {where}"
+    words = f"the text {quoted!r} was not found at {where}"
     other_lines = [line for line in document.units_by_line if _has(document, line, expected)]
     if other_lines:
         numbers = ", ".join(map(str, other_lines[:MAX_OTHER_LINES]))
         more = f" and {len(other_lines) - MAX_OTHER_LINES} others" if len(other_lines) > MAX_OTHER_LINES else ""
-        words += f"; a form with this text begins at line {numbers}{more}"
+        words += f"; a form with this text starts at line {numbers}{more}"
     raise _refusal(document, target, limits, words)
 
 
@@ -455,7 +453,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
         leading = [unit for unit in units if document.begins_line(unit)]
         siblings = [unit for unit in units if leading and unit.start >= leading[0].end]
         if leading and siblings:
-            words = f"{1 + len(siblings)} forms begin on line {line}: give the text of the one meant as targetLineText"
+            words = f"{1 + len(siblings)} forms start on line {line}: give the text of the one meant as targetLineText"
             raise _refusal(document, target, limits, words)
         named = leading
     if not named:
@@ -466,7 +464,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
         words += _where(document, line)
         raise _refusal(document, target, limits, words)
     if len(named) > 1:
-        words = f"{len(named)} forms that begin on line {line} have this text"
+        words = f"{len(named)} forms that start on line {line} have this text"
         raise _refusal(document, target, limits, words)
     if named[0].end > document.sound_end:
         words = f"the form at line {line} has no certain end, because the file's brackets do not balance: "
@@ -479,9 +477,9 @@ def _where(document: Document, line: int) -> str:
     """Return the end of a message that tells which form contains the line, or where the next form starts."""
     around = [unit for unit in document.units if unit.line < line <= document.positions.line(unit.end)]
     if around:
-        return f": it stands within the form that begins at line {around[-1].line}"
+        return f": it is inside the form that starts at line {around[-1].line}"
     behind = next((unit for unit in document.units if unit.line > line), None)
-    return f": the next form begins at line {behind.line}" if behind else ""
+    return f": the next form starts at line {behind.line}" if behind else ""
 
 
 def _names(document: Document, unit: Unit, expected: str) -> bool:

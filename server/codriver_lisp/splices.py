@@ -217,8 +217,8 @@ def check_adjacent(unit: Unit, new: str) -> None:
         EditFailedError: the branch would have two forms.
     """
     if unit.is_branch and _count_forms(new):
-        words = f"nothing can stand beside the form at line {unit.line}, as a branch of a reader conditional has one "
-        words += "form: replace it by a (do …) that holds both"
+        words = f"nothing can be put next to the form at line {unit.line}, as a branch of a reader conditional has one "
+        words += "form: replace it by a (do …) that contains both"
         raise EditFailedError(EditError(words))
 
 

@@ -115,7 +115,7 @@ class Target:
             return found
         if line not in lines:
             near = [one for one in lines if abs(one - line) <= 5]
-            raise Refusal("path-not-found", f"no code begins on line {line} of {file}; it does on {near or lines[:10]}")
+            raise Refusal("path-not-found", f"no code starts on line {line} of {file}; it does on {near or lines[:10]}")
         self.line = line
         return found
 
@@ -193,7 +193,7 @@ class Capture:
                 self.stop()
                 raise
             self._undo.append(way.relay(self.target.function, self))
-            description["how"] = "wrapped, as its source is not at hand"
+            description["how"] = "wrapped, because its source is not available"
         running = _running(self.target.codes) if isinstance(way, Copied) else 0
         if running:
             description["untold"] = (
@@ -219,7 +219,7 @@ class Capture:
         """Return the description of the capture for a list."""
         description: Json = {"of": self.target.name, "hits": self.hits, "left": self._most - self.hits}
         if self._is_replaced():
-            description["replaced"] = "it was defined anew: begin again"
+            description["replaced"] = "it was redefined: start a new capture"
         return {**description, **({"failed": self.failed, "why": self.failure} if self.failed else {})}
 
     def _is_replaced(self) -> bool:

@@ -259,8 +259,8 @@ class Relay:
         original = function.__code__
         if original.co_flags & ASYNC_GENERATOR:
             name = original.co_name
-            raise Refusal("band-missing", f"{name} is an asynchronous generator whose source is not at hand: "
-                          "before Python 3.12 its calls cannot be told")  # fmt: skip
+            raise Refusal("band-missing", f"{name} is an asynchronous generator whose source is not available: "
+                          "before Python 3.12 its calls cannot be captured")  # fmt: skip
         self.listeners: tuple[Listener, ...] = ()
         self.names = parameters_of(original)
         self._original, self._function = original, function

@@ -355,8 +355,8 @@ class TestTargeting:
         result = apply(Document(GREET), {0: Replace(at(10, "(defn shout [text]"), "(x)")})
         [(_, problem)] = result.errors
         assert problem.message == (
-            "the text '(defn shout [text]' does not stand at line 10 or within 2 lines of it; "
-            "a form with this text begins at line 7"
+            "the text '(defn shout [text]' was not found at line 10 or within 2 lines of it; "
+            "a form with this text starts at line 7"
         )
         lines = problem.context.splitlines()
         assert lines[9] == "→ 10 (comment"
@@ -378,13 +378,13 @@ class TestTargeting:
     def test_a_refusal_names_a_few_places_where_the_text_is(self):
         text = "(a)\n" * 9
         [(_, told)] = problems(text, Replace(at(50, "(a)"), "(x)"))
-        assert told.endswith("; a form with this text begins at line 1, 2, 3, 4, 5 and 4 others")
+        assert told.endswith("; a form with this text starts at line 1, 2, 3, 4, 5 and 4 others")
 
     def test_padding_and_context_are_configurable(self):
         limits = Limits(padding=0, context=1)
         edit = Replace(at(6, "(defn shout [text]"), "(x)")
         [(_, problem)] = apply(Document(GREET), {0: edit}, limits).errors
-        assert problem.message.startswith("the text '(defn shout [text]' does not stand at line 6; a form")
+        assert problem.message.startswith("the text '(defn shout [text]' was not found at line 6; a form")
         assert len(problem.context.splitlines()) == 3
 
     def test_the_exact_line_takes_precedence(self):
@@ -395,14 +395,14 @@ class TestTargeting:
 
     def test_two_equally_near_targets_are_refused(self):
         told = problems("(a)\n(x)\n(a)\n", Replace(at(2, "(a)"), "(b)"))
-        assert told == [(0, "the text stands at line 1 and at line 3, both 1 away from line 2")]
+        assert told == [(0, "the text is at line 1 and at line 3, both 1 away from line 2")]
 
     @pytest.mark.parametrize(
         ("line", "text", "where"),
         [
-            (3, ";; What everybody hears.", "the next form begins at line 4"),
-            (8, '(str text "!"))', "it stands within the form that begins at line 7"),
-            (12, ";; loud", "it stands within the form that begins at line 10"),
+            (3, ";; What everybody hears.", "the next form starts at line 4"),
+            (8, '(str text "!"))', "it is inside the form that starts at line 7"),
+            (12, ";; loud", "it is inside the form that starts at line 10"),
         ],
     )
     def test_a_line_where_no_form_starts_is_refused(self, line, text, where):
@@ -414,9 +414,9 @@ class TestTargeting:
     def test_forms_on_one_line_are_distinguished_by_their_text(self):
         assert edited("(a) (b) (c)\n", Replace(at(1, "(b)"), "(x)")) == "(a) (x) (c)\n"
         [(_, told)] = problems("(a) (b)\n", Replace(at(1, "(a) (b)"), "(x)"))
-        assert told == "2 forms begin on line 1: give the text of the one meant as targetLineText"
+        assert told == "2 forms start on line 1: give the text of the one meant as targetLineText"
         [(_, told)] = problems("(a) (a) (b)\n", Replace(at(1, "(a)"), "(x)"))
-        assert told == "2 forms that begin on line 1 have this text"
+        assert told == "2 forms that start on line 1 have this text"
 
     def test_a_comment_form_and_its_first_child_can_share_a_line(self):
         text = "(comment (a)\n  (b))\n"

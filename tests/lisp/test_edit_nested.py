@@ -84,7 +84,7 @@ def test_the_exact_line_wins_then_the_nearest_and_a_tie_is_refused():
     text = "#?(:clj\n   (a)\n   :cljs\n   (a)\n   :lpy\n   (b))\n"
     for line in (4, 5):
         assert edited(text, Replace(at(line, "(a)"), "(x)")) == swap(text, ":cljs\n   (a)", ":cljs\n   (x)")
-    message = "the text stands at line 2 and at line 4, both 1 away from line 3"
+    message = "the text is at line 2 and at line 4, both 1 away from line 3"
     assert refused(text, Replace(at(3, "(a)"), "(x)")) == [message]
 
 
@@ -135,8 +135,8 @@ def test_a_branch_never_gets_a_second_form():
         "a branch of a reader conditional has one form, and the new text has 2: put them in a (do …)"
     ]
     message = (
-        "nothing can stand beside the form at line 4, as a branch of a reader conditional has one form: "
-        "replace it by a (do …) that holds both"
+        "nothing can be put next to the form at line 4, as a branch of a reader conditional has one form: "
+        "replace it by a (do …) that contains both"
     )
     assert refused(CLOCK, Insert(target, "(a)")) == [message]
     assert refused(CLOCK, Move(at(1, "(ns clock)"), target, "before")) == [message]

@@ -110,19 +110,19 @@ def test_balanced_code_has_no_error(text):
         ("(a))", "the `)` at line 1 closes nothing: the form before it, from line 1, is closed already", 1, 4),
         ("\n ]", "the `]` at line 2 closes nothing", 2, 2),
         ("(let [a 1\n  (b))", "the `[` at line 1 wants `]`, and `)` at line 2 comes instead", 2, 6),
-        ('(a "b)', "the string that begins at line 1 is never closed", 1, 4),
-        ('(a #"b)', "the string that begins at line 1 is never closed", 1, 4),
+        ('(a "b)', "the string that starts at line 1 is never closed", 1, 4),
+        ('(a #"b)', "the string that starts at line 1 is never closed", 1, 4),
         (
             '(a "b)\n(c "d" "e")',
             (
-                "the string that begins at line 2 is never closed; "
-                "it looks as if the one that begins at line 1 lacks its closing quote"
+                "the string that starts at line 2 is never closed; "
+                "it looks as if the one that starts at line 1 lacks its closing quote"
             ),
             1,
             4,
         ),
-        ("(a #[b[c]]\n)", "the string that begins at line 1 is never closed", 1, 4),
-        ('"\\', "the string that begins at line 1 is never closed", 1, 1),
+        ("(a #[b[c]]\n)", "the string that starts at line 1 is never closed", 1, 4),
+        ('"\\', "the string that starts at line 1 is never closed", 1, 1),
         ("a '", "the `'` at line 1 has no form behind it", 1, 3),
         ("a\n#_", "the `#_` at line 2 has no form behind it", 2, 1),
         ("(a) \\", "the `\\` at line 1 has no character behind it", 1, 5),

@@ -257,7 +257,7 @@ def test_a_client_without_a_usable_root_is_told_to_name_the_workspace(auto, said
     relay.send(request(5, "tools/list"), said)
     error = relay.receive()
     assert error["id"] == 5
-    assert "no root that the client names" in error["error"]["message"]
+    assert "none of the client's roots is a directory" in error["error"]["message"]
     refusal(relay, 6)
 
 
@@ -295,7 +295,7 @@ def test_a_client_without_roots_is_refused(auto):
     relay = auto()
     for capabilities in ({}, {"roots": None}):
         relay.send(initialize(**capabilities))
-        assert "has no roots" in relay.receive()["error"]["message"]
+        assert "does not support requests for its roots" in relay.receive()["error"]["message"]
 
 
 def test_a_client_without_a_handshake_is_asked_to_make_one(auto, project):

@@ -523,7 +523,7 @@ def test_without_a_server_a_python_without_the_projects_packages_is_reported(lau
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     (launch.workspace / "pyproject.toml").write_text("[project]\nname = 'shop'\n")
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
-    assert (note.state, note.text.partition(",")[0]) == ("note", "this project has no environment of its own (.venv")
+    assert (note.state, note.text.partition(",")[0]) == ("note", "this project has no virtual environment (.venv")
     python = launch.workspace / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)

@@ -179,7 +179,7 @@ def test_brackets_are_balanced_by_indentation(client):
     assert (answer["balancedText"], answer["changed"]) == ("(a)\n", False)
     answer = client.call("balance_brackets", text='(a "b)')
     assert answer["reason"] == "unbalanced"
-    assert answer["error"] == {"message": "the string that begins at line 1 is never closed", "line": 1, "column": 4}
+    assert answer["error"] == {"message": "the string that starts at line 1 is never closed", "line": 1, "column": 4}
 
 
 class TestSettings:

@@ -28,7 +28,7 @@ def test_a_timed_out_answer_has_the_stack_and_the_output(client, key):
     assert "before" in answer["stdout"]
     assert place in answer["stacks"]
     assert "site-packages" not in answer["stacks"]
-    assert "the evaluation is over and the session takes new ones" in answer["notes"]
+    assert "the evaluation has ended and the session accepts new ones" in answer["notes"]
     assert client.call("evaluate_code", code="1", replSessionKey=key)["result"] == "1"
     whole = client.call("get_evaluation", evaluationId=answer["evaluationId"], part="stacks")
     assert place in whole["text"]
@@ -114,7 +114,7 @@ def test_the_jvm_reports_where_the_code_was(tmp_path):
         assert (answer["reason"], answer["stdout"]) == ("timed-out", ":before\n")
         assert "user$nap" in answer["stacks"]
         assert "clojure.lang" not in answer["stacks"]
-        assert "the evaluation is over and the session takes new ones" in answer["notes"]
+        assert "the evaluation has ended and the session accepts new ones" in answer["notes"]
         assert client.call("evaluate_code", code="1")["result"] == "1"
 
 

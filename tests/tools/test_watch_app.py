@@ -355,7 +355,7 @@ def test_a_redefined_function_is_reported_as_no_longer_captured(watching):
     assert "anew" not in line
     watching.call("evaluate_code", code="def pay(order, card): return 0")
     [line] = watching.call("watch_app")["lines"]
-    assert line.endswith("; it was defined anew: begin again")
+    assert line.endswith("; it was redefined: start a new capture")
 
 
 LISP = """
@@ -386,7 +386,7 @@ def test_captured_lisp_calls_are_written_in_lisp_notation(tmp_path):
         assert (refused["ok"], refused["reason"]) == (False, "path-not-found")
         again = client.call("evaluate_code", code="(defn twice [x] x)")
         assert again["ok"]
-        assert "it was defined anew" in client.call("watch_app")["lines"][0]
+        assert "it was redefined" in client.call("watch_app")["lines"][0]
 
 
 def following(live, **asked):

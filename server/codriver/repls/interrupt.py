@@ -59,7 +59,7 @@ class Interrupter:
             if over:  # the status already implies that the interrupt worked
                 return (
                     *(words for words in reports if words != INTERRUPTED),
-                    "the evaluation is over and the session takes new ones",
+                    "the evaluation has ended and the session accepts new ones",
                 )
         else:
             reports.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
@@ -127,7 +127,7 @@ class Interrupter:
             return str(error), False
         words = {
             "interrupted": INTERRUPTED,
-            "requested": "the REPL was asked to interrupt it",
+            "requested": "the interrupt was sent to the REPL",
             "idle": "the REPL says that nothing runs",
         }
         return words[done.outcome] + (f": {done.note}" if done.note else ""), done.outcome == "idle"

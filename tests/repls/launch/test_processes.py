@@ -130,7 +130,7 @@ async def test_an_unknown_command_is_reported(tmp_path):
 
 
 async def test_a_missing_directory_is_reported(tmp_path):
-    with pytest.raises(StartError, match=r"could not be started in .*gone: that folder is not there") as raised:
+    with pytest.raises(StartError, match=r"could not be started in .*gone: that directory no longer exists") as raised:
         async with started(tmp_path / "gone", "true"):
             pass
     assert "Path(" not in str(raised.value)

@@ -377,7 +377,7 @@ def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
 def _start_error_text(command: Sequence[str], cwd: Path, error: OSError) -> str:
     why = error.strerror or str(error)
     if not cwd.is_dir():
-        why = "that folder is not there any more; make it again, then call restart_repl if the REPL stays away"
+        why = "that directory no longer exists; create it again, then call restart_repl if the REPL does not come back"
     return f"`{' '.join(command)}` could not be started in {cwd}: {why}"
 
 

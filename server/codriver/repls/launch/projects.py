@@ -500,6 +500,6 @@ def _remark(workspace: Path, python: str) -> str | None:
     if not any((workspace / mark).exists() for mark in PYTHON.marks):
         return None
     return (
-        f"this project has no environment of its own (.venv, venv), so its code runs in {python}, perhaps without its "
+        f"this project has no virtual environment (.venv, venv), so its code runs in {python}, perhaps without its "
         "packages: make one, or choose an interpreter by `codriver serve --python PATH` or python = … in codriver.toml"
     )

@@ -278,8 +278,8 @@ class NreplAdapter(KernelOperations):
             if is_idle:
                 # An nREPL session may lose its thread and then accept code without ever running it.
                 target.is_deaf = bool(target.id) and not self._dialect.joins
-                note = "the REPL says that nothing runs, and never said how the evaluation ended: it may still run"
-                note += "; a new session goes on in the place of this one" if target.is_deaf else ""
+                note = "the REPL reports that nothing runs, but not how the evaluation ended: it may still run"
+                note += "; a new session replaces this one" if target.is_deaf else ""
             return Interruption("requested", note=note)
         if is_idle:
             return OVER_BEFORE

@@ -94,7 +94,7 @@ class Import:
         _die_with_parent()
         self._shield()
         if spec["needsShield"] and not self._is_shielded:
-            return {"failed": "this system allows no namespace of its own"}
+            return {"failed": "this system does not allow separate namespaces"}
         # Do this before any file of the project can be imported, because its modules may have the name of any other
         # module.
         names = importers(self._edited, self._modules, self._source)

@@ -221,10 +221,10 @@ class CallMonitor:
 SUSPENDED = 0x20 | 0x80 | 0x200
 """Flags of the code objects of generators, coroutines and asynchronous generators. Source: `inspect`."""
 OTHERS = "another profile function was set meanwhile, by a profiler: the calls since then are not recorded"
-OTHER_THREADS = "threads that ran before are not seen: Python 3.12 and later tell of those"
+OTHER_THREADS = "threads that were already running are not recorded, which needs Python 3.12 or later"
 RAISED = "an error"
 OLD = sys.version_info < (3, 11)
-NO_GENERATORS = "calls of generators and coroutines are not recorded: Python 3.11 and later tell where they wait"
+NO_GENERATORS = "calls of generators and coroutines are not recorded, which needs Python 3.11 or later"
 YIELDING = "YIELD"
 
 

@@ -308,7 +308,7 @@ class MinimalLoad:
             planned = frozenset(top for owner, top in chain if owner is followers.text and top in self._tops)
             obstacle = followers.rebuild_obstacle(followers.text, name, chain, planned)
             if obstacle:
-                why = f"line {span_of(one.node)[0]}: it stands in another order now, and {obstacle}"
+                why = f"line {span_of(one.node)[0]}: its order has changed, and {obstacle}"
                 self.stays.append((name, why))
             else:
                 self._replan([], name, chain, followers)
@@ -616,7 +616,7 @@ class MinimalLoad:
         if SIGNATURE in change.parts:
             self._attributes[id(new.node)] = new.owner, new
             if any(_name_of(one) not in TRANSPARENT for one in new.node.decorator_list):
-                self.stays.append((new.name, "its decorators have seen the former signature"))
+                self.stays.append((new.name, "its decorators have used the previous signature"))
         self._report_cached(new)
         if DOCSTRING in change.parts:
             self._document_wrappers(change)
@@ -915,7 +915,7 @@ class MinimalLoad:
             exec(code, self._space, space)
             changed = move_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.note)
             for name in changed:
-                self.stays.append((owner + name, "who holds the former member has another object"))
+                self.stays.append((owner + name, "references to the previous member now differ from it"))
             return ABSENT
 
         return graft

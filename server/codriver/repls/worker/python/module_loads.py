@@ -261,9 +261,9 @@ class ModuleLoad:
         if minimal is None:
             for one in sorted(changed & set(space)):
                 if is_enum(before[one]):
-                    yield _stays(name, one, "its members are other objects now, unequal to those that are held")
+                    yield _stays(name, one, "its members are new objects, unequal to those referenced elsewhere")
                 elif type(before[one]) is object:
-                    yield _stays(name, one, "it is another object now than what is held")
+                    yield _stays(name, one, "it is a new object, unlike the one referenced elsewhere")
                 elif _is_shared(before[one]):
                     undo = holders_of([before[one]])
                     if undo:
