@@ -1,4 +1,4 @@
-"""Equality of values by the interpreter's own types, without asking user code."""
+"""Compare values for equality by the interpreter's own types, without running user code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_DEEP = 50
+"""The number of levels of nested values to compare. Deeper values count as different."""
 MOST_COMPARED = 20_000
+"""The number of elements of a collection above which it counts as different."""
 MOST_ENCLOSING = 8
 """Functions within the closures of functions that are compared: such a function may enclose itself."""
 
@@ -23,14 +25,14 @@ PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
 def is_made_alike(one: Any, other: Any) -> bool:
-    """True if two values are equal apart from the properties that their instances have cached."""
+    """Return whether two values are equal, ignoring cached properties of instances."""
     return is_alike(one, other, has_cached=True)
 
 
-def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) -> bool:  # noqa: C901, PLR0912  # a case each
-    """True if two values are equal by the interpreter's own types, without asking user code.
+def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) -> bool:  # noqa: C901, PLR0912  # one branch per case
+    """Return whether two values are known to be equal, without running user code.
 
-    `has_cached`: cached properties do not count.
+    With `has_cached`, cached properties are ignored.
     """
     if one is other:
         return True
@@ -78,14 +80,14 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
     if is_immutable_kind(kind):
         try:
             return bool(one == other)
-        except Exception:  # of a comparison that is not defined
+        except Exception:  # the comparison is not defined
             return False
     state, fresh = _state_of(one, has_cached=has_cached), _state_of(other, has_cached=has_cached)
     return bool(state) and is_alike(state, fresh, depth + 1, has_cached=has_cached)
 
 
 def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
-    """True if two functions enclose equal values."""
+    """Return whether the closures of two functions have equal values."""
     try:
         pairs = [(one.cell_contents, other.cell_contents) for one, other in zip(ones, others)]
     except ValueError:  # of a cell without a value
@@ -96,7 +98,7 @@ def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
 
 
 def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
-    """The attributes of an instance, in its dictionary and its slots; None if there is another place for them."""
+    """Return the attributes of an instance from its dictionary and slots, or None if it has none there."""
     found = getattr(value, "__dict__", None)
     state = dict(found) if type(found) is dict else {}
     for kind in order_of(type(value)):
@@ -106,6 +108,6 @@ def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
             if type(slot) is types.MemberDescriptorType and name not in ("__dict__", "__weakref__"):
                 try:
                     state[name] = slot.__get__(value)
-                except AttributeError:  # it has no value
+                except AttributeError:  # the slot is empty
                     state[name] = ABSENT
     return state or None

@@ -1,9 +1,9 @@
-"""What follows from a change: statements that were evaluated with something that a load has changed.
+"""Follow up on a change: update what other statements computed from something that a load has changed.
 
-Each of them is checked in the order of the text, once what precedes it has run. Where evaluating it again has no effect
-outside, it is evaluated, and values that come out equal stay the objects that they are. Collections change in place, so
-that whoever holds them has the new contents. What fills a renewed object runs again after it. Anything else is reported
-by its name and line.
+These statements are checked in source order, each after the preceding ones have run. If running a statement again has
+no external effects, it is run, and values that turn out equal keep their identity. Collections are changed in place, so
+that all references to them see the new contents. Statements that fill a recreated object run again after it. Anything
+else is reported by name and line.
 """
 
 from __future__ import annotations
@@ -51,23 +51,22 @@ if TYPE_CHECKING:
     Spaces = Dict[str, Dict[str, Any]]
 
 MOST_STEPS = 5
-"""Steps from a decorated value to its function."""
+"""The number of references to follow from a decorated object to its function."""
 
 CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of what `lru_cache` makes."""
 CONTAINERS = (list, dict, set)
 OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threading", "logging", "unittest.case")
-"""Homes of bases that do not read the bodies of their subclasses, or whose subclasses are renewed otherwise."""
+"""Modules of base classes that do not read the bodies of subclasses, or whose subclasses are updated in other ways."""
 METHODS = (types.FunctionType, staticmethod, classmethod, property)
 OF_EACH_CLASS = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
-"""Attributes of each class that say nothing about its contents."""
+"""Attributes of every class that do not describe its contents."""
 
 
 class Followers:
-    """The statements that follow from one load, in its module and in those that import it.
+    """The statements to follow up after one load, in its module and in those that import it.
 
-    `stays`: rows of module, name and reason for what could not be renewed. `emptied`: module and name of the caches
-    that were emptied, with the number of their results.
+    `stays` has the module, name and reason for each part that could not be updated.
     """
 
     def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, undo: UndoRecord) -> None:
@@ -122,7 +121,7 @@ class Followers:
         return None if name is None else self.text_of(name)
 
     def text_of(self, name: str) -> Text | None:
-        """The loaded text of another module; None if it is unknown."""
+        """Return the loaded source of another module, or None if it is unknown."""
         if name == self.name:
             return self.text
         if name not in self._sources:
@@ -138,15 +137,15 @@ class Followers:
         return self._sources[name]
 
     def close(self) -> None:
-        """Forget all objects, which live on only where others hold them."""
+        """Drop all references to objects, so that unused ones can be deleted."""
         for one in (self._before, self._classes, self._live_by_node or {}, self._minimals, self._sources, self._data):
             one.clear()
         self._importers, self._live_by_node = None, None
 
     # Before anything changes
 
-    def prepare(self) -> None:  # noqa: C901, PLR0912  # a case each
-        """Evaluate what may follow from the load, to see which values are as the module made them."""
+    def prepare(self) -> None:  # noqa: C901, PLR0912  # one branch for each kind of change
+        """Evaluate statements that may depend on the load, to learn which values were modified since."""
         comparison = self._minimal.comparison
         for change in comparison.changes:
             for one in (change.old, change.new):
@@ -190,7 +189,7 @@ class Followers:
                     self._truths[top] = bool(value)
 
     def _filled_by(self, text: Text, words: set[str]) -> set[str]:
-        """The names of a text whose objects are filled by decorators that may follow from a change of some words."""
+        """Return the names whose objects are filled by decorators that may depend on a change of some words."""
         seen: set[int] = set()
         found: set[str] = set()
         is_growing = True
@@ -212,13 +211,13 @@ class Followers:
     def _try(self, node: Any) -> Any:
         try:
             return eval(self._minimal.compiled(ast.Expression(node), "eval"), self.text.space)
-        except (Exception, SystemExit):  # of the user's code: it is looked at when its turn comes
+        except (Exception, SystemExit):  # an error in user code is handled when the statement is followed up
             return ABSENT
 
     # The plan
 
     def begin(self) -> None:
-        """Find the changed code. To be called once the functions have theirs."""
+        """Find the code that has changed. Call this after functions were updated."""
         self._is_old = False
         for change in self._minimal.comparison.changes:
             old, new = change.old, change.new
@@ -238,16 +237,16 @@ class Followers:
                     self._codes.add((self.name, position_of_code(one)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
-        """The statements of a text that may follow from changes of some names."""
+        """Return the statements that may depend on changes of some names."""
         return text.mentioning(seeds) if seeds else []
 
     @property
     def seeds(self) -> set[str]:
-        """The names that the edit changes, as words."""
+        """The names that the edit changes, without their module or class."""
         return set(self._seeds)
 
     def effects(self, node: Any, text: Text) -> Effects:
-        """The effects of a statement, as things are now."""
+        """Return the effects of a statement in the present state."""
         return self._analysis.statement(node, text.space)
 
     # What has changed
@@ -280,11 +279,14 @@ class Followers:
                     self._filled.add((name, attribute))
 
     def note_update(self, module: str, name: str) -> None:
-        """Remember that the object of a name was changed in place."""
+        """Record that the object of a name was changed in place."""
         self._updated.add((module, name))
 
     def is_affected(self, effects: Effects) -> bool:
-        """True if something that was read, or called, has changed. Guesses count only where a run is harmless."""
+        """Return whether something that was read or called has changed.
+
+        Guesses only count if running it is harmless.
+        """
         if any(self._has_changed(module, name) for module, name in effects.reads):
             return True
         if not effects.fills and not self._filled.isdisjoint(effects.reads):
@@ -292,7 +294,7 @@ class Followers:
         return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
 
     def _may_have_changed(self, module: str, name: str) -> bool:
-        """True if a name, an attribute of any class, or any code within a class, has changed."""
+        """Return whether a name, an attribute of any class, or any code in a class has changed."""
         if module == "*":
             changed = (one for _, one in self._codes)
             return any(one.endswith(name + "()") for one in changed) or any(
@@ -324,16 +326,16 @@ class Followers:
         return id(now) in self._refilled
 
     def _has_subclasses(self, module: str, name: str) -> bool:
-        """True if a class has other direct subclasses than before."""
+        """Return whether the direct subclasses of a class have changed."""
         for kind, _ in list(self._classes.values()):
             if home_of(kind) == module and qualname_of(kind) == name:
                 return {id(one) for one in type.__subclasses__(kind)} != self._subclasses[id(kind)]
         return False
 
     def _has_class_changed(self, module: str, name: str, word: str) -> bool:
-        """True if attributes of a class have other values now, or other names; the code of functions is no value.
+        """Return whether attributes of a class were added, removed or changed, ignoring the code of functions.
 
-        `word`: `*` for all, `+` for the names alone, `=` for what is no method.
+        `word` is `*` for all attributes, `+` for their names alone, or `=` for those that are not methods.
         """
         if self._has_changed(module, name):
             return True
@@ -367,7 +369,7 @@ class Followers:
     # One statement
 
     def follow(self, text: Text, top: int) -> None:
-        """Renew what a statement of a module made, if it follows from a change."""
+        """Update what a statement of a module has computed, if it depends on a change."""
         if (text.name, top) in self._done:
             return
         node = text.body[top]
@@ -391,7 +393,7 @@ class Followers:
         else:
             self._follow_statement(text, top, node)
 
-    def _follow_statement(self, text: Text, top: int, node: Any) -> None:  # noqa: C901, PLR0912  # a case each
+    def _follow_statement(self, text: Text, top: int, node: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         effects = self.effects(node, text)
         if not self.is_affected(effects):
             return
@@ -439,7 +441,7 @@ class Followers:
             self._run_or_report(text, node, effects)
 
     def _decides_as_before(self, text: Text, top: int, node: Any) -> bool:
-        """True if the test of a guard has its former outcome, and nothing in its branch follows from the change."""
+        """Return whether the condition of an `if` gives the same result, and its branch is not affected."""
         if text.name != self.name or top not in self._truths:
             return False
         effects = self.effects(node.test, text)
@@ -447,13 +449,13 @@ class Followers:
             return False
         try:
             value = bool(eval(self.minimal_of(text).compiled(ast.Expression(node.test), "eval"), text.space))
-        except Exception:  # of the user's code
+        except Exception:  # an error in user code
             return False
         branch = node.body if value else node.orelse
         return value is self._truths[top] and not any(self.is_affected(self.effects(one, text)) for one in branch)
 
     def _is_store(self, node: Any, text: Text) -> bool:
-        """True for an assignment to attributes or items whose places are the same as before."""
+        """Return whether an assignment sets attributes or items that are still the same."""
         assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
         return all(
             isinstance(one, (ast.Attribute, ast.Subscript)) and not self.is_affected(self.effects(one, text))
@@ -467,13 +469,13 @@ class Followers:
         cause = self._cause(effects)
         try:
             self._evaluate(text, node)
-        except Exception as error:  # of the user's code
+        except Exception as error:  # an error in user code
             self._report(
                 text, node, f"it was evaluated with {cause}, which changed, and fails now: {type(error).__name__}"
             )
 
     def _evaluate(self, text: Text, node: Any) -> None:
-        """Run a statement that only binds names, and keep the objects that come out equal."""
+        """Run a statement that only binds names, and keep previous objects that are equal."""
         names = _names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
         if isinstance(node, GUARDS):
@@ -493,7 +495,7 @@ class Followers:
                 self._revived.add((text.name, name))
 
     def _follow_import(self, text: Text, node: Any) -> None:
-        """Import again what the `__getattr__` of a module gave, or would give now."""
+        """Import names again that the `__getattr__` of a module has returned, or would return now."""
         module = sys.modules.get(_source_of_import(node, text))
         before = self._before.get(module.__name__) if module is not None else None
         if module is None or before is None:
@@ -512,13 +514,13 @@ class Followers:
                     continue
             try:
                 text.space[bound_name] = getattr(module, one.name)
-            except Exception as error:  # of the user's code
+            except Exception as error:  # an error in user code
                 self._report(text, node, f"its import fails now: {type(error).__name__}", bound_name)
                 continue
             self._settle(text, bound_name, value)
 
     def _settle(self, text: Text, name: str, old: Any) -> None:
-        """Keep the former object of a name if the new one is equal, or can be put into it."""
+        """Keep the previous object of a name if it is equal to the new one, or can get its contents."""
         space = text.space
         new = space.get(name, ABSENT)
         if new is not old and old is not ABSENT and new is not ABSENT:
@@ -531,7 +533,7 @@ class Followers:
             self._undo.note_key(f"{text.name}.{name}", space, name, old)
 
     def _move_contents(self, old: Any, new: Any) -> bool:
-        """Give a collection, or an instance of a workspace class, the contents of a new one."""
+        """Replace the contents of a collection or workspace object by those of another, and return whether it did."""
         if type(old) is not type(new):
             return False
         if type(old) in CONTAINERS:
@@ -554,7 +556,7 @@ class Followers:
         return False
 
     def fill(self, old: Any, new: Any) -> None:
-        """Give a list, dict or set the contents of another."""
+        """Replace the contents of a list, dict or set by those of another."""
         before = old.copy()
         self._refilled.add(id(old))
         self._undo.note("", lambda: True, lambda: _refill(old, before))
@@ -575,7 +577,7 @@ class Followers:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
 
     def _follow_annotations(self, text: Text, node: Any) -> bool:
-        """Give a function the annotations that it would have now; True if they differ."""
+        """Update the annotations of a function if they depend on a change, and return whether they do."""
         effects = self._analysis.annotations(node, text.space)
         if not self.is_affected(effects):
             return False
@@ -584,7 +586,7 @@ class Followers:
         try:
             exec(self.minimal_of(text).compiled(ast.Module([stub], []), "exec"), text.space, space)
             made = annotations_of(space[node.name])
-        except Exception:  # of the user's code
+        except Exception:  # an error in user code
             return True
         for function in self.functions(text.file, node):
             self._annotate(function, made)
@@ -596,7 +598,7 @@ class Followers:
         self._undo.note("", lambda: True, lambda: setattr(function, *before))
 
     def _follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
-        """Give a function the defaults that it would have now; True if one of them is another."""
+        """Update the default values of a function, and return whether any has changed."""
         has_changed = False
         assigned = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
         for position in assigned:
@@ -609,7 +611,7 @@ class Followers:
             try:
                 code = self.minimal_of(text).compiled(ast.Expression(position), "eval")
                 value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
-            except Exception as error:  # of the user's code
+            except Exception as error:  # an error in user code
                 self._report(text, node, f"a default fails now: {type(error).__name__}")
                 continue
             for function in self.functions(text.file, node):
@@ -619,7 +621,7 @@ class Followers:
         return has_changed
 
     def _empty_cache(self, text: Text, value: Any, name: str) -> None:
-        """Empty the cache around a function whose results would be others now."""
+        """Clear the cache around a function whose results would be different now."""
         information = getattr(value, "cache_info", None) if type(value) is CACHE else None
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
         if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
@@ -689,7 +691,10 @@ class Followers:
         return effects.fills <= bound_name
 
     def decorate(self, text: Text, node: Any) -> bool:
-        """Apply the decorators of a statement again, to the function or class that lives; False if that is unknown."""
+        """Apply the decorators of a statement to the existing function or class again.
+
+        Returns False if it is not known.
+        """
         before = text.space.get(node.name, ABSENT)
         if isinstance(node, ast.ClassDef):
             if not is_class(before):
@@ -697,7 +702,7 @@ class Followers:
             value: Any = before
         else:
             functions = self.functions(text.file, node)
-            if not functions:  # nobody holds the function that was decorated
+            if not functions:  # nothing refers to the function that was decorated
                 self._run(text, node)
                 return True
             if len(functions) > 1:
@@ -705,7 +710,7 @@ class Followers:
             if len(functions) != 1:
                 return False
             value = functions[0]
-            if value.__dict__:  # its decorators add to what they left there
+            if value.__dict__:  # its decorators would add to the attributes that they have set
                 self._run(text, node)
                 return True
         minimal = self.minimal_of(text)
@@ -718,7 +723,7 @@ class Followers:
         return True
 
     def functions(self, file: str, node: Any) -> list[Any]:
-        """The living functions of a statement."""
+        """Return the existing functions of a statement."""
         if self._live_by_node is None:
             self._live_by_node = {}
             for one in gc.get_objects():
@@ -763,7 +768,7 @@ class Followers:
         self._follow_body(text, node, kind)
 
     def _are_rebased(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
-        """True if the new bases are successors of the former ones, which the class will get."""
+        """Return whether the new bases replace those of the same name, and assign them to the class."""
         if node.keywords or not is_plain_class(kind):
             return False
         bases = tuple(self._live(one, text) for one in node.bases)
@@ -776,7 +781,7 @@ class Followers:
             return False
         try:
             type.__setattr__(kind, "__bases__", bases)
-        except TypeError:  # of another layout
+        except TypeError:  # the memory layouts differ
             return False
         self._undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
         return True
@@ -791,7 +796,10 @@ class Followers:
         return None
 
     def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Call the hooks that made a class again, if they have changed; False if nothing is left to do."""
+        """Call the hooks that created a class again, if they have changed.
+
+        Returns False if nothing else is left to do.
+        """
         effects = self._analysis.hooks(node, text.space)
         bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
         if not any(self._has_changed(*read) for read in effects.reads if read not in bases):
@@ -820,7 +828,7 @@ class Followers:
         return False
 
     def registers(self, kind: Any, text: Text) -> bool:
-        """True if making a class again would register it a second time, by a hook of the workspace."""
+        """Return whether creating a class again would register it a second time, by a hook of the workspace."""
         effects = self._creation_effects(kind, text)
         return effects is not None and (
             effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
@@ -835,12 +843,12 @@ class Followers:
         return None if node is None else self._analysis.hooks(node, text.space)
 
     def _is_made_by_library(self, kind: Any) -> bool:
-        """True if a library reads the bases of a class when it makes the class."""
+        """Return whether a library reads the bases of a class when it creates the class."""
         kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
         return any(home_of(one) not in OF_INTERPRETER and not self._is_of_project(one) for one in kinds)
 
     def has_registered(self, name: str, node: ast.ClassDef) -> bool:
-        """True if hooks of the workspace registered a class of the loaded text when it was made."""
+        """Return whether hooks of the workspace registered a class of the previous source when it was created."""
         kind = self._before[self.name].get(name)
         if not is_class(kind):
             return False
@@ -848,7 +856,7 @@ class Followers:
         return not effects.fills.isdisjoint(self._registries())
 
     def _registries(self) -> dict[int, Any]:
-        """The collections of the workspace's modules, of their classes and of their objects, by id."""
+        """Return the collections in the workspace's modules, in their classes and in their objects, by id."""
         found: dict[int, Any] = {}
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
@@ -874,7 +882,7 @@ class Followers:
         self._watched += [(name, new, one, size) for one, size in sizes if id(one) not in self.rebuilt]
 
     def report_grown(self) -> None:
-        """Report the edited definitions that are registered twice now."""
+        """Report edited definitions that are now registered twice."""
         for name, node, registry, size in self._watched:
             if len(registry) > size:
                 self._report(self.text, node, "what it registered before is not undone", name)
@@ -884,12 +892,12 @@ class Followers:
         return home_of(kind) in self._drift.sources.loads
 
     def was_named(self, kind: Any, name: str) -> bool:
-        """True if an attribute of a class has got its name by a method of the workspace."""
+        """Return whether an attribute of a class received its name through a `__set_name__` method of the workspace."""
         hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
         return type(hook) is types.FunctionType and self._source_of(hook) is not None
 
     def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
-        """True if hooks of the workspace that registered a class have not looked at some of its names."""
+        """Return whether hooks of the workspace that registered a class have not read some of its names."""
         if type(kind).__module__ not in ("builtins", "abc") or not self.registers(kind, text):
             return False
         space = space_of(kind)
@@ -926,7 +934,7 @@ class Followers:
         self._remade.add((text.name, text.body.index(node)))
         try:
             self._run(text, node)
-        except Exception as error:  # of the user's code, or a library's
+        except Exception as error:  # an error in user code or a library
             self._report(
                 text,
                 node,
@@ -936,7 +944,7 @@ class Followers:
         if text.name != self.name:
             self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
 
-    def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # a case each
+    def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         minimal = self.minimal_of(text)
         members: set[str] = set()
         for one in minimal.within(node):
@@ -983,7 +991,7 @@ class Followers:
         before = {name: space_of(owner).get(name, ABSENT) for name in targets(one.node)}
         try:
             self.minimal_of(text).attribute(one)()
-        except Exception as error:  # of the user's code
+        except Exception as error:  # an error in user code
             self._report(text, one.node, f"it fails now: {type(error).__name__}", self.minimal_of(text).name_of(one))
             return
         for name, old in before.items():
@@ -998,7 +1006,7 @@ class Followers:
     # Objects that statements fill
 
     def chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
-        """The statements that bind a name of a module, or fill its object, in the order of their evaluation."""
+        """Return the statements that bind a name of a module or fill its object, in the order of their evaluation."""
         value = text.space.get(name, ABSENT)
         found = self._chain_in(text, {name}, {id(value)}, {name})
         for other in [one for one in self.importers() if one is not text]:
@@ -1023,7 +1031,7 @@ class Followers:
         return found
 
     def fills_of(self, node: Any, text: Text) -> set[int]:
-        """The ids of the objects that a statement fills, without those that it makes."""
+        """Return the ids of the existing objects that a statement fills."""
         effects = self.effects(node, text)
         found = set(effects.fills)
         if isinstance(node, ast.Expr) and _is_setattr(node.value):
@@ -1032,11 +1040,11 @@ class Followers:
         return found
 
     def effects_of_decorators(self, node: Any, text: Text) -> Effects:
-        """The effects of the decorators of a definition."""
+        """Return the effects of the decorators of a definition."""
         return self._analysis.decorators(node, text.space)
 
     def others_filled(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
-        """The other named objects that a statement fills; None if it cannot run again without an effect outside."""
+        """Return the other named objects that a statement fills, or None if it may have external effects."""
         node = text.body[top]
         effects = self.effects(node, text)
         bound_name = {
@@ -1055,15 +1063,15 @@ class Followers:
         return (effects.fills - objects - bound_name) & self.named_objects() if effects.effect is None else None
 
     def filled_objects(self) -> set[int]:
-        """The ids of the named objects, and of the collections that are attributes of them."""
+        """Return the ids of the named objects, and of the collections that are attributes of them."""
         return self.named_objects() | set(self._registries())
 
     def collections(self, keys: set[int]) -> set[int]:
-        """The ids among some that belong to collections of the workspace."""
+        """Return those of the ids that belong to collections of the workspace."""
         return keys & set(self._registries())
 
     def named_objects(self) -> set[int]:
-        """The ids of the objects that modules of the workspace have names for, and that of an unknown one."""
+        """Return the ids of objects that have names in modules of the workspace, and 0 for an unknown object."""
         found = {0}
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
@@ -1095,7 +1103,7 @@ class Followers:
 
     @staticmethod
     def _is_first(text: Text, top: int, name: str) -> bool:
-        """True if no statement before this one binds a name."""
+        """Return whether no earlier statement binds a name."""
         return not any(name in _names_bound_by(node) for node in text.body[:top])
 
     def _rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
@@ -1115,12 +1123,12 @@ class Followers:
             self._report(text, node, f"it ran with {self._cause(effects)}, which changed")
 
     def homes(self, text: Text) -> list[Text]:
-        """The edited module, for a text of another."""
+        """Return the edited module in a list, or [] if `text` is itself the edited one."""
         return [self.text] if text.name != self.name else []
 
     @staticmethod
     def binds(text: Text, name: str) -> bool:
-        """True if a statement of a text makes the object of a name."""
+        """Return whether a statement of the source creates the object of a name."""
         return any(
             name in _names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
         )
@@ -1141,7 +1149,7 @@ class Followers:
     def rebuild_obstacle(
         self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
     ) -> str:
-        """Why a name cannot be evaluated anew with all statements that fill its object; empty if it can."""
+        """Return why a name cannot be evaluated again with all statements that fill its object, or ""."""
         objects = {id(text.space.get(name, ABSENT))}
         for number, (owner, top) in enumerate(chain):
             node = owner.body[top]
@@ -1211,7 +1219,7 @@ class Followers:
             is_first = False
 
     def preserve_identity(self, text: Text, name: str, old: Any) -> None:
-        """Let a collection that was made anew stay the object that it is, with the new contents."""
+        """Restore the identity of a collection that was recreated, with the new contents."""
         new = text.space.get(name, ABSENT)
         if new is not old and type(new) is type(old) and type(old) in CONTAINERS:
             self.fill(old, new)
@@ -1223,9 +1231,9 @@ class Followers:
     # Other modules
 
     def importers(self) -> list[Text]:
-        """The texts of the modules that import the edited one, directly or not, each behind those that it imports.
+        """Return the sources of modules that import the edited one, directly or not, with imported modules first.
 
-        Modules in which nothing that runs at import mentions what may change are left out.
+        Modules are left out if nothing that runs when they are imported mentions a name that may have changed.
         """
         if self._importers is None:
             words = set(self._seeds)
@@ -1239,7 +1247,7 @@ class Followers:
         return self._importers
 
     def _mentioning(self, words: set[str]) -> tuple[dict[str, Outline], set[str]]:
-        """The outlines of the importers that have one of some words, and the names of those that may follow."""
+        """Return the outlines of the importers that mention one of the words, and the names of those to follow up."""
         waiting, outlines = self._other_loads(), {}
         found: dict[str, Outline] = {}
         follows: set[str] = set()
@@ -1269,7 +1277,7 @@ class Followers:
         return found, follows
 
     def _other_loads(self) -> dict[str, Load]:
-        """The loads of the workspace's other modules that live."""
+        """Return the loads of the workspace's other modules that are still current."""
         return {
             name: load
             for name, load in list(self._drift.sources.loads.items())
@@ -1278,14 +1286,14 @@ class Followers:
         }  # fmt: skip
 
     def _outline_of(self, name: str, load: Load) -> Outline | None:
-        """The outline of another module, which its load keeps."""
+        """Return the outline of another module, which is cached in its load."""
         if load.outline is None:
             text = self.text_of(name)
             load.outline = None if text is None else Outline(text)
         return load.outline
 
     def _mentions(self, load: Load, words: set[str]) -> bool:
-        """True if a module has a word of what may change."""
+        """Return whether a module contains one of the words."""
         data = self._data_of(load)
         return b"import" in data and (
             self._getter() or b"import *" in data or any(one.encode() in data for one in words)
@@ -1307,18 +1315,18 @@ class Followers:
                 self._undo.note_key(f"{self.name}.{name}", self.text.space, name, value)
 
     def _getter(self) -> bool:
-        """True if the edited module makes names when they are looked up."""
+        """Return whether the edited module creates names when they are looked up."""
         return "__getattr__" in self._before[self.name] or "__getattr__" in self.text.space
 
     def _data_of(self, load: Load) -> bytes:
-        """The text of a load, which is unpacked once."""
+        """Return the source of a load, which is decompressed only once."""
         if id(load) not in self._data:
             load.read()
             self._data[id(load)] = load.data or b""
         return self._data[id(load)]
 
     def other_sources(self) -> list[Text]:
-        """The texts of other modules that may follow from the load, each behind those that it imports."""
+        """Return the sources of other modules that may depend on the load, with imported modules first."""
         if not self._seeds:
             return []
         found = self.importers()
@@ -1327,7 +1335,7 @@ class Followers:
         return found
 
     def tops_of(self, text: Text) -> list[int]:
-        """The statements of another module that may follow."""
+        """Return the statements of another module that may depend on the load."""
         forced = {top for owner, top in self.forced if owner == text.name}
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
         self._seeds |= self._renamed(text)
@@ -1344,7 +1352,7 @@ class Followers:
         return sorted({*text.mentioning({*words, *self._filled_by(text, words)}), *forced, *stars})
 
     def _renamed(self, text: Text) -> set[str]:
-        """The other names under which a module imports what may have changed."""
+        """Return the aliases under which a module imports names that may have changed."""
         found = set()
         for node in text.body:
             for one in node.names if isinstance(node, ast.ImportFrom) else ():
@@ -1353,7 +1361,7 @@ class Followers:
         return found
 
     def _follow_star(self, text: Text, node: Any) -> None:
-        """Bring the names of `from … import *` in line with the module that they are from."""
+        """Update the names that `from … import *` has imported."""
         source = _source_of_import(node, text)
         module, before = sys.modules.get(source), self._before.get(source)
         if module is None or before is None:
@@ -1370,7 +1378,7 @@ class Followers:
                 self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
 
     def follow_late(self, others: list[Text]) -> None:
-        """Follow what was evaluated before something that it names: forward references and imports in a circle."""
+        """Follow up statements that ran before something they refer to, as with forward references."""
         circle = {one.name for one in others if one.name in self.text.imports}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
@@ -1392,7 +1400,7 @@ class Followers:
                 }  # fmt: skip
 
     def minimal_of(self, text: Text) -> MinimalLoad:
-        """What can run statements of a module."""
+        """Return a load that can run statements of a module."""
         if text.name not in self._minimals:
             self._minimals[text.name] = self._minimal.of_other(text)
         return self._minimals[text.name]
@@ -1400,7 +1408,7 @@ class Followers:
     # Reports
 
     def _cause(self, effects: Effects) -> str:
-        """The name of a change that a statement has read."""
+        """Return the name of something changed that a statement reads."""
         reads = effects.reads
         found = sorted(one for module, one in reads if self._has_changed(module, one) or (module, one) in self._filled)
         plain = [name for name in found if not name.endswith("()")]
@@ -1411,19 +1419,19 @@ class Followers:
         self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
 
     def report(self, name: str, node: Any, why: str) -> None:
-        """Report something of the edited module that was not renewed."""
+        """Report a part of the edited module that was not updated."""
         self._report(self.text, node, why, name)
 
 
 def _with_parents(name: str) -> Iterator[str]:
-    """A dotted name, and the packages that it is in."""
+    """Yield a dotted name and the packages that contain it."""
     while name:
         yield name
         name = name.rpartition(".")[0]
 
 
 def _in_order(found: dict[str, Outline]) -> Iterator[str]:
-    """The names of modules, each behind those that it imports."""
+    """Yield the names of modules, with imported modules first."""
     done: set[str] = set()
 
     def visit(name: str) -> Iterator[str]:
@@ -1438,7 +1446,7 @@ def _in_order(found: dict[str, Outline]) -> Iterator[str]:
 
 
 def _names_bound_by(node: Any) -> list[str]:
-    """The names of its module that a statement binds, with those within its blocks and expressions."""
+    """Return the names that a statement binds in its module, including those in its blocks and expressions."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -1462,12 +1470,12 @@ def _names_bound_by(node: Any) -> list[str]:
 
 
 def _deleted(node: Any) -> list[str]:
-    """The names that a `del` statement removes."""
+    """Return the names that a `del` statement removes."""
     return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Delete) else []
 
 
 def _leads_to(value: Any, function: Any) -> bool:
-    """True if a decorated value holds a function, in itself, in its attributes or in a closure."""
+    """Return whether a decorated object refers to a function, directly, by attributes or by a closure."""
     seen: set[int] = set()
     level = [value]
     for _ in range(MOST_STEPS):
@@ -1490,14 +1498,14 @@ def _is_star(node: Any) -> bool:
 
 
 def _source_of_import(node: Any, text: Text) -> str:
-    """The module that a statement imports from."""
+    """Return the module that a statement imports from."""
     parts = text.name.split(".")
     owner = parts[: len(parts) - node.level + text.is_package] if node.level else []
     return ".".join([*owner, *([node.module] if node.module else [])])
 
 
 def _public(space: dict[str, Any]) -> dict[str, Any]:
-    """The names of a module that `import *` takes."""
+    """Return the names of a module that `import *` imports."""
     names = space.get("__all__")
     if isinstance(names, (list, tuple)):
         return {name: space[name] for name in names if name in space}
@@ -1505,7 +1513,7 @@ def _public(space: dict[str, Any]) -> dict[str, Any]:
 
 
 def _are_namesakes(one: Any, other: Any) -> bool:
-    """True for two classes of one name."""
+    """Return whether both objects are classes with the same name."""
     return is_class(one) and is_class(other) and qualname_of(one) == qualname_of(other)
 
 

@@ -1,7 +1,7 @@
-"""What the evaluation of a statement reads, calls and changes, found in its text and the live objects that it names.
+"""Determine what a statement would read, call and change when run, from its syntax and the live objects it names.
 
-Functions of the workspace are followed into their bodies. Nothing is run and no user code is asked: names, attributes
-of modules and methods of classes are looked up in their dictionaries.
+Calls of the workspace's functions are followed into their bodies. No user code is run: names, attributes of modules and
+methods of classes are looked up in their dictionaries.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ UNKNOWN = object()
 SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
 NONE: Roots = frozenset()
 OTHER_MODULES: Roots = frozenset((0,))
-"""The root of values that belong to an object that is not known."""
+"""The root of values that may be part of an unknown object."""
 MOST_DEPTH = 12
-"""Calls within calls that are followed."""
+"""The number of nested calls to follow."""
 MOST_NODES = 20_000
-"""Nodes that are visited for one statement; what has more is taken to have effects."""
+"""The number of syntax nodes to visit for a statement. One with more is assumed to have effects."""
 MOST_ITEMS, MOST_KINDS, MOST_NAMED = 200, 4, 12
 """Items of a live collection that are looked at, and the kinds, classes and functions among them that are followed."""
 PLAIN_KINDS = frozenset(
@@ -90,7 +90,7 @@ OPERATORS = {
     ast.RShift: "rshift", ast.BitXor: "xor",
 }  # fmt: skip
 CONFIGURING = ("model_config", "__mapper_args__", "__pydantic_config__")
-"""Attributes of a class body by which a library is configured that makes the class."""
+"""Attributes in a class body that configure the library that creates the class."""
 HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
@@ -117,14 +117,15 @@ class Value:
 
 
 class Effects:
-    """What the evaluation of a statement does.
+    """The effects of running a statement.
 
-    `reads`: the names that it reads, also in the functions that it calls, which are `calls`. `fills`: the ids of the
-    objects that existed before and that it changes. `effect`: the first call that may act elsewhere, or None.
+    `reads` are the names that it reads, including those in functions that it calls, which are in `calls`. `fills` are
+    the ids of existing objects that it changes. `effect` describes the first call that may have other effects, or is
+    None.
 
-    A read of `C.*` is of all attributes of a class, `C.+` of their names, `f(...)` of a signature. `guesses` are names
-    that it may read, where the receiver or the callee is unknown: an attribute of any class as `*` and `.name`, and any
-    code within a class as `C.%`.
+    Names have special forms: `C.*` for all attributes of a class, `C.+` for their names, and `f(...)` for a signature.
+    `guesses` are names that may be read because an object or function is unknown: `*` and `.name` for an attribute of
+    any class, and `C.%` for any code in a class.
     """
 
     def __init__(self) -> None:
@@ -137,23 +138,26 @@ class Effects:
 
 
 class Analysis:
-    """Analyses statements of modules. `source_of`: finds the statement of a workspace function, None for others."""
+    """An analyzer of statements in modules.
+
+    `source_of` returns the syntax node of a function in the workspace, or None for other functions.
+    """
 
     def __init__(self, source_of: Callable[[types.FunctionType], ast.AST | None]) -> None:
         self._source_of = source_of
 
     def source(self, function: Any) -> ast.AST | None:
-        """The statement of a workspace function, or what stands for a file of the workspace."""
+        """Return the syntax node of a workspace function, or another value for a file of the workspace."""
         return self._source_of(function)
 
     def statement(self, node: ast.AST, space: dict[str, Any]) -> Effects:
-        """The effects of a statement of a module, or of an expression."""
+        """Return the effects of running a statement of a module, or an expression."""
         found = Effects()
         _Walk(self, space, None, found, ()).statement(node)
         return found
 
     def decorators(self, node: Any, space: dict[str, Any], kind: Any = None) -> Effects:
-        """The effects of the decorators of a definition."""
+        """Return the effects of the decorators of a definition."""
         found = Effects()
         walk = _Walk(self, space, None if kind is None else _class_names(kind), found, ())
         if isinstance(node, ast.ClassDef):
@@ -163,7 +167,7 @@ class Analysis:
         return found
 
     def within(self, nodes: Iterable[ast.AST], space: dict[str, Any], kind: Any) -> Effects:
-        """The effects of statements or expressions in the body of a class."""
+        """Return the effects of statements or expressions in the body of a class."""
         found = Effects()
         walk = _Walk(self, space, _class_names(kind), found, ())
         walk.is_class = kind is not None
@@ -173,7 +177,7 @@ class Analysis:
         return found
 
     def reads_signatures(self, node: Any, space: dict[str, Any]) -> bool:
-        """True if a decorator of a function belongs to a library that reads signatures and annotations."""
+        """Return whether a decorator of a function is from a library that reads signatures and annotations."""
         walk = _Walk(self, space, None, Effects(), ())
         for one in node.decorator_list:
             called = one.func if isinstance(one, ast.Call) else one
@@ -183,7 +187,7 @@ class Analysis:
         return False
 
     def annotations(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
-        """What the annotations of a function read, with the signatures of the classes in them."""
+        """Return what the annotations of a function read, including the signatures of classes if requested."""
         found = Effects()
         walk = _Walk(self, space, None, found, ())
         walk.with_signatures = with_signatures
@@ -201,33 +205,33 @@ class Analysis:
         return found
 
     def call(self, function: types.FunctionType) -> Effects:
-        """The effects of a call of a workspace function."""
+        """Return the effects of calling a workspace function."""
         found = Effects()
         _Walk(self, function.__globals__, None, found, ()).run(function)
         return found
 
     def bases(self, kind: Any) -> Effects:
-        """What a library reads of the bases of a class when it makes the class."""
+        """Return what a library reads from the bases of a class when it creates the class."""
         found = Effects()
         for one in order_of(kind)[1:-1]:
             found.reads.add((str(home_of(one)), f"{qualname_of(one)}.="))
         return found
 
     def hooks(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
-        """What the creation of a class calls and reads, apart from its body and its decorators."""
+        """Return the effects of creating a class, except those of its body and decorators."""
         found = Effects()
         _Walk(self, space, None, found, ()).creation(node)
         return found
 
 
 def _class_value(node: ast.ClassDef, space: dict[str, Any]) -> Value:
-    """The live class of a statement, if there is one."""
+    """Return the existing class that a statement has created, if there is one."""
     live = space.get(node.name)
     return Value(_roots(live), live) if is_class(live) else Value()
 
 
 def _class_names(kind: Any) -> dict[str, Value]:
-    """The names of a class as its body sees them."""
+    """Return the names of a class as its body sees them."""
     found: dict[str, Value] = {}
     for name, value in space_of(kind).items() if kind is not None else ():
         found[name] = Value(live=value, roots=_roots(value))
@@ -242,7 +246,7 @@ def _roots(value: object) -> Roots:
 
 
 class _Walk:
-    """Visits the nodes of one function, class body or module. `names`: its local names, None for a module."""
+    """A visitor of the nodes in a function, class body or module. `names` are its local names, or None for a module."""
 
     def __init__(
         self, analysis: Analysis, space: dict[str, Any], names: Any, found: Effects, stack: tuple[Any, ...]
@@ -257,7 +261,7 @@ class _Walk:
 
     # Statements
 
-    def statement(self, node: Any) -> None:  # noqa: C901, PLR0912, PLR0915  # a case each
+    def statement(self, node: Any) -> None:  # noqa: C901, PLR0912, PLR0915  # one branch per case
         self.found.nodes += 1
         if self.found.nodes > MOST_NODES:
             self._acts(node)
@@ -324,7 +328,7 @@ class _Walk:
             self.statement(node)
 
     def creation(self, node: ast.ClassDef) -> None:
-        """Visit the bases and keywords of a class, and the hooks that its creation calls."""
+        """Visit the bases and keywords of a class, and the hooks called when it is created."""
         bases = [self.value(one) for one in (*node.bases, *[word.value for word in node.keywords])]
         value = _class_value(node, self.space)
         self._class_hooks(node, value.live if is_class(value.live) else None, bases, value)
@@ -344,7 +348,7 @@ class _Walk:
         self._bind(node.name, made)
 
     def _class_hooks(self, node: ast.ClassDef, kind: Any, bases: list[Value], value: Value) -> None:
-        """Visit what the creation of a class calls: hooks of its bases, and methods of its metaclass."""
+        """Visit what is called when a class is created: hooks of its bases, and methods of its metaclass."""
         lived = [one.live for one in bases if is_class(one.live)]
         metas = (
             [one for one in lived if issubclass(one, type)]
@@ -373,7 +377,7 @@ class _Walk:
         return value
 
     def annotation(self, node: ast.expr) -> None:
-        """Read the names of an annotation, also of one that is written as a text."""
+        """Visit the names in an annotation, which may be a string."""
         is_schema = self.kind is not None and _library_of(self.kind) in SIGNATURE_READERS
         for one in ast.walk(node):
             found = None
@@ -404,7 +408,7 @@ class _Walk:
         if self.is_class and any(isinstance(one, ast.Name) and one.id in CONFIGURING for one in targets):
             for one in ast.walk(node.value):
                 live = self.space.get(one.id) if isinstance(one, ast.Name) else None
-                if self._is_of_project(live):  # its library calls it when it makes the class
+                if self._is_of_project(live):  # the library calls it when it creates the class
                     self._run(live, [Value()], node)
         named = _method(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
         if self._is_of_project(named):
@@ -479,8 +483,8 @@ class _Walk:
 
     # Expressions
 
-    def value(self, node: Any) -> Value:  # noqa: C901, PLR0912  # a case each
-        """Visit an expression; what is known of its value."""
+    def value(self, node: Any) -> Value:  # noqa: C901, PLR0912  # one branch for each kind of expression
+        """Visit an expression, and return what is known about its value."""
         self.found.nodes += 1
         if self.found.nodes > MOST_NODES:
             self._acts(node)
@@ -557,9 +561,9 @@ class _Walk:
         return Value(kind=kinds[type(node)], items=tuple(items))
 
     def _special(self, values: Iterable[Value], *names: str) -> None:
-        """Note the special methods that an operation calls on values; an unknown value may be of any class.
+        """Record the special methods that an operation calls on values. An unknown value may be of any class.
 
-        Only what they read counts: an operation is not taken to act outside.
+        Only what they read matters, because operations are assumed to have no external effects.
         """
         for one in values:
             if one.kind is None and one.inner is None and one.live is UNKNOWN:
@@ -641,7 +645,7 @@ class _Walk:
         return Value(_roots(found) | owner.roots if found is not UNKNOWN else owner.roots, found)
 
     def _read_attribute(self, kind: Any, name: str) -> None:
-        """Note the read of an attribute, of the class that has it."""
+        """Record that an attribute is read from the class that defines it."""
         owner = next((one for one in order_of(kind) if name in space_of(one)), kind)
         self.found.reads.add((str(home_of(owner)), f"{qualname_of(owner)}.{name}"))
 
@@ -655,7 +659,7 @@ class _Walk:
         return Value(kind=kinds.get(type(node)))
 
     def _generators(self, node: Any, left: list[ast.comprehension]) -> None:
-        """Visit the generators of a comprehension, and its element for each kind of what they yield."""
+        """Visit the generators of a comprehension, and its element for each type that they yield."""
         if not left:
             for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
                 self.value(part)
@@ -667,7 +671,7 @@ class _Walk:
             self._generators(node, left[1:])
 
     def _items_of(self, iterated: Value) -> list[Value]:
-        """What the iteration over a value yields: one value for each kind of its live items."""
+        """Return the values that an iteration yields, one for each type of the live elements."""
         live, kind = iterated.live, type(iterated.live)
         if iterated.items is not None:
             return list(iterated.items)[:MOST_ITEMS] or [Value(iterated.roots)]
@@ -680,7 +684,7 @@ class _Walk:
 
     @staticmethod
     def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
-        """One value for each kind of some live items, and one for each class and function among them."""
+        """Return one value for each type of some live elements, and one for each class and function among them."""
         kinds: dict[type, Value] = {}
         named = [one for one in items if is_class(one) or type(one) is types.FunctionType]
         for item in items:
@@ -689,13 +693,13 @@ class _Walk:
         return [*[Value(roots, one) for one in named[:MOST_NAMED]], *list(kinds.values())[:MOST_KINDS]]
 
     def _read_whole(self, kind: Any, word: str = "*") -> None:
-        """Note the read of all attributes of a class, or of their names (`+`)."""
+        """Record that all attributes of a class are read, or with `+` only their names."""
         for one in order_of(kind):
             if one is not object:
                 self.found.reads.add((str(home_of(one)), f"{qualname_of(one)}.{word}"))
 
     def _read_signature(self, live: Any) -> None:
-        """Note the read of the signature of a function or of the constructor of a class."""
+        """Record that the signature of a function or of a class's constructor is read."""
         if type(live) is types.FunctionType and self._is_of_project(live):
             self.found.reads.add((str(live.__module__), f"{live.__qualname__}(...)"))
         elif is_class(live):
@@ -723,7 +727,7 @@ class _Walk:
         named = {one.arg: self.value(one.value) for one in node.keywords}
         return self._apply(function, node.func, given, node, named)
 
-    def _apply(  # noqa: C901, PLR0912  # a case each
+    def _apply(  # noqa: C901, PLR0912  # one branch for each kind of callable
         self,
         function: Value,
         call: ast.AST,
@@ -777,7 +781,7 @@ class _Walk:
         if live is not UNKNOWN and is_pure_callable(live):
             return self._pure(live, every, node)
         if is_decorator and live is UNKNOWN and not function.roots and function.bound is None:
-            return Value(given[0].roots)  # a library's decorator that a pure call has made
+            return Value(given[0].roots)  # the decorator was returned by a pure call of a library
         is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator that another call has made
         if live is not UNKNOWN and (is_decorator or is_made) and is_wrapping_library(live):
             return Value(given[0].roots if given else NONE)
@@ -789,7 +793,7 @@ class _Walk:
             and type(live) is types.FunctionType
             and not _has_roots(every)
         ):
-            # It makes a decorator: what that does is seen where it is applied.
+            # The call returns a decorator, whose effects are determined when it is applied.
             return Value(live=live)
         if isinstance(call, ast.Attribute) and function.bound is not None:
             return self._method_call(call.attr, function.bound, every, node)
@@ -797,7 +801,7 @@ class _Walk:
         if type(caller) is types.FunctionType and self._is_of_project(caller):
             return self._run(caller, [Value(_roots(live), live), *given], node, named)
         if is_decorator and isinstance(call, ast.Call) and function.roots and self.found.effect is None:
-            # What a registering method of an object returned registers in that object.
+            # Something returned by a registering method of an object also registers in that object.
             self.found.fills |= function.roots
             return Value(given[0].roots)
         if is_decorator and function.roots and isinstance(call, ast.Attribute):
@@ -821,7 +825,7 @@ class _Walk:
         return Value(roots)
 
     def _note_given(self, function: Value, call: ast.AST, every: list[Value]) -> None:
-        """Note what a library reads of the functions and classes that it is given."""
+        """Record what a library reads from the functions and classes passed to it."""
         owner = function.bound
         called = function.live if function.live is not UNKNOWN else None if owner is None else owner.kind
         library = _library_of(called)
@@ -836,7 +840,7 @@ class _Walk:
             if type(found) is types.FunctionType and not self._is_of_project(found):
                 self._read_whole(owner.live, "+")
 
-    def _pure(  # noqa: C901, PLR0912  # a case each
+    def _pure(  # noqa: C901, PLR0912  # one branch per case
         self, live: Any, every: list[Value], node: ast.AST
     ) -> Value:
         name = getattr(live, "__name__", "")
@@ -872,14 +876,14 @@ class _Walk:
         return Value(kind=live if is_class(live) else None, items=items)
 
     def _given_to(self, name: str, function: Value, every: list[Value]) -> list[Value]:
-        """What a built-in function gives to the function among its arguments: the items of the others."""
+        """Return what a built-in function passes to the function among its arguments: the elements of the others."""
         if name not in ("sorted", "min", "max", "map", "filter"):
             return [Value()]
         others = [one for one in every if one is not function]
         return [item for one in others[:1] for item in self._items_of(one)] or [Value()]
 
     def _note_special_methods(self, name: str, every: list[Value]) -> None:
-        """Note the special methods that a built-in function calls on its arguments and their items."""
+        """Record the special methods that a built-in function calls on its arguments and their elements."""
         self._special(every, *CALLED_BY.get(name, ()))
         if name in ITERATING:
             iterated = every if name not in ("map", "filter") else every[1:]
@@ -893,7 +897,7 @@ class _Walk:
                 self.found.guesses.update(("*", f".{one}") for one in space if one[:2] != "__")
 
     def _items_made(self, name: str, every: list[Value]) -> tuple[Value, ...] | None:
-        """What the iteration over the result of a built-in function yields, if that is known."""
+        """Return what iterating over the result of a built-in function yields, if that is known."""
         if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter") and len(every) == 1:
             return tuple(self._items_of(every[0]))
         if name == "filter" and len(every) == 2:
@@ -947,7 +951,7 @@ class _Walk:
         name = str(space_of_module(module).get("__file__")) if module is not None else ""
         return self.analysis.source(name) is not None
 
-    def _method_call(  # noqa: C901, PLR0912  # a case each
+    def _method_call(  # noqa: C901, PLR0912  # one branch for each kind of object
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
         for one in every:
@@ -962,7 +966,7 @@ class _Walk:
                 self._acts(node)
             return Value(owner.roots)
         if owner.kind is not None and str(home_of(owner.kind)).partition(".")[0] == "_pytest":
-            return Value()  # marks
+            return Value()  # pytest marks
         if name in ("sort", "format"):
             self._special(
                 self._items_of(owner) if name == "sort" else every, *CALLED_BY.get(name, CALLED_ON_ITEMS["sort"])
@@ -999,7 +1003,7 @@ class _Walk:
         return Value(owner.roots)
 
     def _note_called_back(self, owner: Value) -> None:
-        """Note the methods of a workspace class, which a method that it inherits from a library may call."""
+        """Record the methods of a workspace class that a method inherited from a library may call."""
         for kind in order_of(owner.kind)[:-1] if is_class(owner.kind) else ():
             for name, value in list(space_of(kind).items()):
                 if self._is_of_project(_function_of(value)):
@@ -1007,7 +1011,7 @@ class _Walk:
                     self.found.reads.add((str(home_of(kind)), f"{qualname_of(kind)}.+"))
 
     def _parts_of(self, owner: Value, name: str) -> tuple[Value, ...]:
-        """What the keys, values or items of a live dictionary yield."""
+        """Return what the keys, values or items of a live dictionary yield."""
         live: dict[Any, Any] = owner.live
         keys = self._kinds_in(list(live)[:MOST_ITEMS], owner.roots)
         if name == "keys":
@@ -1080,12 +1084,12 @@ class _Walk:
 
 
 def position_of_code(node: Any) -> str:
-    """The name of a function's or a lambda's code by its place in the text."""
+    """Return a name for the code of a function or lambda, based on its position."""
     return f"<{node.lineno}:{node.col_offset}>()"
 
 
 def _library_of(value: object) -> str:
-    """The top package of a function, of a class, or of the class of an object."""
+    """Return the top-level package of a function, a class, or the class of an object."""
     kind: Any = value if is_class(value) else type(value)
     if type(value) is types.FunctionType:
         return str(value.__globals__.get("__name__")).partition(".")[0]
@@ -1107,7 +1111,7 @@ def _has_roots(values: Iterable[Value]) -> bool:
 
 
 def _only_stores(live: Any) -> bool:
-    """True for callables that keep a function and do not call it."""
+    """Return whether a callable only stores a function, without calling it."""
     return getattr(live, "__name__", "") in (
         "partial", "partialmethod", "property", "staticmethod", "classmethod", "wraps", "lru_cache", "cache",
         "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
@@ -1121,7 +1125,7 @@ def _function_of(value: Any) -> Any:
 
 
 def _method(kind: Any, name: str) -> Any:
-    """An attribute of a class by its order of bases, without binding it."""
+    """Return an attribute of a class or its bases without binding it, or UNKNOWN."""
     if not is_class(kind):
         return UNKNOWN
     for one in order_of(kind):

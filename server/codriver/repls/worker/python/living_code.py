@@ -1,9 +1,9 @@
-"""Living code: the living functions of a file, found by the place of their code in the loaded text.
+"""Update existing functions and enumerations of a file in place, whatever refers to them.
 
-Their holders do not matter: wrappers, closures, partials, registries, mapped classes. All these functions get the code
-of a new text, so that their lines are right too; nothing of the text is run. Members of an enumeration are added,
-changed and removed in the living class: a member with an unchanged definition stays the same object, so that references
-to it stay equal.
+Functions are found by the position of their code in the loaded source, including those in wrappers, closures, partials,
+registries and mapped classes. All of them get the code of the new source, so that their line numbers are right as well.
+No code of the source is run. Members are added to, changed in and removed from the existing class of an enumeration. A
+member whose definition is unchanged stays the same object, so that comparisons with it still work.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 MOST_WRAPPERS = 32
-"""Functions that are looked at within one cache."""
+"""The number of functions to search inside one cache."""
 EMPTY_CELL = types.CellType()
-"""The cell of an unbound name; comparing with it asks no value for equality."""
+"""A cell of an unbound name. Comparing other cells with it does not compare their values."""
 CACHED = type(functools.lru_cache()(int))
 NEW_LOCALS, NESTED = 0x2, 0x10
-"""Flags of codes: of functions, and of those within functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
+"""Flags of the code objects of functions and nested functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
 RUNNING = {
     types.GeneratorType: ("gi_code", "generator"),
     types.CoroutineType: ("cr_code", "coroutine"),
@@ -53,29 +53,33 @@ RUNNING = {
 
 
 class FileCodes:
-    """The codes of a file's text, as compiled by Python."""
+    """The code objects in a source file, as compiled by Python."""
 
     def __init__(self, text: SourceText, file: str) -> None:
         self.code: types.CodeType = compile(text.data, file, "exec", dont_inherit=True)
         self.all = list(_within(self.code))
 
     def in_lines(self, first: int, last: int) -> list[types.CodeType]:
-        """The codes that begin in these lines, in the order of the text."""
+        """Return the code objects that start in these lines, in order."""
         return [one for one in self.all if first <= one.co_firstlineno <= last]
 
     def of(self, node: Any) -> types.CodeType | None:
-        """The code of a function's statement; None for a statement with no code, or with several."""
+        """Return the code object of a function's statement, or None if there is not exactly one."""
         position = span_of(node)[0]
         found = [one for one in self.all if one.co_name == node.name and one.co_firstlineno == position]
         return found[0] if len(found) == 1 else None
 
 
 MOST_REACHED = 20_000
+"""The number of objects to visit from the names of a module."""
 PLAIN = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType, types.BuiltinFunctionType)
 
 
 def reached(space: dict[str, Any]) -> Iterator[object]:
-    """The objects that the names of a module hold, directly or not, up to a number; without other modules' own."""
+    """Yield the objects that the names of a module refer to, directly or indirectly, without those of other modules.
+
+    At most about `MOST_REACHED` objects are visited.
+    """
     home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
     while level and len(seen) < MOST_REACHED:
         inner: list[object] = []
@@ -86,7 +90,7 @@ def reached(space: dict[str, Any]) -> Iterator[object]:
             seen.add(id(one))
             yield one
             if kind is types.FunctionType:
-                # Its globals are a module's.
+                # its globals belong to a module
                 inner += [*(one.__closure__ or ()), *(one.__defaults__ or ()), *one.__dict__.values()]
             elif not is_class(one):
                 inner += (each for each in gc.get_referents(one) if not is_class(each))
@@ -96,9 +100,9 @@ def reached(space: dict[str, Any]) -> Iterator[object]:
 
 
 def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
-    """Each code of the old text and its successor in the new text, by the old code's id.
+    """Return each code object of the old source with its successor in the new one, by the id of the old one.
 
-    `same`: the statements that are in both texts, `changed` the functions that differ.
+    `same` are pairs of statements that are in both sources, and `changed` pairs of functions that differ.
     """
     found: Codes = {}
     for one, other in same:
@@ -114,7 +118,7 @@ def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: It
 
 
 def _pair(old: types.CodeType, new: types.CodeType, found: Codes) -> None:
-    """Pair two codes and, by name, their inner codes; unnamed ones if their numbers are equal."""
+    """Pair two code objects and, recursively, nested ones with the same name. Unnamed ones need equal numbers."""
     found[id(old)] = old, new
     before, now = _by_name(old), _by_name(new)
     for name, codes in before.items():
@@ -140,9 +144,9 @@ def _within(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 class LiveCode:
-    """The living functions of one file, and other holders of its code, at one moment.
+    """The existing functions of a file and other users of its code, at the time of creation.
 
-    `space`: the names of its module, searched too if the collector tells nothing.
+    `space` has the names of the module. It is searched as well if the garbage collector does not list all objects.
     """
 
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
@@ -154,7 +158,7 @@ class LiveCode:
         self._running: dict[int, list[tuple[str, weakref.ref[Any]]]] = {}
         self._caches: list[Any] = []
         self._known: set[int] = set()
-        # In the fork of a try, the collector tells no object from before.
+        # In the fork for a trial run, the collector does not list objects from before the fork.
         objects = gc.get_objects()
         self._is_whole = are_all(objects)
         self._add(objects)
@@ -162,7 +166,7 @@ class LiveCode:
             self._add(reached(space))
 
     def _add(self, found: Iterable[Any]) -> None:
-        """Take all code of the file, and all caches, each once."""
+        """Add all functions with code of the file, and all caches."""
         for one in found:
             kind = type(one)
             if kind is CACHED:
@@ -181,15 +185,15 @@ class LiveCode:
             among.append(one)
 
     def functions(self, code: types.CodeType | None) -> list[types.FunctionType]:
-        """The living functions that have a code of the old text."""
+        """Return the existing functions with a code object of the old source."""
         return self._functions.get(id(code), [])
 
     def running(self, code: types.CodeType) -> list[tuple[str, weakref.ref[Any]]]:
-        """The generators and coroutines that still run a code of the old text, each with the word for it."""
+        """Return the generators and coroutines still running a code object of the old source, each with its kind."""
         return self._running.get(id(code), [])
 
     def renew(self, codes: Codes, note: Note) -> list[types.FunctionType]:
-        """Give each living function its new code; the functions that cannot take it."""
+        """Update each existing function with its new code, and return the functions for which that is not possible."""
         left = []
         if not self._is_whole and any(self._may_miss(code, heir) for code, heir in codes.values()):
             self._add(referring(self._space, CACHED))
@@ -203,14 +207,14 @@ class LiveCode:
         return left
 
     def _may_miss(self, code: types.CodeType, heir: types.CodeType) -> bool:
-        """True if functions without a path from the module's names may have a changing code."""
+        """Return whether there may be functions with a changed code object that the module's names do not lead to."""
         is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
         if not is_function or is_same_code(code, heir):
             return False
         return bool(code.co_flags & NESTED) or not self.functions(code)
 
     def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
-        """Empty the caches around functions; the names of those that held values, with their numbers."""
+        """Clear the caches around these functions, and yield the name and number of entries of each that had any."""
         touched = {id(one): one for one in functions}
         for cache in self._caches if touched else ():
             inner = next((touched[id(one)] for one in _wrapped_in(cache) if id(one) in touched), None)
@@ -221,7 +225,7 @@ class LiveCode:
 
 
 def _wrapped_in(cache: Any) -> list[Any]:
-    """The functions that a cache calls, and the functions in their wrappers, under `__wrapped__` or in a closure."""
+    """Return the functions that a cache calls, following wrappers by `__wrapped__` and by variables in closures."""
     found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
     for one in found:
         if type(one) is types.FunctionType and len(found) < MOST_WRAPPERS:
@@ -233,12 +237,12 @@ def _wrapped_in(cache: Any) -> list[Any]:
 
 
 def keeping(kind: type, name: str) -> int:
-    """The number of a class' instances that keep a value under a name, as a cached property does."""
+    """Return the number of instances of a class that have an attribute, such as a cached property."""
     return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and name in attribute_dict(one))
 
 
 def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
-    """Give a function a code, and the code's documentation if it had its own code's before."""
+    """Replace the code of a function, and also its docstring unless that was changed."""
     before, doc = function.__code__, function.__doc__
     is_default_doc = doc == _doc_of(before)
     function.__code__ = code
@@ -253,13 +257,13 @@ def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None
 
 
 def annotations_of(function: Any) -> tuple[str, Any]:
-    """The attribute that has the annotations of a function, and its value; lazy from Python 3.14 on."""
+    """Return the name and value of the attribute with a function's annotations, which are lazy from Python 3.14 on."""
     annotate = getattr(function, "__annotate__", None)
     return ("__annotations__", function.__annotations__) if annotate is None else ("__annotate__", annotate)
 
 
 def _doc_of(code: types.CodeType) -> str | None:
-    """Return the docstring that the interpreter gives to a function of this code."""
+    """Return the docstring that the interpreter assigns to a function with this code."""
     cells = tuple(types.CellType() for _ in code.co_freevars)
     return types.FunctionType(code, {}, closure=cells).__doc__
 
@@ -267,7 +271,7 @@ def _doc_of(code: types.CodeType) -> str | None:
 def _as_loaded(
     code: types.CodeType, file: str, positions: dict[Position, list[types.CodeType]]
 ) -> types.CodeType | None:
-    """The code of the loaded text for a living code."""
+    """Return the code object of the loaded source that is equal to one of a live object, or None."""
     code = function_code(code)
     if code.co_filename != file:
         return None
@@ -279,22 +283,23 @@ def _as_loaded(
 
 MAPS = ("_member_map_", "_value2member_map_")
 OF_CLASS = ("_flag_mask_", "_singles_mask_", "_all_bits_", "_inverted_", "_unhashable_values_", "_hashable_values_")
-"""The attributes of an enumeration made from its members. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
+"""Attributes of an enumeration that are computed from its members. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
 
 
 def is_enum(kind: object) -> bool:
-    """True for a class of members."""
+    """Return whether an object is an enumeration with members."""
     library: Any = sys.modules.get("enum")
     return library is not None and issubclass(type(kind), library.EnumMeta) and bool(space_of(kind)["_member_map_"])
 
 
 def move_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
-    """Give a living class the members of a new one, keeping its own with an unchanged definition.
+    """Update the members of an existing enumeration to those of a new one, keeping those with unchanged definitions.
 
-    `changed`: the names with a changed definition. The result: the names of members that are new objects.
+    `changed` are the names with changed definitions. Returns the names of members that were replaced and are still in
+    use.
 
     Raises:
-        TypeError: the living class cannot take the members.
+        TypeError: the existing class cannot have these members.
     """
     has_changed, space = frozenset(changed), space_of(old)
     before, fresh = dict(space["_member_map_"]), space_of(new)["_member_map_"]
@@ -302,7 +307,7 @@ def move_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
     made_by: dict[int, Any] = {}
     ids = {id(one) for one in before.values()}
     for name, member in fresh.items():
-        if id(member) not in made_by:  # otherwise an alias of an earlier member
+        if id(member) not in made_by:  # otherwise it is an alias of an earlier member
             previous = before.get(name)
             is_same = name in before and (name not in has_changed or _is_same_member(previous, member))
             if is_same and _is_same_member(previous, member):
@@ -329,7 +334,7 @@ def move_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
 
 
 def _is_same_member(one: Any, other: Any) -> bool:
-    """True if two members have the same value and attributes, by plain values alone."""
+    """Return whether two members have the same values and attributes, comparing only plain values."""
     states = [
         {name: value for name, value in each.__dict__.items() if name not in ("__objclass__", "_sort_order_")}
         for each in (one, other)
@@ -341,12 +346,12 @@ def _is_same_member(one: Any, other: Any) -> bool:
 
 
 def _needs_state(member: Any) -> bool:
-    """True if a member's value is only in its attributes, not the member itself."""
+    """Return whether a member stores its value in attributes, instead of being an instance of a type such as `int`."""
     return space_of(type(member)).get("_member_type_", object) is object
 
 
 def _with_state_of(member: Any, other: Any, note: Note) -> Any:
-    """The living member with the value and the attributes of another."""
+    """Copy the value and attributes of another member to an existing one, and return that."""
     state, home = member.__dict__, member.__dict__.get("__objclass__", ABSENT)
     before = dict(state)
     note("", lambda: True, lambda: (state.clear(), state.update(before)))
@@ -358,14 +363,14 @@ def _with_state_of(member: Any, other: Any, note: Note) -> Any:
 
 
 def _is_user_state(member: Any) -> bool:
-    """True if something other than the names of its class holds a member."""
+    """Return whether anything besides its class refers to a member."""
     name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
     for one in gc.get_referrers(member):
         if isinstance(one, dict) and (one.get(name) is member or _is_value_map(one, value, member)):
             continue
         if isinstance(one, (types.FrameType, types.CellType)) or type(one) is type(iter({}.items())):
             continue
-        if type(one) is tuple and len(one) == 2 and one[0] == name:  # of a loop over names
+        if type(one) is tuple and len(one) == 2 and one[0] == name:  # a loop over the names
             continue
         return True
     return False
@@ -374,12 +379,12 @@ def _is_user_state(member: Any) -> bool:
 def _is_value_map(found: dict[Any, Any], value: Any, member: Any) -> bool:
     try:
         return found.get(value) is member
-    except TypeError:  # it cannot be a key
+    except TypeError:  # it is not hashable
         return False
 
 
 def _adopted(member: Any, kind: Any) -> Any:
-    """A member of another class, as one of this class."""
+    """Turn a member of another class into one of this class, and return it."""
     object.__setattr__(member, "__class__", kind)
     if "__objclass__" in member.__dict__:
         member.__dict__["__objclass__"] = kind
@@ -387,7 +392,7 @@ def _adopted(member: Any, kind: Any) -> Any:
 
 
 def _give_names(old: Any, new: Any, before: dict[str, Any], members: dict[str, Any]) -> None:
-    """Make attributes of a class for its members; before Python 3.11 it has none for them."""
+    """Create and delete attributes of a class for its members. Before Python 3.11 there are none."""
     for name, member in before.items():
         if name in space_of(old) and members.get(name) is not member:
             type.__delattr__(old, name)
@@ -404,7 +409,7 @@ def _fill(mapping: dict[Any, Any], values: dict[Any, Any]) -> None:
 
 
 def _note(old: Any, before: dict[str, Any], note: Note) -> None:
-    """Keep the state of the class, so that it can be put back."""
+    """Record how to restore the state of the class."""
     space = space_of(old)
     values, names = dict(space["_value2member_map_"]), list(space["_member_names_"])
     state = {name: space[name] for name in (*before, *OF_CLASS) if name in space}

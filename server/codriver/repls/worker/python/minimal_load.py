@@ -1,8 +1,8 @@
-"""A minimal load: the changes in a file of known former text take effect, and nothing else runs.
+"""Apply the changes in a file whose previous source is known, and run nothing else.
 
-New code goes into the living functions. If that is not enough, the smallest statement runs: a default, an attribute of
-a class, a definition with its decorators, a statement of the module, a class. Parts that could not be renewed are
-named.
+New code is put into the existing functions. If that is not enough, the smallest possible part is run: a default value,
+an attribute of a class, a definition with its decorators, a statement of the module, or a class. Parts that cannot be
+updated are reported.
 """
 
 from __future__ import annotations
@@ -57,17 +57,17 @@ TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "d
                "overload", "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager",
                "singledispatch",
                "singledispatchmethod", "asynccontextmanager")  # fmt: skip
-"""Decorators that do not look at their function's signature."""
+"""Decorators that do not read the signature of the function."""
 MAKING_MEMBERS = ("_generate_next_value_", "__init__", "__new__")
-"""Methods of an enumeration that make its members."""
+"""Methods of an enumeration that affect how members are created."""
 CONSUMED = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
-"""Names of a class body that count when the class is made."""
+"""Names in a class body that only have an effect when the class is created."""
 
 
 class Step:
-    """One thing to run, by the place of its statement: `act` gives a value if it has one, else ABSENT.
+    """Something to run at the position of a statement. `act` returns its value, or ABSENT if it has none.
 
-    `is_conditional`: it runs only if something that it was evaluated with has changed.
+    If `is_conditional`, it only runs if something that the statement depends on has changed.
     """
 
     def __init__(self, node: Any, act: Callable[[], object], *, is_conditional: bool = False) -> None:
@@ -77,9 +77,9 @@ class Step:
 
 
 class MinimalLoad:
-    """The load of one text in place of another, in a module that lives.
+    """The replacement of one source by another in a loaded module.
 
-    `again`: the dotted names of definitions that somebody bound anew, and that get the file's definition.
+    `again` are dotted names of definitions that were rebound at run time and get the definition from the file again.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class MinimalLoad:
         self._members: dict[str, set[str]] = {}
         self._attributes: dict[int, tuple[str, Statement]] = {}
         self.stays: list[tuple[str, str]] = []
-        """Names, each with its parts that were not renewed, in words."""
+        """Names with parts that were not updated, each with the reason."""
         self.left: list[tuple[str, types.FunctionType]] = []
-        """Functions that enclose other variables than the new code, by the name of their maker."""
+        """Functions with other free variables than the new code, by the name of the function that created them."""
         self.emptied: list[tuple[str, int]] = []
-        """Cached functions, and the number of values in their caches."""
+        """Cached functions whose caches were cleared, with the number of entries."""
         self._touched: list[types.FunctionType] = []
         self._running: list[tuple[str, str, weakref.ref[Any]]] = []
         self._removed: list[str] = []
@@ -127,7 +127,7 @@ class MinimalLoad:
         return self._bound_names
 
     def close(self) -> None:
-        """Forget the functions that were renewed, which live on only where others hold them."""
+        """Drop the references to updated functions, so that unused ones can be deleted."""
         self._followers = self._live = None
         for one in (self.left, self._touched):
             one.clear()
@@ -141,13 +141,13 @@ class MinimalLoad:
             running = reference()
             is_replaced = any(value is running and self._space.get(one) is not running for one, value in before.items())
             if running is not None and not (is_replaced and not holders_of([running])):
-                self.stays.append((name, f"a {word} of it runs on with the former code"))
+                self.stays.append((name, f"a {word} of it still runs the previous code"))
 
-    # For what follows from the load
+    # Used by the code that handles what depends on the changes
 
     @property
     def module(self) -> types.ModuleType:
-        """The module that lives."""
+        """The module that is loaded."""
         return self._module
 
     @property
@@ -157,69 +157,69 @@ class MinimalLoad:
 
     @property
     def old(self) -> SourceText:
-        """The loaded text."""
+        """The previous source."""
         return self._old
 
     @property
     def new(self) -> SourceText:
-        """The text to load."""
+        """The source to load."""
         return self._new
 
     def of_other(self, text: Any) -> MinimalLoad:
-        """What runs statements of another module, whose text is as it was loaded."""
+        """Return a load that can run statements of another module, whose source has not changed."""
         return MinimalLoad(text.module, (text.source, text.source), text.file, self._undo)
 
     def compiled(self, node: Any, mode: str) -> types.CodeType:
-        """The code of a statement or an expression of the text."""
+        """Compile a statement or expression of the source."""
         return self._compile(node, mode)
 
     def runs_otherwise(self, old: Statement, new: Statement) -> bool:
-        """True if a call of a function does something else now, apart from the functions within it."""
+        """Return whether calling a function now has a different effect, ignoring nested functions."""
         before, now = self._codes[0].of(old.node), self._codes[1].of(new.node)
         return before is None or now is None or not is_same_function_code(before, now)
 
     def within(self, node: ast.AST) -> list[Statement]:
-        """The statements in a class of the text."""
+        """Return the statements inside a class of the source."""
         return [one for one in self._all if self._new.tree.body[one.top] is node and one.node is not node]
 
     def class_of(self, owner: str) -> Any:
-        """The class that a scope, `C.` or `C.Inner.`, is; None without one."""
+        """Return the class for a scope such as `C.` or `C.Inner.`, or None."""
         return self._class(owner)
 
     @staticmethod
     def name_of(one: Statement) -> str:
-        """The dotted name of a statement."""
+        """Return the dotted name of a statement."""
         return one.owner + (", ".join(targets(one.node)) or one.name[len(one.owner) :])
 
     @staticmethod
     def is_open(kind: Any, node: Any) -> bool:
-        """True if an existing class takes a method just as a new one."""
+        """Return whether setting a method on an existing class has the same effect as in its body."""
         return _is_open(kind, node)
 
     def can_set_attributes(self, kind: Any, one: Statement) -> bool:
-        """True if an existing class takes an attribute just as a new one."""
+        """Return whether setting an attribute on an existing class has the same effect as in its body."""
         return self._can_set_attributes(kind, one)
 
     def definition(self, one: Statement) -> Callable[[], object]:
-        """The definition of a method with its decorators."""
+        """Return a function that defines a method with its decorators."""
         return self._of_definition(one)
 
     def attribute(self, one: Statement) -> Callable[[], object]:
-        """The assignment of an attribute of a class."""
+        """Return a function that assigns an attribute of a class."""
         return self._of_attribute(one.owner, one)
 
     def members(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
-        """The renewal of members of an enumeration."""
+        """Return a function that updates members of an enumeration."""
         return self._of_members(owner, names, node)
 
     def drain_stays(self) -> list[tuple[str, str]]:
-        """The parts that were not renewed, which are taken out."""
+        """Return and clear the list of parts that were not updated."""
         drained, self.stays[:] = list(self.stays), []
         return drained
 
     @property
     def is_possible(self) -> bool:
-        """True if both texts are compiled in one way."""
+        """Whether both sources are compiled with the same `__future__` features."""
         old, new = self._codes
         return old.code.co_flags & FUTURE == new.code.co_flags & FUTURE
 
@@ -231,13 +231,13 @@ class MinimalLoad:
 
     @property
     def is_idle(self) -> bool:
-        """True if there is nothing to do."""
+        """Whether there is nothing to do."""
         return not (self.comparison.changes or self.comparison.moved or self._again)
 
-    # Without a run of the user's code
+    # Without running user code
 
     def renew(self, followers: Any | None = None) -> list[Step]:
-        """Give living functions their new code; the steps left to run, in the order of the text."""
+        """Update existing functions with their new code, and return the remaining steps in source order."""
         self._followers = followers
         if followers is not None:
             followers.prepare()
@@ -260,7 +260,7 @@ class MinimalLoad:
         return self._steps()
 
     def _plan_chains(self, followers: Any) -> None:
-        """Plan what fills the objects that edited statements make, or no longer fill."""
+        """Plan to fill objects again that edited statements create, or no longer fill."""
         changes: dict[str, list[Change]] = {}
         for change in self.comparison.changes:
             for name in self._chained_names(change, followers):
@@ -278,7 +278,7 @@ class MinimalLoad:
             self._plan_moved(one, followers)
 
     def _runs(self, one: Statement) -> bool:
-        """True if a statement of the text runs in this load."""
+        """Return whether a statement of the source runs in this load."""
         return (
             not one.owner
             and one.kind not in (IMPORT, DOCSTRING)
@@ -286,7 +286,7 @@ class MinimalLoad:
         )
 
     def _plan_moved(self, one: Statement, followers: Any) -> None:
-        """Make an object again whose statements stand in another order now, or report it."""
+        """Plan to create an object again whose statements have a different order, or report it."""
         kind = self._class(one.owner) if one.owner else None
         if one.kind == VALUE and is_enum(kind):
             self._members.setdefault(one.owner, set())
@@ -315,7 +315,7 @@ class MinimalLoad:
 
     @staticmethod
     def _watch(change: Change, followers: Any) -> None:
-        """Notice if an edited class or function is registered a second time."""
+        """Watch for edited classes and functions that are registered a second time."""
         old, new = change.old, change.new
         if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS):
             return
@@ -328,7 +328,7 @@ class MinimalLoad:
             followers.watch(old.name, old.node, new.node)
 
     def _plan_removed(self, change: Change, followers: Any) -> None:
-        """Report what the decorators of a removed function or class did, unless it was undone."""
+        """Report that the effects of a removed function or class were not undone, unless they were."""
         old = change.old
         if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
             return
@@ -342,7 +342,7 @@ class MinimalLoad:
             self.stays.append((old.name, "what its decorators did is not undone"))
 
     def _chained_names(self, change: Change, followers: Any) -> list[str]:
-        """The names of the module whose objects an edited statement makes or fills."""
+        """Return the names of the module whose objects an edited statement creates or fills."""
         old, new = change.old, change.new
         if change.some.owner or change.some.kind in (IMPORT, DOCSTRING):
             return []
@@ -370,7 +370,7 @@ class MinimalLoad:
         return [name for name in found if name in self._space]
 
     def _plan_chain(self, changes: list[Change], name: str, text: Any, followers: Any) -> None:
-        """Decide whether an object is made again with all that fills it."""
+        """Decide whether to create an object again, with all the statements that fill it."""
         chain = followers.chain(text, name)
         if not chain or chain[0][0] is not text:
             return
@@ -399,7 +399,7 @@ class MinimalLoad:
         elif all(change.old is None for change in changes) and bindings[len(bindings) - len(planned) :] == sorted(
             planned
         ):
-            return  # what was added stands last
+            return  # only statements at the end were added
         elif not obstacle:
             self._replan(changes, name, chain, followers)
         else:
@@ -410,7 +410,7 @@ class MinimalLoad:
 
     @staticmethod
     def _has_registered(change: Change, followers: Any) -> bool:
-        """True if the former statement did something that the new one does not replace."""
+        """Return whether the previous statement had an effect that the new one does not replace."""
         old, new = change.old, change.new
         if old is None or new is None:
             return False
@@ -422,7 +422,7 @@ class MinimalLoad:
         return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
 
     def _replan(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
-        """Run all statements that make and fill an object again, in place of those that were edited alone."""
+        """Plan to run all statements that create and fill an object, instead of only the edited ones."""
         text = followers.text
         followers.rebuilt.add(id(self._space.get(name)))
         body = self._new.tree.body
@@ -465,7 +465,7 @@ class MinimalLoad:
             self._removed += [one.owner + name for name in _names_bound(one.node)]
 
     def _counts_at_creation(self, kind: Any, one: Statement) -> bool:
-        """True if the creation of a class looked at a statement that its body no longer has."""
+        """Return whether the removed statement had an effect when the class was created."""
         if _has_no_effect(one.node):
             return False
         if one.kind == FUNCTION:
@@ -476,7 +476,7 @@ class MinimalLoad:
         return one.kind in (VALUE, OTHER, GUARD) and not self._can_set_attributes(kind, one)
 
     def _remake(self, owner: str, one: Statement) -> None:
-        """Make a class again, unless that would register it a second time."""
+        """Plan to create a class again, unless that would register it a second time."""
         kind = self._class(owner)
         followers = self._followers
         found = [each for each in self._all if each.kind == CLASS and each.name + "." == owner]
@@ -490,7 +490,7 @@ class MinimalLoad:
             self._tops.add(found[-1].top)
 
     def _removes(self, one: Statement) -> bool:
-        """True if what a removed statement did is undone by the removal of names."""
+        """Return whether removing names undoes all effects of a removed statement."""
         names = targets(one.node)
         dotted = [name for name in names if "." in name]
         for name in dotted if not one.owner else ():
@@ -503,13 +503,13 @@ class MinimalLoad:
         return bool(names) and not isinstance(one.node, ast.AugAssign)
 
     def _is_replaced(self, one: Statement) -> bool:
-        """True for a removed statement that set what another one sets now."""
+        """Return whether a removed statement set something that another statement sets now."""
         olds = _target_of_setattr(one.node)
         positions = [_target_of_setattr(new.node) for new in _added(self.comparison.changes)]
         return bool(olds) and olds in positions
 
     def _binds_once(self, owner: str, name: str) -> bool:
-        """True if neither the class body nor another statement binds an attribute of a class."""
+        """Return whether an attribute of a class is not bound anywhere else, in its body or by another statement."""
         return f"{owner}.{name}" not in self._bound.kinds
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
@@ -550,12 +550,12 @@ class MinimalLoad:
             self._remake(new.owner, new)
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
-        """True if the hooks that made a class have not looked at names of its body."""
+        """Return whether the hooks that created a class have not read these names of its body."""
         followers = self._followers
         return followers is not None and followers.can_change_in_place(kind, names, followers.text)
 
     def _plan_again(self, name: str) -> None:
-        """Give a name that somebody bound anew the file's definition again."""
+        """Plan to give a name that was rebound at run time its definition from the file."""
         found = [
             one
             for one in self._all
@@ -572,7 +572,7 @@ class MinimalLoad:
                 self._tops.add(one.top)
 
     def _forget_moved(self, change: Change) -> None:
-        """Take out what a statement bound that stands under another guard now, unless another one binds it."""
+        """Remove names bound by a statement that has moved to another guard, unless another statement binds them."""
         if change.old is None or change.old.guard == change.some.guard:
             return
         for name in _names_bound(change.some.node) if change.old.kind == IMPORT else [change.some.name]:
@@ -585,7 +585,7 @@ class MinimalLoad:
                 del self._space[name]
 
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
-        """True if living functions had the code of a statement, and all got the new one."""
+        """Return whether there were existing functions with the code of a statement, and all have the new code."""
         live = self._live
         code = self._codes[0].of(old.node)
         if live is None or code is None:
@@ -599,9 +599,9 @@ class MinimalLoad:
         return bool(functions) and not any(one in stale for one in functions)
 
     def _is_done(self, change: Change) -> bool:
-        """True if a function needs only its new code, and the defaults that it gets here.
+        """Return whether a function only needs its new code, docstring and default values, which are planned here.
 
-        Defaults are evaluated: this runs them.
+        The new default values are evaluated in a later step.
         """
         new = change.new
         if new is None or DECORATORS in change.parts:
@@ -612,7 +612,7 @@ class MinimalLoad:
             and not new.owner
             and not _is_documented(self._value(new.name))
         ):
-            return False  # what its decorators made of it may have read the docstring
+            return False  # its decorators may have read the docstring
         if SIGNATURE in change.parts:
             self._attributes[id(new.node)] = new.owner, new
             if any(_name_of(one) not in TRANSPARENT for one in new.node.decorator_list):
@@ -623,7 +623,7 @@ class MinimalLoad:
         return True
 
     def _document_wrappers(self, change: Change) -> None:
-        """Give the wrappers of a function, and a property, the docstring that they have copied."""
+        """Update the copied docstring of wrappers and properties of a function."""
         old, new = change.old, change.new
         if old is None or new is None:
             return
@@ -642,7 +642,7 @@ class MinimalLoad:
         if type(found) in (str, type(None)) and _cleaned(found) == _cleaned(before):
             try:
                 value.__doc__ = now
-            except (AttributeError, TypeError):  # it does not take one
+            except (AttributeError, TypeError):  # its docstring cannot be set
                 return
             self._undo.note("", lambda: True, lambda: setattr(value, "__doc__", found))
 
@@ -656,7 +656,7 @@ class MinimalLoad:
                 self.stays.append((new.name, f"{count} instances keep the value that they have cached"))
 
     def _follow_decorators(self) -> None:
-        """Also define functions again whose decorators come from a redefined one, as a property's setter."""
+        """Plan to define functions again whose decorators use a redefined function, such as a property's setter."""
         names = {one.name for one in self._defined.values()}
         for one in self._all if names else ():
             if one.kind == FUNCTION and not one.guard and one.name in names:
@@ -665,7 +665,7 @@ class MinimalLoad:
                     self._defined[id(one.node)] = one
 
     def _can_set_attributes(self, kind: Any, one: Statement) -> bool:
-        """True if an existing class takes an attribute just as a new one."""
+        """Return whether setting an attribute on an existing class has the same effect as in its body."""
         names = targets(one.node)
         if not names or any(name in CONSUMED or name[:2] == name[-2:] == "__" for name in names):
             return False
@@ -674,7 +674,7 @@ class MinimalLoad:
         return is_plain or self._is_unread(kind, names)
 
     def _class(self, owner: str) -> Any:
-        """The class of the module that a scope, `C.` or `C.Inner.`, is; None without one."""
+        """Return the class of the module for a scope such as `C.` or `C.Inner.`, or None."""
         found: Any = self._value(owner[:-1])
         is_of_module = is_class(found) and (home_of(found), qualname_of(found)) == (self._module.__name__, owner[:-1])
         return found if is_of_module else None
@@ -717,12 +717,12 @@ class MinimalLoad:
         for owner, names in self._members.items():
             node = next(one.node for one in self._all if one.kind == CLASS and one.name + "." == owner)
             add(node, self._of_members(owner, names, node))
-        # What follows from other changes of a statement comes after the statement's own change.
+        # Steps that follow from other changes come after the change of the statement itself.
         steps.sort(key=lambda step: step.order)
         return steps
 
     def _conditional_steps(self, followers: Any) -> Iterator[Step]:
-        """Steps for the statements that may have been evaluated with what changes."""
+        """Yield steps for statements that may depend on something that changes."""
         text, body = followers.text, self._new.tree.body
         forced = {one for owner, one in followers.forced if owner == followers.name}
         for top in sorted({*followers.candidates(text, followers.seeds), *forced} - self._tops):
@@ -730,7 +730,7 @@ class MinimalLoad:
                 yield Step(body[top], _follower(followers, text, top), is_conditional=True)
 
     def remove(self) -> Iterator[str]:
-        """Remove names that the text no longer binds, unless somebody bound them anew; the module's removed ones."""
+        """Remove names that the source no longer binds, except those rebound at run time, and yield them."""
         for name in self._removed:
             owner, _, last = name.rpartition(".")
             if name in self._bound.kinds or last in self._bound.rebound:
@@ -763,7 +763,7 @@ class MinimalLoad:
         return self._at_position(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
 
     def _at_position(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
-        """Let a collection that an edited statement makes anew stay the object that it is, with the new contents."""
+        """Keep the identity of a collection that an edited statement creates, and only replace its contents."""
         followers = self._followers
         names = [name for name in targets(node) if name.isidentifier()]
         olds = [one.old for one in self.comparison.changes if one.new is not None and one.new.node is node]
@@ -808,7 +808,7 @@ class MinimalLoad:
         return define
 
     def _function(self, node: Any, code: types.CodeType, kind: Any, space: dict[str, Any]) -> types.FunctionType:
-        """The function of a statement in a class body, which may use `super()`."""
+        """Return the function for a method definition, which may use `super()`."""
         closure = tuple(types.CellType(kind) for _ in code.co_freevars)
         made = types.FunctionType(code, self._space, node.name, None, closure)
         made.__qualname__ = qualname_of(kind) + "." + node.name
@@ -846,7 +846,7 @@ class MinimalLoad:
         return assign
 
     def _annotate_class(self, kind: Any, owner: str) -> None:
-        """Give a class the annotations of the text, which are evaluated when they are read, from Python 3.14 on."""
+        """Update the annotations of a class from the source. They are evaluated lazily, from Python 3.14 on."""
         node: Any = next(one.node for one in self._all if one.kind == CLASS and one.name + "." == owner)
         body: list[ast.stmt] = [
             ast.copy_location(ast.AnnAssign(one.target, one.annotation, None, one.simple), one)
@@ -867,7 +867,7 @@ class MinimalLoad:
         kind.__annotate__ = annotate
 
     def _give_signature(self, functions: list[types.FunctionType], node: Any, space: dict[str, Any]) -> None:
-        """Give functions the defaults and annotations of a statement; a default that is written as before stays."""
+        """Update the defaults and annotations of functions. Defaults whose source is unchanged keep their value."""
         stub = self.without_body(node)
         locals_ = dict(space)
         exec(self._compile(ast.Module([stub], []), "exec"), self._space, locals_)
@@ -890,7 +890,7 @@ class MinimalLoad:
 
     @staticmethod
     def without_body(node: Any) -> Any:
-        """A function's statement without its decorators and its body."""
+        """Return a copy of a function's syntax node without decorators and body."""
         stub = type(node)(**{name: getattr(node, name, None) for name in node._fields})
         stub.decorator_list, stub.body = [], [ast.Pass()]
         ast.copy_location(stub, node)
@@ -946,17 +946,17 @@ def _follower(followers: Any, text: Any, top: int) -> Callable[[], object]:
 
 
 def _is_documented(value: Any) -> bool:
-    """True for a function, or what hands on a function's docstring."""
+    """Return whether a value is a function or class, or copies the docstring of a function."""
     return type(value) is types.FunctionType or "__wrapped__" in attribute_dict(value) or is_class(value)
 
 
 def _cleaned(text: str | None) -> str | None:
-    """A docstring as any Python keeps it: since 3.13 without its indentation."""
+    """Return a docstring in a form that is the same in all versions, because 3.13 removes indentation."""
     return None if text is None else " ".join(text.split())
 
 
 def _target_of_setattr(node: Any) -> str:
-    """The attribute or item that a statement sets, or the setter that it calls; empty for any other statement."""
+    """Return the attribute or item that a statement sets, or the setter it calls, as text, or "" for others."""
     if isinstance(node, ast.Assign) and all(isinstance(one, (ast.Attribute, ast.Subscript)) for one in node.targets):
         return dump(list(node.targets))
     call = node.value if isinstance(node, ast.Expr) else None
@@ -967,12 +967,12 @@ def _target_of_setattr(node: Any) -> str:
 
 
 def _top_names(node: Any) -> list[str]:
-    """The plain names that a statement at the top of a module binds itself."""
+    """Return the plain names that a top-level statement binds."""
     return [name for name in targets(node) if name.isidentifier()]
 
 
 def _without_annotation(node: Any) -> ast.stmt:
-    """The assignment alone of an annotated name; nothing for one without a value."""
+    """Return the assignment without its annotation, or `pass` if there is no value."""
     made: ast.stmt = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
     return ast.fix_missing_locations(ast.copy_location(made, node))
 
@@ -993,7 +993,7 @@ def _has_no_effect(node: Any) -> bool:
 
 
 def _names_bound(node: Any) -> list[str]:
-    """The plain names that a statement binds in its scope."""
+    """Return the plain names that a statement binds in its scope."""
     if isinstance(node, ast.Import):
         return [one.asname or one.name.partition(".")[0] for one in node.names]
     return [name for name in targets(node) if "." not in name]
@@ -1010,7 +1010,7 @@ def _name_of(node: ast.expr) -> str:
 
 
 def _is_open(kind: Any, node: Any) -> bool:
-    """True if an existing class takes a method just as a new one."""
+    """Return whether setting a method on an existing class has the same effect as in its body."""
     if node.name in CONSUMED or space_of(kind).get("_is_protocol"):
         return False
     return is_plain_class(kind) or all(_name_of(one) in TRANSPARENT for one in node.decorator_list)
@@ -1030,7 +1030,7 @@ def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
 
 
 def _defaults(arguments: Any, function: types.FunctionType) -> dict[str, tuple[str, Any]]:
-    """The default of each parameter by name: its source and its value."""
+    """Return the source and value of each parameter's default, by name."""
     plain = [one.arg for one in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
     given = function.__defaults__ or ()
     sources = [dump(one) for one in arguments.defaults]

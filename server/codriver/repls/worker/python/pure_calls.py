@@ -81,7 +81,7 @@ FILLING = MUTATORS | frozenset({
 })  # fmt: skip
 """Methods that register or add something in the object on which they are called.
 
-Sources: the decorators and registering methods in the documentation of Flask, FastAPI, Starlette, click, Celery, Django,
+Source: the decorators and registering methods in the documentation of Flask, FastAPI, Starlette, click, Celery, Django,
 pydantic and argparse.
 """
 FILLING_STARTS = (

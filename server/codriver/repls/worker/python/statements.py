@@ -312,7 +312,7 @@ def targets(node: ast.AST) -> list[str]:
 
 
 def makes_new(node: Any) -> bool:
-    """True if the value of an assignment is an object that nothing else has."""
+    """Return whether the value of an assignment is always a new object."""
     value = getattr(node, "value", None)
     if isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.BinOp)):
         return True
