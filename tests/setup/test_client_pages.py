@@ -23,83 +23,85 @@ ME = Environment(Path("~"), "linux", {})
 HEAD = """\
 # Codriver in your MCP client
 
-`codriver init` in your project writes these entries for the clients it finds; `--client NAME` for one that it does not
-find, `--dry-run` to see what it would write, `--remove` to take it out again. Comments and other entries in the files
-stay. `codriver init --list` shows all clients: found or not, with an entry or not, and when each was last connected, as
-the server notes in your state folder (64 names, `seen-clients.json`). `codriver doctor` says whether an entry works.
-`--approve` adds the key by which Gemini CLI, Qwen Code (`trust = true`) and Codex
-(`default_tools_approval_mode = "approve"`) run every tool, any code included, without asking you; `--force` without it
-takes the key back.
+`codriver init` in your project writes these entries for the clients that it finds. Use `--client NAME` for a client that it
+does not find, `--dry-run` to see the changes first, and `--remove` to remove them again. Comments and other entries in the
+files stay. `codriver init --list` shows all clients: whether they were found, whether they have an entry, and when they were
+last connected. The server stores this in your state directory (64 names, `seen-clients.json`). `codriver doctor` checks whether
+an entry works.
 
-A file in the project may be shared, so its entry names no path of one machine: `codriver-relay` has to be on the
-`PATH` of the client, as `uv tool install` and pipx put it there from a checkout, or, once it is published, the command
-is `uvx --from codriver==VERSION codriver-relay --workspace auto --start`. With `auto`, which serves your own files and
-any project too, the relay finds the workspace: `codriver-relay --help` says how. `init` replaces its older entries,
-which had paths; where neither command works, it writes paths into the project only outside of git or with `--force`,
-and names the command that adds the entry for you alone: with `--scope user`, or by `claude mcp add`.
+`--approve` adds the key with which Gemini CLI, Qwen Code (`trust = true`) and Codex (`default_tools_approval_mode = "approve"`)
+run every tool without asking you, including tools that run arbitrary code. To remove the key, use `--force` without `--approve`.
 
-To write an entry for your own file by hand, put your paths in: an interpreter that has Codriver, the relay (`codriver
-serve` and `codriver init` install it), and the port file of your project, which need not be there yet: `--start` has
-the relay start a server when none runs.
+Files in the project may be shared, so their entries contain no paths from your machine. `codriver-relay` has to be on the
+client's `PATH`, where `uv tool install` and pipx put it. Once Codriver is published, the command is
+`uvx --from codriver==VERSION codriver-relay --workspace auto --start`. With `auto`, the relay finds the workspace itself, as
+described in `codriver-relay --help`. `init` replaces its older entries, which had paths. If neither command works, it writes
+paths into the project only outside of a Git repository or with `--force`. Otherwise it prints the command that adds the entry
+only for you, with `--scope user` or `claude mcp add`.
+
+To write an entry for your user configuration by hand, replace the paths: an interpreter that has Codriver, the relay (installed
+by `codriver serve` and `codriver init`), and the port file of your project. The port file does not have to exist, because
+`--start` makes the relay start a server if none is running.
 
 """
 CONNECTING = """\
 ## Entries, relay and workspace
 
-- `codriver init` writes the entry of 25 clients, keeps everything else in their files, and takes it out again with the
-  folders it made. Copilot CLI shares the entry in `.mcp.json` with Claude Code; Visual Studio's key never stands beside
-  another client's in one file. `doctor` says why a file that a team shares has no entry. For goose, Continue and the
-  Copilot cloud agent (`--client github`) it prints what to paste. `--approve` says what it grants. `--client all` skips
-  clients without an entry in `--scope` and names them. The REPL of a Python project is written to `codriver.toml` as
-  any other.
-- The relay needs the standard library alone, kept compiled where it is installed, a folder for each version: one that
-  starts in the middle of an upgrade is of one version. It survives the server: open requests are answered with what is
-  known, nothing is sent twice, and the handshake is repeated. With `--start` it starts a server that ends when nobody
-  needs it; meanwhile a client that was here before, of whichever protocol version, gets its list of tools at once, is
-  told if it has changed, and caches none of it.
-- A relay that may start no server answers at once where none runs, a client's first request after 2 s, and within 20 s
-  where one lives and does not answer. The next request makes it look again.
-- Entries in files of the project name no path of one machine but `codriver-relay --workspace auto --start`, or `uvx`
-  where Codriver came from a registry; where neither works, `init` writes none into a git repository without `--force`
-  and names `--scope user`. Older entries are replaced without `--force`; those of other members of a team stay.
-- `codriver-relay --workspace auto` finds the workspace: the folder that `CLAUDE_PROJECT_DIR` names, else the nearest
-  from the current one upward with a server, `codriver.toml`, a project file or `.git`, else a root of the client, else
-  an error that says what to do. Never home, `/`, a folder for temporary files or of others. A choice stays when the
-  roots change."""
+- `codriver init` supports 25 clients. It keeps everything else in their files, and `--remove` removes its entries and the
+  directories that it created. Copilot CLI shares the entry in `.mcp.json` with Claude Code. Visual Studio uses another key, which
+  `init` never adds to a file with entries for other clients. If a shared file has no entry, `doctor` explains why. For goose,
+  Continue and the Copilot cloud agent (`--client github`), `init` prints an entry to paste. `--approve` prints what it allows.
+  `--client all` skips clients that have no entry for the `--scope`, and lists them. The REPL of the project is written to
+  `codriver.toml`.
+- The relay only needs the standard library. It is installed and compiled in a directory per version, so a relay that starts during
+  an upgrade never mixes versions. The relay keeps running when the server ends: it answers open requests with what is known, never
+  sends a request twice, and repeats the handshake. With `--start`, it starts a server, which ends when nobody needs it. While the
+  server starts, a client that has connected before gets its list of tools immediately, and is notified if the list has changed.
+- Without `--start`, the relay answers immediately if no server is running (the first request of a client after 2 seconds), and
+  within 20 seconds if a server does not answer. It checks again at the next request.
+- Entries in project files only contain `codriver-relay --workspace auto --start`, or `uvx` if Codriver was installed from a
+  registry. If neither works, `init` does not write to a Git repository without `--force`, and suggests `--scope user`. It replaces
+  its older entries without `--force`, but not those of other team members.
+- `codriver-relay --workspace auto` uses the directory in `CLAUDE_PROJECT_DIR`, the nearest parent directory with a server,
+  `codriver.toml`, a project file or `.git`, or a root of the client. If it finds none, the error explains what to do. It never uses
+  your home directory, `/`, temporary directories, or directories of other users. The choice does not change when the roots
+  change."""
 HOOKS = """\
 ## Hooks
 
-`codriver init --hooks` installs hooks too, for the clients below; `--remove --hooks` takes only them out, `--remove`
-both. Other hooks in the same files stay. `codriver doctor` runs each that is installed with a recorded input and shows
-its time and answer; a hook that says anything else than what `init` writes is named and not run.
+`codriver init --hooks` also installs hooks for the clients below. `--remove --hooks` removes only the hooks, and `--remove`
+removes hooks and entries. Other hooks in the same files stay. `codriver doctor` runs each installed hook with a recorded input
+and prints its duration and answer. It does not run hooks that differ from those that `init` writes, but reports them.
 
-- At an edit by the client's own tools: the log gets who edited which file. Lisp that does not read is told with line,
-  column and the lines that its indentation suggests, and never rewritten.
-- Before a whole Lisp file is written: one that does not read is refused, with line, column and proposal.
-- At the end of a turn, with `hookGate = true`: the tests of namespaces and modules whose files changed run, for 20 s at
-  most, and hold the agent up once if they fail. A module's tests are the files named after it. Python tests run from
-  the files in a new process. Of Lisp, what is loaded is tested: set `watch = true`, too.
-- At the start, and after a compaction where the client starts anew: the REPLs with their generation, what is defined
-  there and in no file, the last failures, what runs, and who else is here, in 1,500 characters.
+- After an edit with the client's own tools, the file and its editor are recorded in the log. If a Lisp file has a syntax error, the
+  agent gets the line, the column, and the lines that the indentation suggests. The file is not changed.
+- Before a complete Lisp file is written, it is checked. If it has a syntax error, the write is refused with the same information.
+- At the end of a turn, with `hookGate = true`, the tests for changed files run for at most 20 seconds. If they fail, the agent is
+  stopped once. The tests for a module are in the files named after it. Python tests run in a new process. In a Lisp, the loaded code
+  is tested, so also set `watch = true`.
+- At the start of a session, and after a compaction if the client starts a new session, the agent gets at most 1,500 characters about
+  the REPLs and their generation, definitions that are not in any file, recent failures, running code, and other callers.
 
-All well costs no token, and no hook allows what the client would ask for. In a workspace's own settings the switches
-count once you have accepted them (`codriver trust`). Hooks of Claude Code and Codex call the tool `note_edit`, which is
-listed to nobody, on the connection that is open: an edit before that is open is not noted. The others, and Claude Code
-at a start, run `codriver-hook CLIENT EVENT`, one standard-library file beside the relay. It prints `{}` and ends with
-status 0 where there is no server, or no answer within 1.5 s (or `CODRIVER_HOOK_DEADLINE_S`; 25 s at the end of a turn),
-and starts none. Claude Code's says nothing where Copilot runs it, which has its own. Cursor's and Cline's are as their
-pages say; those of the others were seen at work.
+If there is nothing to report, hooks use no tokens. No hook approves anything that the client would ask you about. Settings of a
+workspace that enable hooks take effect after you accept them with `codriver trust`.
+
+The hooks of Claude Code and Codex call the unlisted tool `note_edit` on the open connection, so edits before the connection is open
+are not recorded. Hooks of other clients, and the one that Claude Code runs at the start, run `codriver-hook CLIENT EVENT`, a file next
+to the relay that only needs the standard library. It never starts a server. It prints `{}` and exits with status 0 if no server is
+running, or if there is no answer within 1.5 seconds (or `CODRIVER_HOOK_DEADLINE_S`; 25 seconds at the end of a turn). The hook for
+Claude Code prints nothing if Copilot runs it, because Copilot has its own. The hooks for Cursor and Cline follow their
+documentation. All others have been tested with the real client.
 
 """
 PACKAGES = """\
 ## Packages
 
-Made of `packages.toml` by `python wrapper-config/make_packages.py`; all but the bundle want `codriver-relay` on the
-`PATH` of the client, and find the project as `--workspace auto` does. `CHECKOUT` is a checkout of Codriver, or the
-repository that has it. An entry of the project by `codriver init` has the plugin's name, so one relay starts; one in
-your own file has another, and a second would start: `codriver init --remove --scope user` takes it out.
+`python wrapper-config/make_packages.py` generates these packages from `packages.toml`. All except the bundle need
+`codriver-relay` on the client's `PATH`, and find the project like `--workspace auto`. `CHECKOUT` is a checkout of Codriver or
+the address of its repository. An entry in the project has the same name as the plugin, so only one relay is started. An entry in
+your user configuration has another name and would start a second relay. Remove it with `codriver init --remove --scope user`.
 
-| for | by |
+| Client | How to install |
 | --- | --- |
 | Claude Code | `claude plugin marketplace add CHECKOUT`, `claude plugin install codriver@codriver` |
 | Copilot CLI | `copilot plugin marketplace add CHECKOUT`, `copilot plugin install codriver@codriver` |
@@ -107,17 +109,17 @@ your own file has another, and a second would start: `codriver init --remove --s
 | Gemini CLI | `gemini extensions install CHECKOUT/wrapper-config/plugin` |
 | Qwen Code | `qwen extensions install CHECKOUT/wrapper-config/plugin` |
 | Claude Desktop | `python wrapper-config/make_packages.py --bundle FOLDER`, \
-`npx @anthropic-ai/mcpb pack FOLDER codriver.mcpb`, and open `codriver.mcpb`: it holds Codriver, asks for the \
-project's folder, and runs `uv` for what else it needs |
-| VS Code, Cursor, LM Studio | the links in the [README](../README.md#connect-your-agent); \
-LM Studio knows no project: put its folder in place of `auto` there |
-| MCP registry | `server.json`, to be published with a release on PyPI, which there is none of yet |
+`npx @anthropic-ai/mcpb pack FOLDER codriver.mcpb`, and open `codriver.mcpb`. It contains Codriver, asks for the \
+project's directory, and installs its dependencies with `uv`. |
+| VS Code, Cursor, LM Studio | Use the links in the [README](../README.md#connect-your-agent). \
+In LM Studio, replace `auto` with the project's directory. |
+| MCP registry | `server.json`, to be published with the first release on PyPI |
 
-The plugin and the extension bring the skills as files, so they start the relay with `--no-skills`, and no client shows
-a skill twice. For other clients `codriver init --skills` writes them as files: Codex, Gemini CLI, Qwen Code, Copilot
-CLI and opencode read `.agents/skills`, Claude Code `.claude/skills`. A file that you change stays as it is. `codriver
-init --agents-md` writes six lines between marks into `AGENTS.md`, for clients that do not show what a server says of
-itself, such as Copilot CLI. With `--remove` both go again.
+The plugin and the extension contain the skills as files. They start the relay with `--no-skills`, so that no client lists a
+skill twice. For other clients, `codriver init --skills` writes the files: Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode
+read `.agents/skills`, Claude Code reads `.claude/skills`. Files that you have changed are not overwritten. For clients that do not
+pass on the server's instructions, such as Copilot CLI, `codriver init --agents-md` adds six lines between marks to `AGENTS.md`.
+`--remove` removes both.
 """
 PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"
 WHERE = {"workspace": "in the project", "user": "for you"}

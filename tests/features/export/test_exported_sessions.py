@@ -17,7 +17,7 @@ from recorded_sessions import LISP, PYTHON
 from codriver.features.export.documents.document_check import check_document
 from codriver.features.export.documents.layout import Origin, Page
 from codriver.features.export.documents.recordings import Recorded
-from codriver.features.export.fresh_repl import FreshRepl, keep_event
+from codriver.features.export.fresh_repl import FreshRepl, add_event
 from codriver.features.export.fresh_runs import FreshRuns, drive_check, verified
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 
@@ -83,7 +83,7 @@ async def two_repls(dialect, workspace):
 async def shared(dialect):
     heard = {}
     place = repl(SHARED[dialect]).address
-    async with connect_nrepl(place, listener=partial(keep_event, heard), workspace=None, is_remote=False) as adapter:
+    async with connect_nrepl(place, listener=partial(add_event, heard), workspace=None, is_remote=False) as adapter:
         yield FreshRepl(adapter, heard, RUN_S)
 
 

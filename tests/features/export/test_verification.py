@@ -24,9 +24,9 @@ from codriver.features.export.documents.verification import Observed, Raised, st
 ORIGIN = Origin("py", "python", "2026-01-02")
 
 
-def verified(evaluations, answers, dialect="python", telling="each"):
+def verified(evaluations, answers, dialect="python", delivery="each"):
     """Verify evaluations with the answer of each step given in `answers` by its code; other code has no value."""
-    asking, asked = verifying(evaluations, dialect, telling), []
+    asking, asked = verifying(evaluations, dialect, delivery), []
     try:
         question = next(asking)
         while True:
@@ -396,20 +396,20 @@ def test_images_displayed_between_values_are_matched_across_steps():
     code = "draw()\ntitle()\nx = 1\nshow()\nlen('')"
     recorded = ("'drawn'", "'title'", figure(more=b"2"), "None", "0")
     answers = {
-        "draw()": Observed("'drawn'", told=(figure(more=b"1"),)),
-        "title()": Observed("'title'", told=(figure(more=b"2"),)),
+        "draw()": Observed("'drawn'", displays=(figure(more=b"1"),)),
+        "title()": Observed("'title'", displays=(figure(more=b"2"),)),
         "x = 1": Observed(figure(more=b"3")),
         "show()": Observed("None"),
         "len('')": Observed("0"),
     }
     checked, _ = verified([Recorded("e-1", code, values=recorded)], answers)
     assert notes(checked) == [("same", ""), ("same", ""), ("ran", ""), ("same", ""), ("same", "")]
-    assert [one.shown for one in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
+    assert [one.images for one in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
 
 
 def test_a_figure_value_is_distinguished_from_figures_displayed_before():
     recorded = (figure(more=b"shown"), figure(more=b"value"))
-    answers = {"draw()\nf": Observed(), "draw()": Observed("1", told=(figure(more=b"shown"),))}
+    answers = {"draw()\nf": Observed(), "draw()": Observed("1", displays=(figure(more=b"shown"),))}
     answers["f"] = Observed(figure(more=b"value"))
     checked, _ = verified(
         [Recorded("e-1", "x = draw()\nf", values=recorded)], {**answers, "x = draw()": answers["draw()"]}
@@ -419,16 +419,16 @@ def test_a_figure_value_is_distinguished_from_figures_displayed_before():
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict", "note"),
+    ("displays", "verdict", "note"),
     [
         ((figure(more=b"x"),), "ran", "the picture differs"),
         ((figure(height=1),), "differs", "recorded: image/png 640x480, 1 KB; in a fresh REPL: no such picture"),
         ((), "differs", "no such picture"),
     ],
 )
-def test_a_different_image_is_noted_at_the_step_that_displayed_it(told, verdict, note):
+def test_a_different_image_is_noted_at_the_step_that_displayed_it(displays, verdict, note):
     evaluation = Recorded("e-1", "x = draw()", values=(figure(),))
-    checked, _ = verified([evaluation], {"x = draw()": Observed(told=told)})
+    checked, _ = verified([evaluation], {"x = draw()": Observed(displays=displays)})
     assert checked[0].verdict == verdict
     assert note in checked[0].note
     assert strictly(checked[0]).verdict == "differs"
@@ -436,7 +436,7 @@ def test_a_different_image_is_noted_at_the_step_that_displayed_it(told, verdict,
 
 def test_a_step_that_fails_again_displayed_its_images_first():
     evaluation = Recorded("e-1", "draw(); 1/0", values=("1", figure()), err="ZeroDivisionError: division by zero")
-    answers = {"draw()": Observed("1", told=(figure(),))}
+    answers = {"draw()": Observed("1", displays=(figure(),))}
     answers["1/0"] = Observed(raised=Raised("ZeroDivisionError", "division by zero"))
     checked, _ = verified([evaluation], answers)
     assert notes(checked) == [("same", ""), ("raises", "")]
@@ -445,7 +445,7 @@ def test_a_step_that_fails_again_displayed_its_images_first():
 def test_a_notebook_contains_images_and_a_test_describes_them():
     evaluations = [Recorded("e-1", "draw()", values=(figure(more=b"1"), "'drawn'")),
                    Recorded("e-2", "plot()", values=(figure(),))]  # fmt: skip
-    answers = {"draw()": Observed("'drawn'", told=(figure(more=b"1"),)), "plot()": Observed(figure())}
+    answers = {"draw()": Observed("'drawn'", displays=(figure(more=b"1"),)), "plot()": Observed(figure())}
     checked, _ = verified(evaluations, answers)
     first, second = [cell["outputs"] for cell in json.loads(notebook(checked, ORIGIN))["cells"][1:]]
     assert [one["output_type"] for one in first] == ["display_data", "execute_result"]
@@ -463,9 +463,9 @@ def test_a_notebook_contains_images_and_a_test_describes_them():
 @pytest.mark.parametrize("fresh", ["123", "456", "111"])
 def test_a_notebook_keeps_every_matching_or_duplicate_image(fresh):
     evaluation = Recorded("e-1", "x = draw()", values=tuple(figure(more=one.encode()) for one in "123"))
-    told = tuple(figure(more=one.encode()) for one in fresh)
-    checked, _ = verified([evaluation], {"x = draw()": Observed(told=told)})
-    assert checked[0].shown == told
+    displays = tuple(figure(more=one.encode()) for one in fresh)
+    checked, _ = verified([evaluation], {"x = draw()": Observed(displays=displays)})
+    assert checked[0].images == displays
     assert checked[0].note.count("the picture differs") == {"123": 0, "456": 3, "111": 2}[fresh]
     (cell,) = json.loads(notebook(checked, ORIGIN))["cells"][-1:]
     assert [one["data"]["image/png"] for one in cell["outputs"]] == [png(more=one.encode()) for one in fresh]
@@ -493,18 +493,20 @@ FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last)
 @pytest.mark.parametrize(
     ("evaluation", "answer", "verdicts", "note"),
     [
-        (CELL, Observed("2", "2\n", told=(figure(),), cell=({"output_type": "display_data", "data": {}}, result("2"))),
+        (CELL,
+         Observed("2", "2\n", displays=(figure(),), cell=({"output_type": "display_data", "data": {}}, result("2"))),
          ["ran", "ran", "ran", "same"], "the picture differs"),
-        (CELL, Observed("2", "2\n", told=(figure(),)), ["ran", "ran", "ran", "ran"], "the picture differs"),
+        (CELL, Observed("2", "2\n", displays=(figure(),)), ["ran", "ran", "ran", "ran"], "the picture differs"),
         (CELL, Observed("2", "2\n"), ["ran", "ran", "ran", "differs"], "recorded: 2; in a fresh REPL: no such value"),
-        (CELL, Observed("3", "2\n", told=(figure(),)), ["ran"] * 3 + ["differs"], "recorded: 2; in a fresh REPL: 3"),
+        (CELL, Observed("3", "2\n", displays=(figure(),)), ["ran"] * 3 + ["differs"],
+         "recorded: 2; in a fresh REPL: 3"),
         (FAILED, Observed(raised=Raised("ValueError", "no"), line=2), ["ran", "raises"], ""),
         (FAILED, Observed(), ["ran", "ran", "ran", "differs"], "recorded: ValueError: no; in a fresh REPL: no failure"),
         (FAILED, Observed(err=FAILED.err), ["ran", "ran", "ran", "ran"], ""),
     ],
 )  # fmt: skip
 def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer, verdicts, note):
-    checked, asked = verified([evaluation], {evaluation.code: answer}, telling="whole")
+    checked, asked = verified([evaluation], {evaluation.code: answer}, delivery="whole")
     assert [one.code for one in asked] == [evaluation.code]
     assert [one.verdict for one in checked] == verdicts
     assert note in checked[-1].note
@@ -524,7 +526,7 @@ def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer
 def test_magic_lines_are_steps_kept_only_in_a_notebook(code, steps):
     found = cell_steps(code)
     assert [one.text for one in found] == steps
-    checked, _ = verified([Recorded("e-1", code)], {}, telling="whole")
+    checked, _ = verified([Recorded("e-1", code)], {}, delivery="whole")
     magic = {line for one in found if one.role == "magic" for line in one.text.splitlines()}
     assert all(json.dumps(line)[1:-1] in notebook(checked, ORIGIN) for line in magic)
     document, _ = write_document(checked, lambda _page: (), form="script")
@@ -539,4 +541,4 @@ def test_a_value_recorded_by_its_str_is_compared_by_str_too(as_told, verdict):
     answers = {"plot()": Observed("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": Observed(as_told)}
     (checked,), asked = verified([evaluation], answers)
     assert checked.verdict == verdict
-    assert [question.is_told for question in asked] == [False, True]
+    assert [request.prints_for_agents for request in asked] == [False, True]

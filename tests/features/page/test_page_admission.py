@@ -7,9 +7,9 @@ from codriver.features.page.page_access import Access
 from codriver.features.page.page_admission import kind_of
 
 ACCESS = Access()
-ACCESS.life_host, ACCESS.token = f"{'5e' * 16}.localhost", "T" * 43
+ACCESS.random_host, ACCESS.token = f"{'5e' * 16}.localhost", "T" * 43
 OTHER_LIFE = f"{'a7' * 16}.localhost"
-HOST = f"{ACCESS.life_host}:4321"
+HOST = f"{ACCESS.random_host}:4321"
 ORIGIN = f"http://{HOST}"
 OWN = {"host": HOST, "sec-fetch-site": "same-origin"}
 PART = {**OWN, "sec-fetch-dest": "script"}
@@ -41,7 +41,7 @@ def test_the_page_its_files_tables_and_calls_are_admitted():
 
 @pytest.mark.parametrize("port", ["", ":80", ":9999", ":65535"])
 def test_any_port_is_allowed_if_the_origin_has_the_same(port):
-    host = f"{ACCESS.life_host}{port}"
+    host = f"{ACCESS.random_host}{port}"
     assert kind("POST", "/do/events", changed(CALL, host=host, origin=f"http://{host}")) == "call"
     assert kind("POST", "/do/events", changed(CALL, host=host)) == "refuse"
 
@@ -53,14 +53,14 @@ WRONG = [
     ("host", "rebound.example:4321"),
     ("host", OTHER_LIFE),
     ("host", f"x.{HOST}"),
-    ("host", f"{ACCESS.life_host}.:4321"),
-    ("host", f"{ACCESS.life_host}:4321:1"),
-    ("host", f"{ACCESS.life_host}:x"),
-    ("host", f"{ACCESS.life_host.upper()}:4321"),
+    ("host", f"{ACCESS.random_host}.:4321"),
+    ("host", f"{ACCESS.random_host}:4321:1"),
+    ("host", f"{ACCESS.random_host}:x"),
+    ("host", f"{ACCESS.random_host.upper()}:4321"),
     ("host", f"{HOST}, evil.example"),
     ("host", ""),
     ("host", None),
-    ("origin", f"http://{ACCESS.life_host}:4322"),
+    ("origin", f"http://{ACCESS.random_host}:4322"),
     ("origin", f"http://{OTHER_LIFE}:4321"),
     ("origin", "http://127.0.0.1:4321"),
     ("origin", f"https://{HOST}"),
@@ -118,7 +118,7 @@ def test_a_link_or_a_file_can_open_the_page_only_by_its_own_host_name():
     access = Access()
     access.issue_code("127.0.0.1", 0)
     from_elsewhere = changed(OPENED, sec_fetch_site="cross-site")
-    assert kind("GET", "/", changed(from_elsewhere, host=access.life_host), access) == "file"
+    assert kind("GET", "/", changed(from_elsewhere, host=access.random_host), access) == "file"
     assert kind("GET", "/", changed(from_elsewhere, host="127.0.0.1:4321"), access) == "refuse"
     assert kind("GET", "/", changed(OPENED, host="127.0.0.1:4321"), access) == "file"
 
@@ -126,7 +126,7 @@ def test_a_link_or_a_file_can_open_the_page_only_by_its_own_host_name():
 def test_the_bare_address_is_admitted_only_after_it_was_chosen():
     access, own = Access(), {"host": "127.0.0.1:4321", "origin": "http://127.0.0.1:4321"}
     call = changed(CALL, **own, codriver_token=access.token)
-    access.issue_code(access.life_host, 0)
+    access.issue_code(access.random_host, 0)
     assert kind("POST", "/do/events", call, access) == "refuse"
     access.issue_code("127.0.0.1", 0)
     assert kind("POST", "/do/events", call, access) == "call"
@@ -156,5 +156,5 @@ def test_a_table_is_served_only_to_a_frame_of_the_page(site, dest):
 def test_an_empty_token_grants_nothing():
     access = Access()
     access.token = ""
-    headers = {"host": access.life_host, "origin": f"http://{access.life_host}", "codriver-token": ""}
+    headers = {"host": access.random_host, "origin": f"http://{access.random_host}", "codriver-token": ""}
     assert kind("POST", "/do/events", changed(CALL, **headers), access) == "refuse"

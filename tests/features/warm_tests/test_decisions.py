@@ -111,7 +111,7 @@ def test_a_warm_process_is_retried_in_other_circumstances_up_to_a_limit():
 
 
 def obstacle(kind, about="", **variables):
-    return Obstacle("m", kind, about, variables, has_begun=False)
+    return Obstacle("m", kind, about, variables, has_started=False)
 
 
 def test_a_variable_is_learned_once_and_afterwards_its_reader_is_excluded():

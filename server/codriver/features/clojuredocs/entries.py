@@ -53,9 +53,9 @@ class LookupEntry(Query[Entry | None]):
         space, _, name = self.symbol.rpartition("/")
         return {"ns": space or "clojure.core", "sym": name or self.symbol}
 
-    def read(self, told: Mapping[str, object]) -> Entry | None:
+    def read(self, answer: Mapping[str, object]) -> Entry | None:
         """Return the entry in the field `clojuredocs`."""
-        fields = as_map(told.get("clojuredocs"))
+        fields = as_map(answer.get("clojuredocs"))
         if not fields:
             return None
         return Entry(

@@ -74,21 +74,21 @@ class Export:
         """
         async with self._fetching:
             age_s = await to_thread.run_sync(_age_s, self._file, url)
-            problem = None
+            failure = None
             if age_s is None or age_s > max_age_s:
-                problem = await self._refresh(url)
-        if problem is not None and age_s is None:
+                failure = await self._refresh(url)
+        if failure is not None and age_s is None:
             raise refused(
                 "docs-unavailable",
-                f"the ClojureDocs export is not cached and cannot be fetched from {url}: {problem}",
+                f"the ClojureDocs export is not cached and cannot be fetched from {url}: {failure}",
                 hint="use symbol_info for the docstring, or try again in a minute; behind a proxy set https_proxy, or "
                 "let the setting clojuredocsUrl name a copy that can be reached",
             )
         found = await to_thread.run_sync(_scan, self._file, symbol)
-        if problem is None:
+        if failure is None:
             return found
         days = round((age_s or 0) / 86400)
-        return Found(found.entry, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {problem}")
+        return Found(found.entry, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {failure}")
 
     async def _refresh(self, url: str) -> str | None:
         """Download the export. Return the reason if that fails, otherwise None."""
@@ -218,16 +218,16 @@ def _scan(file: Path, symbol: str) -> Found:
 
 
 def _entry(fields: Mapping[str, object]) -> Entry:
-    def texts(key: str) -> tuple[str, ...]:
+    def strings(key: str) -> tuple[str, ...]:
         return tuple(str(text) for text in cast("list[object]", fields[key]))
 
     doc, href = fields["doc"], fields["href"]
     return Entry(
         name=str(fields["name"]),
         namespace=str(fields["ns"]),
-        examples=texts("examples"),
-        see_alsos=texts("see-alsos"),
-        notes=texts("notes"),
+        examples=strings("examples"),
+        see_alsos=strings("see-alsos"),
+        notes=strings("notes"),
         doc=str(doc) if doc else None,
         href=str(href) if href else None,
     )

@@ -80,12 +80,12 @@ def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
     left = max_bytes
     fitting: dict[str, list[str]] = {"examples": [], "notes": []}
     omitted = 0
-    for key, texts in (("examples", entry.examples), ("notes", entry.notes)):
-        for text in texts:
-            kept = head(text, max(0, left)).text
+    for key, strings in (("examples", entry.examples), ("notes", entry.notes)):
+        for text in strings:
+            fitting_text = head(text, max(0, left)).text
             left -= len(text.encode("utf-8", "replace"))
-            if kept:
-                fitting[key].append(kept)
+            if fitting_text:
+                fitting[key].append(fitting_text)
             else:
                 omitted += 1
     fields: dict[str, object] = {

@@ -150,7 +150,7 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     chosen = _chosen(workspace, ids, last, since, query, run, session, repl)
     form = form or SUFFIXES.get(Path(output).suffix, "test")
     if form == "recording":
-        text, told = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
+        text, summary = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
         from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # not needed to copy a recording
 
@@ -163,14 +163,14 @@ def export_command(  # noqa: PLR0913  # each option is an argument
             python=python,
             file=file,
         )
-        text, told = _document(chosen, form, _namespace(output), runs)  # type: ignore[arg-type]
+        text, summary = _document(chosen, form, _namespace(output), runs)  # type: ignore[arg-type]
     if file is None:
         echo(text, end="")
     else:
         _write(file, text, workspace, force=force)
         if form == "recording":
             _remember(file, chosen, workspace)
-    echo(f"{file or 'exported'}: {told}", err=True, hang=2)
+    echo(f"{file or 'exported'}: {summary}", err=True, hang=2)
 
 
 def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
@@ -195,9 +195,7 @@ def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
     """Add the recording to the workspace's memory, so that later runs can find it."""
     from codriver.log.memory import Document, Memory  # noqa: PLC0415  # only this function needs TinyDB
 
-    memory = Memory(
-        workspace_state_directory(workspace), is_repairing=False, report=lambda problem: echo(problem, err=True)
-    )
+    memory = Memory(workspace_state_directory(workspace), is_repairing=False, report=lambda error: echo(error, err=True))
     about = f"{len(chosen.recording.evaluations)} evaluations of {chosen.key}"
     memory.remember(Document("recording", file.relative_to(workspace).as_posix(), time.time_ns() // 1_000_000, about))
 
@@ -218,7 +216,7 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
     import anyio  # noqa: PLC0415  # not needed to copy a recording
 
     from codriver.features.export.documents.document_check import check_format  # noqa: PLC0415  # as above
-    from codriver.features.export.fresh_runs import tell  # noqa: PLC0415  # as above
+    from codriver.features.export.fresh_runs import report_differences  # noqa: PLC0415  # as above
 
     recording = chosen.recording
     check_format(recording.dialect, form)
@@ -226,7 +224,7 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
     with patience(lambda: runs.progress.words(recording.repl)):
         checked = anyio.run(runs.verify, recording)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
-    tell(document.checked)
+    report_differences(document.checked)
     return document.text, summary(document.checked) + _more(chosen, document.checked)
 
 
@@ -297,12 +295,12 @@ def _recording(
     from codriver.features.export.fresh_runs import words_of  # noqa: PLC0415  # it imports everything that starts REPLs
 
     row = known.get(key.partition("/")[0], {})
-    asked = kind_of(repl or "")
-    dialect = str(row.get("dialect") or dialect_of_key(key) or (asked.dialect if asked else ""))
-    ours = str(row.get("origin", "")) if row.get("kind") == "process" else ""
+    kind = kind_of(repl or "")
+    dialect = str(row.get("dialect") or dialect_of_key(key) or (kind.dialect if kind else ""))
+    process_origin = str(row.get("origin", "")) if row.get("kind") == "process" else ""
     is_of_kernel = _is_of_kernel(row, key)
     kernel = JUPYTER if is_of_kernel and dialect == PYTHON.dialect else ""
-    words = repl or ours or kernel or words_of(dialect)
+    words = repl or process_origin or kernel or words_of(dialect)
     if not words or not dialect:
         raise CodriverError(
             f"nobody can tell which kind of REPL the session {key} had: say it with --repl, as `serve` does"
@@ -388,7 +386,7 @@ def replay_command(
 
     from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # it imports everything that starts REPLs
 
-    workspace, began, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
+    workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read(file)
     if repl is None and kind_of(recording.repl) is None:
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: say it yourself with --repl")
@@ -405,7 +403,7 @@ def replay_command(
         checked = anyio.run(runs.verify, recording)
     cases = _cases(recording, checked, file.stem)
     if junit is not None:
-        write_file(junit, xml_of(cases, began), workspace)
+        write_file(junit, xml_of(cases, started_at), workspace)
     for case in cases:
         if case.outcome == "fail":
             echo(one_line(case.name))
@@ -415,13 +413,13 @@ def replay_command(
             echo(one_line(f"{one.of.id} {one.note}"), hang=2)
     wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
     if not is_quiet:
-        echo(f"{_told(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
+        echo(f"{_summary(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
     sys.exit(FAILED if wrong else 0)
 
 
-def _told(count: int, wrong: int, skipped: int) -> str:
-    told = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
-    return f"{told}, {skipped} cannot run again" if skipped else told
+def _summary(count: int, wrong: int, skipped: int) -> str:
+    text = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
+    return f"{text}, {skipped} cannot run again" if skipped else text
 
 
 def _read(file: Path) -> Recording:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codriver.repls.launch.recipes import AddressFile, Recipe
 
     Learn = Callable[[Iterable[tuple[str, str]]], None]
-    Tell = Callable[[str, str], None]
+    OnOutput = Callable[[str, str], None]
 
 ENDLESS: Final = "Endless"
 """Type of the failure of code that was interrupted because it took too long."""
@@ -73,7 +73,7 @@ class Ran:
 
 
 @dataclass(slots=True)
-class Heard:
+class ReceivedAnswers:
     """The answers to one evaluation that have been received so far."""
 
     values: list[str] = field(default_factory=list)
@@ -85,20 +85,20 @@ class Heard:
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
-def keep_event(
-    heard: Mapping[str, Heard],
+def add_event(
+    received: Mapping[str, ReceivedAnswers],
     evaluation: str | None,
     event: Event,
-    learn: Learn = lambda _texts: None,
-    tell: Tell = lambda _stream, _text: None,
+    learn: Learn = lambda _strings: None,
+    on_output: OnOutput = lambda _stream, _text: None,
 ) -> None:
-    """Add an event to the evaluation it belongs to, and pass its output to `tell` as it arrives.
+    """Add an event to the evaluation it belongs to, and pass its output to `on_output` as it arrives.
 
     `learn` receives the strings that an application declares sensitive.
     """
     if isinstance(event, SensitiveSeen):
         learn(event.values)
-    found = heard.get(evaluation or "")
+    found = received.get(evaluation or "")
     if found is None:
         return
     if isinstance(event, Display) and event.is_update:
@@ -107,15 +107,17 @@ def keep_event(
         found.values.append(text_of(event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")}))
     elif isinstance(event, Output):
         (found.out if event.stream == "out" else found.err).append(event.text)
-        tell(event.stream, event.text)
+        on_output(event.stream, event.text)
 
 
 class FreshRepl:
     """A fresh REPL, usable within the context of `fresh_repl`."""
 
-    def __init__(self, adapter: Adapter, heard: dict[str, Heard], timeout_s: float, *, is_kernel: bool = False) -> None:
+    def __init__(
+        self, adapter: Adapter, received: dict[str, ReceivedAnswers], timeout_s: float, *, is_kernel: bool = False
+    ) -> None:
         self._adapter = adapter
-        self._heard = heard
+        self._received = received
         self._timeout_s = timeout_s
         self.dialect = adapter.profile.dialect
         self.is_kernel = is_kernel
@@ -159,36 +161,36 @@ class FreshRepl:
         *,
         is_partial: bool = False,
     ) -> Ran:
-        name = str(len(self._heard))
-        heard = self._heard[name] = Heard()
+        name = str(len(self._received))
+        received = self._received[name] = ReceivedAnswers()
         kind = "load-file" if file else "evaluate"
         cell = name if self.is_kernel and not file else None
         request = Request(name, code, namespace=namespace, file=file, kind=kind, cell=cell, is_partial=is_partial)  # type: ignore[arg-type]  # mypy takes the two words for any text
 
         def ended(end: Ending | Exception) -> None:
-            heard.end = end
-            heard.over.set()
+            received.end = end
+            received.over.set()
 
         self._adapter.start_evaluation(request, ended, limits)
         limit_s = timeout_s or self._timeout_s
         with anyio.move_on_after(limit_s) as scope:
-            await heard.over.wait()
+            await received.over.wait()
         if scope.cancelled_caught:
-            await self._interrupt(heard, code, limit_s)
+            await self._interrupt(received, code, limit_s)
             return self._ran(name, _endless(limit_s))
-        if isinstance(heard.end, Exception):
-            raise heard.end
-        failure = heard.end.failure if heard.end else None
-        if failure is None and heard.end is not None and heard.end.status != "done":
-            failure = Failure(heard.end.status, "it did not end by itself")
+        if isinstance(received.end, Exception):
+            raise received.end
+        failure = received.end.failure if received.end else None
+        if failure is None and received.end is not None and received.end.status != "done":
+            failure = Failure(received.end.status, "it did not end by itself")
         return self._ran(name, failure)
 
     def _ran(self, name: str, failure: Failure | None) -> Ran:
-        heard, run = self._heard[name], self._adapter.cell_run(name) if self.is_kernel else None
-        values = (*heard.values, *heard.updates.values())
-        return Ran(values, "".join(heard.out), "".join(heard.err), failure, run.outputs if run else ())
+        received, run = self._received[name], self._adapter.cell_run(name) if self.is_kernel else None
+        values = (*received.values, *received.updates.values())
+        return Ran(values, "".join(received.out), "".join(received.err), failure, run.outputs if run else ())
 
-    async def _interrupt(self, heard: Heard, code: str, limit_s: float) -> None:
+    async def _interrupt(self, received: ReceivedAnswers, code: str, limit_s: float) -> None:
         """Stop an evaluation that takes too long.
 
         Raises:
@@ -197,7 +199,7 @@ class FreshRepl:
         if "interrupt" in self._adapter.profile.capabilities:
             with anyio.move_on_after(INTERRUPT_S):
                 await self._adapter.interrupt()
-                await heard.over.wait()
+                await received.over.wait()
                 return
         head = code.strip().partition("\n")[0][:60]
         raise CodriverError(
@@ -220,14 +222,20 @@ def _endless(limit_s: float) -> Failure:
 
 @asynccontextmanager
 async def fresh_repl(
-    recipe: Recipe, connectors: Mapping[str, Connector], workspace: Path, *, timeout_s: float, learn: Learn, tell: Tell
+    recipe: Recipe,
+    connectors: Mapping[str, Connector],
+    workspace: Path,
+    *,
+    timeout_s: float,
+    learn: Learn,
+    on_output: OnOutput,
 ) -> AsyncIterator[FreshRepl]:
     """Start a REPL with `recipe` in `workspace` for the duration of the context; evaluations may take `timeout_s`.
 
     `learn` receives the names and strings that the application in the REPL declares sensitive, before they can be
-    displayed. `tell` receives the output of evaluations by stream, as it arrives. A REPL that writes a port file into
-    its directory is started in a temporary directory with links to the workspace, so that others do not mistake it for
-    theirs.
+    displayed. `on_output` receives the output of evaluations by stream, as it arrives. A REPL that writes a port file
+    into its directory is started in a temporary directory with links to the workspace, so that others do not mistake it
+    for theirs.
 
     Raises:
         StartError: the REPL does not start.
@@ -235,13 +243,13 @@ async def fresh_repl(
     """
     async with AsyncExitStack() as stack:
         recipe, folder = _without_port_file(recipe, workspace, stack)
-        heard: dict[str, Heard] = {}
+        received: dict[str, ReceivedAnswers] = {}
         reading = anyio.Event()
 
         def listen(evaluation: str | None, event: Event) -> None:
             if isinstance(event, InputNeeded):
                 reading.set()
-            keep_event(heard, evaluation, event, learn, tell)
+            add_event(received, evaluation, event, learn, on_output)
 
         file = await _address_file(recipe, stack)
         running = await stack.enter_async_context(
@@ -254,7 +262,7 @@ async def fresh_repl(
         connect = partial(connectors[recipe.protocol], listener=listen, workspace=workspace, is_remote=False)
         place = str(file.path if file else await running.endpoint())
         adapter = await _connected(stack, partial(connect, place), running, recipe)
-        fresh = FreshRepl(adapter, heard, timeout_s, is_kernel=file is not None)
+        fresh = FreshRepl(adapter, received, timeout_s, is_kernel=file is not None)
         tasks = await stack.enter_async_context(cancelled_on_exit())
 
         async def end_inputs() -> None:

@@ -22,7 +22,14 @@ from codriver.commands.terminal import echo
 from codriver.core.values import PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.features.export.documents.document_check import Failed, SoundDocument, check_document
-from codriver.features.export.documents.verification import REPL_DIED, Observed, Question, Raised, strictly, verifying
+from codriver.features.export.documents.verification import (
+    REPL_DIED,
+    Observed,
+    Raised,
+    StepRequest,
+    strictly,
+    verifying,
+)
 from codriver.features.export.fresh_repl import FreshRepl, fresh_repl
 from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.log.control_characters import one_line
@@ -47,7 +54,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.layout import Format, Origin, Page
     from codriver.features.export.documents.recordings import Recorded, Recording
     from codriver.features.export.documents.verification import Checked, Delivery
-    from codriver.features.export.fresh_repl import Ran, Tell
+    from codriver.features.export.fresh_repl import OnOutput, Ran
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.launch.recipes import Recipe
     from codriver.testing.runs import TestFailure, TestReport
@@ -56,7 +63,7 @@ T = TypeVar("T")
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
 """The suffix of a document's file by dialect, if it is not `.clj`."""
 WHOLE: Final = PrintLimits()
-TOLD: Final = PrintLimits(25, 7)
+AGENT_LIMITS: Final = PrintLimits(25, 7)
 """The default limits in the settings, with which agents get values."""
 SHORT_S: Final = 2.0
 """How long to wait for code that had to be interrupted when it was recorded."""
@@ -83,20 +90,20 @@ CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType({**connectors.CONN
 class Progress:
     """The progress of a fresh run: how many of the `of` evaluations have started."""
 
-    begun: int = 0
+    started: int = 0
     of: int = 0
 
     def counted(self, evaluations: Iterable[Recorded]) -> Iterator[Recorded]:
         """Yield the evaluations and count each one when it starts."""
         for evaluation in evaluations:
-            self.begun += 1
+            self.started += 1
             yield evaluation
 
     def words(self, repl: str) -> str:
         """Describe the progress of the run in one line for a terminal."""
-        if not self.begun:
+        if not self.started:
             return f"a fresh REPL is started ({repl}), in which the code runs again"
-        return f"evaluation {self.begun} of {self.of} runs again in a fresh REPL ({repl})"
+        return f"evaluation {self.started} of {self.of} runs again in a fresh REPL ({repl})"
 
 
 class Printed:
@@ -105,7 +112,7 @@ class Printed:
     def __init__(self, clean: Redactor) -> None:
         self._streams: defaultdict[str, StreamRedactor] = defaultdict(clean.stream)
 
-    def tell(self, stream: str, text: str) -> None:
+    def write(self, stream: str, text: str) -> None:
         """Print the output of a stream, holding back text that may be the beginning of a secret."""
         echo(self._streams[stream].feed(text), err=True, end="")
 
@@ -136,12 +143,14 @@ class FreshRuns:
     clean: Redactor = field(default_factory=lambda: Redactor.from_environment(os.environ))
     """Replaces secrets of the environment, and those that applications declare, in the output of fresh REPLs."""
 
-    def repl(self, tell: Tell = lambda _stream, _text: None, words: str = "") -> AbstractAsyncContextManager[FreshRepl]:
-        """Start a fresh REPL for the duration of the context; `tell` receives its output."""
+    def repl(
+        self, on_output: OnOutput = lambda _stream, _text: None, words: str = ""
+    ) -> AbstractAsyncContextManager[FreshRepl]:
+        """Start a fresh REPL for the duration of the context; `on_output` receives its output."""
         words = words or self.words
         learn = partial(self.clean.learn_sensitive, words)
         how = self._recipe(words)
-        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, tell=tell)
+        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
 
     def _recipe(self, words: str) -> Recipe:
         policy = machine_policy.read(machine_policy.policy_file())
@@ -154,7 +163,7 @@ class FreshRuns:
             launchers={JUPYTER: launch_kernel},
         )  # fmt: skip
 
-    async def _repl_or_stand_in(self, stack: AsyncExitStack, tell: Tell) -> FreshRepl:
+    async def _repl_or_replacement(self, stack: AsyncExitStack, on_output: OnOutput) -> FreshRepl:
         """Start a fresh REPL that lives until `stack` exits.
 
         If it is a kernel that cannot start, use its language's REPL.
@@ -163,37 +172,44 @@ class FreshRuns:
             StartError: the REPL cannot be started and has no replacement.
         """
         try:
-            return await stack.enter_async_context(self.repl(tell))
+            return await stack.enter_async_context(self.repl(on_output))
         except StartError as error:
             if self.is_chosen or not is_kernel(self.words):
                 raise
             echo(f"no kernel can be started here, so a fresh {PYTHON.repl} runs the cells: {error}", err=True)
-            return await stack.enter_async_context(self.repl(tell, PYTHON.repl))
+            return await stack.enter_async_context(self.repl(on_output, PYTHON.repl))
 
     async def verify(self, recording: Recording) -> tuple[Checked, ...]:
         """Run the evaluations of a recording in a fresh REPL, print their output, and return the checked steps."""
         printed = Printed(self.clean)
         async with AsyncExitStack() as stack:
-            tell: Tell = (lambda _stream, _text: None) if self.is_quiet else printed.tell
-            repl = await self._repl_or_stand_in(stack, tell)
+            on_output: OnOutput = (lambda _stream, _text: None) if self.is_quiet else printed.write
+            repl = await self._repl_or_replacement(stack, on_output)
             settings = load(self.workspace, environ=os.environ, model=Settings).settings
-            told = PrintLimits(settings.max_length, settings.max_depth)
+            agent_limits = PrintLimits(settings.max_length, settings.max_depth)
             self.progress.of = len(recording.evaluations)
-            telling = _telling(recording, repl)
+            delivery = _delivery_of(recording, repl)
 
             async def another() -> FreshRepl:
                 nonlocal repl
-                repl = await self._repl_or_stand_in(stack, tell)
+                repl = await self._repl_or_replacement(stack, on_output)
                 return repl
 
             checked = await verified(
-                repl, recording.evaluations, recording.dialect, self.clean, told, self.progress, telling, another
+                repl,
+                recording.evaluations,
+                recording.dialect,
+                self.clean,
+                agent_limits,
+                self.progress,
+                delivery,
+                another,
             )
             if repl.dialect != "unknown":
                 await repl.run("0")  # the application declares its sensitive values before the run and at its end
             printed.end()
-        judged = map(strictly, checked) if self.is_strict else checked
-        return tuple(without_secrets(one, self.clean) for one in judged)
+        checked_strictly = map(strictly, checked) if self.is_strict else checked
+        return tuple(without_secrets(one, self.clean) for one in checked_strictly)
 
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
@@ -202,14 +218,14 @@ class FreshRuns:
 
         A run changes the values of a module, so each run uses a new process. Python tests also run in reverse order.
         """
-        asking = check_document(checked, dialect, form, origin)
+        requests = check_document(checked, dialect, form, origin)
         try:
-            page = next(asking)
+            page = next(requests)
         except StopIteration as stop:
             return _sound_of(stop)
         is_python_test = dialect == PYTHON.dialect and form == "test"
         run = self.run_python_tests if is_python_test else partial(self._run_in_repl, form, origin)
-        return await drive_check(asking, page, run)
+        return await drive_check(requests, page, run)
 
     async def run_python_tests(self, page: Page) -> tuple[Failed, ...]:
         """Run the tests of a Python document in both orders, each in a new process, and return the failures.
@@ -309,7 +325,7 @@ def is_kernel(words: str) -> bool:
     return kind is not None and kind.protocol == JUPYTER
 
 
-def _telling(recording: Recording, repl: FreshRepl) -> Delivery:
+def _delivery_of(recording: Recording, repl: FreshRepl) -> Delivery:
     """Return which values can be compared.
 
     Raises:
@@ -339,33 +355,33 @@ async def verified(
     evaluations: Sequence[Recorded],
     dialect: str,
     clean: Callable[[str], str] = str,
-    told: PrintLimits = TOLD,
+    agent_limits: PrintLimits = AGENT_LIMITS,
     progress: Progress | None = None,
-    telling: Delivery = "each",
+    delivery: Delivery = "each",
     start_another: Callable[[], Awaitable[FreshRepl]] | None = None,
 ) -> tuple[Checked, ...]:
     """Run evaluations one after the other in this REPL and return the checked steps, with `clean` applied to all texts.
 
-    `told` are the print limits of the values that agents received. `start_another` starts a REPL that continues after
-    an evaluation ended the REPL, if the recorded one ended as well.
+    `agent_limits` are the print limits of the values that agents received. `start_another` starts a REPL that continues
+    after an evaluation ended the REPL, if the recorded one ended as well.
 
     Raises:
         ReplDiedError: an evaluation ended the REPL, and it cannot be continued in another one.
     """
     progress = progress or Progress()
-    asking = verifying(progress.counted(evaluations), dialect, telling)
+    requests = verifying(progress.counted(evaluations), dialect, delivery)
     try:
-        question = next(asking)
+        request = next(requests)
         while True:
             try:
-                observed = await _answer(repl, question, clean, told)
+                observed = await _answer(repl, request, clean, agent_limits)
             except ReplDisconnectedError as error:
-                evaluation = evaluations[progress.begun - 1]
+                evaluation = evaluations[progress.started - 1]
                 if start_another is None or not evaluation.ending:
                     raise ReplDiedError(evaluation, error) from error
                 repl = await start_another()
                 observed = Observed(raised=Raised(REPL_DIED, clean(error.cause)))
-            question = asking.send(observed)
+            request = requests.send(observed)
     except StopIteration as stop:
         checked: tuple[Checked, ...] = stop.value
         return checked
@@ -387,14 +403,16 @@ def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
     return one if note == one.note else replace(one, note=note)
 
 
-async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], str], told: PrintLimits) -> Observed:
+async def _answer(
+    repl: FreshRepl, request: StepRequest, clean: Callable[[str], str], agent_limits: PrintLimits
+) -> Observed:
     ran = await repl.run(
-        question.code,
-        namespace=question.namespace,
-        file=question.file,
-        timeout_s=SHORT_S if question.is_short else None,
-        limits=told if question.is_told else WHOLE,
-        is_partial=question.is_partial,
+        request.code,
+        namespace=request.namespace,
+        file=request.file,
+        timeout_s=SHORT_S if request.is_short else None,
+        limits=agent_limits if request.prints_for_agents else WHOLE,
+        is_partial=request.is_partial,
     )
     return _observed(ran, clean)
 
@@ -402,10 +420,10 @@ async def _answer(repl: FreshRepl, question: Question, clean: Callable[[str], st
 def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
     failure = ran.failure
     raised = Raised(failure.type, clean(failure.message), failure.phase or "") if failure else None
-    *told, value = map(clean, ran.values) if ran.values else (None,)
+    *displays, value = map(clean, ran.values) if ran.values else (None,)
     line = failure.line or 0 if failure else 0
-    beside = tuple(filter(None, told))
-    return Observed(value, clean(ran.out), raised, beside, _cleaned(ran.cell, clean), clean(ran.err), line)
+    displayed = tuple(filter(None, displays))
+    return Observed(value, clean(ran.out), raised, displayed, _cleaned(ran.cell, clean), clean(ran.err), line)
 
 
 def _cleaned(data: T, clean: Callable[[str], str]) -> T:
@@ -418,12 +436,12 @@ def _cleaned(data: T, clean: Callable[[str], str]) -> T:
 
 
 async def drive_check(
-    asking: DocumentCheck, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]
+    requests: DocumentCheck, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]
 ) -> SoundDocument:
-    """Run a document until it passes and return it; `page` is the first page that `asking` requested."""
+    """Run a document until it passes and return it; `page` is the first page that `requests` requested."""
     try:
         while True:
-            page = asking.send(await run(page))
+            page = requests.send(await run(page))
     except StopIteration as stop:
         return _sound_of(stop)
 
@@ -454,16 +472,16 @@ def _failures(report: TestReport, file: Path) -> list[Failed]:
         lines = tuple(frame.line for frame in frames if frame.file == str(file))
         found.append(Failed("" if test.is_collector else _name_of(test.nodeid), lines, _words_of(failure)))
     running = _name_of(next(iter(report.running), ""))
-    stopped, problem = report.interruption, report.error
-    if found or (problem is None and report.exit_status in (0, NO_TESTS_STATUS)):
+    stopped, error = report.interruption, report.error
+    if found or (error is None and report.exit_status in (0, NO_TESTS_STATUS)):
         return found
     if stopped is not None:
         lines = tuple(frame.line for frame in stopped.frames[::-1] if frame.file == str(file))
         return [Failed(_name_of(stopped.nodeid) or running, lines, "it did not end in time")]
-    if problem is not None and problem.kind == "died":
-        return [Failed(running, (), problem.message)]
-    why = problem.message if problem is not None else f"their process ended with status {report.exit_status}"
-    hint = (problem.hint if problem is not None else "") or NO_RUN_HINT
+    if error is not None and error.kind == "died":
+        return [Failed(running, (), error.message)]
+    why = error.message if error is not None else f"their process ended with status {report.exit_status}"
+    hint = (error.hint if error is not None else "") or NO_RUN_HINT
     raise CodriverError(f"the tests of the document cannot be run: {why}; {hint}")
 
 
@@ -500,7 +518,7 @@ def words_of(dialect: str) -> str:
     return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
 
 
-def tell(checked: Sequence[Checked]) -> None:
+def report_differences(checked: Sequence[Checked]) -> None:
     """Print to standard error which steps do not reproduce, and why."""
     for one in checked:
         if one.note and not one.is_typo:

@@ -53,7 +53,7 @@ class Connections:
             TooManyConnectionsError: there are too many, and none is idle.
         """
         if len(self._open) >= self._limit:
-            self._make_room()
+            self._close_oldest_idle()
         connection = Connection()
         self._open[connection] = None
         try:
@@ -61,7 +61,7 @@ class Connections:
         finally:
             self._open.pop(connection, None)
 
-    def _make_room(self) -> None:
+    def _close_oldest_idle(self) -> None:
         idle = [(one.has_been_used, scope, one) for one in self._open if (scope := one.waiting) is not None]
         if not idle:
             raise TooManyConnectionsError

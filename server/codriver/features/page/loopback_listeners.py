@@ -26,7 +26,7 @@ IPV6: Final[Address] = (socket.AF_INET6, "::1")
 MAX_TRIES: Final = 64
 """Maximum number of ports to try. More are only taken if somebody deliberately blocks them."""
 BACKLOG: Final = 128
-TAKEN: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
+IN_USE: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
 """Errors for a port that is in use. Windows uses the second if another program bound the port exclusively."""
 ABSENT: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 """Errors for an address that this machine does not have, which nobody else can bind either."""
@@ -57,7 +57,7 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIES)) -> tup
         try:
             sockets = _bind_all(addresses, port)
         except OSError as error:
-            if error.errno in TAKEN:
+            if error.errno in IN_USE:
                 continue
             raise
         listeners: list[SocketListener] = [PatientListener(await SocketListener.from_socket(one)) for one in sockets]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 LOOPBACK: Final = "127.0.0.1"
-LIFE_BYTES: Final = 16
+HOST_BYTES: Final = 16
 TOKEN_BYTES: Final = 32
 CODE_BYTES: Final = 24
 CODE_S: Final = 600.0
@@ -43,7 +43,7 @@ class Access:
     """The keys to the page, valid from when it is opened until it is closed."""
 
     def __init__(self) -> None:
-        self.life_host = f"{secrets.token_hex(LIFE_BYTES)}.localhost"
+        self.random_host = f"{secrets.token_hex(HOST_BYTES)}.localhost"
         """The host name in the page's address."""
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self._codes: OrderedDict[str, _Code] = OrderedDict()
@@ -52,7 +52,7 @@ class Access:
 
     def serves(self, host: str) -> bool:
         """Return whether the page is served at this host. The loopback address only counts after it was requested."""
-        return host == self.life_host or (self._serves_loopback and host == LOOPBACK)
+        return host == self.random_host or (self._serves_loopback and host == LOOPBACK)
 
     def issue_code(self, host: str, now: float) -> str:
         """Issue a one-time code for the page under this host."""

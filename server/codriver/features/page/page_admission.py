@@ -55,23 +55,23 @@ def kind_of(request: Request, access: Access) -> Kind:
         return "refuse"
     if request.target in (ENTER, PROVE):
         kind: Kind = "enter" if request.target == ENTER else "prove"
-        return kind if _is_own_post(request) else "refuse"
+        return kind if _is_same_origin_post(request) else "refuse"
     if request.target.startswith(CALLS):
-        is_ours = _is_own_post(request) and token_matches(access.token, given.get(TOKEN_HEADER, ""))
-        return "call" if is_ours else "refuse"
+        is_authorized = _is_same_origin_post(request) and token_matches(access.token, given.get(TOKEN_HEADER, ""))
+        return "call" if is_authorized else "refuse"
     if request.method != "GET" or given.get("origin", _origin_of(request)) != _origin_of(request):
         return "refuse"
     if request.target.startswith(FRAMES):
-        is_own_frame = (given.get("sec-fetch-site"), given.get("sec-fetch-dest")) == ("same-origin", "iframe")
-        return "frame" if is_own_frame else "refuse"
-    return "file" if _is_opened(request, by_link=host == access.life_host) or _is_own_part(request) else "refuse"
+        is_page_frame = (given.get("sec-fetch-site"), given.get("sec-fetch-dest")) == ("same-origin", "iframe")
+        return "frame" if is_page_frame else "refuse"
+    return "file" if _is_opened(request, by_link=host == access.random_host) or _is_page_resource(request) else "refuse"
 
 
 def _origin_of(request: Request) -> str:
     return f"http://{request.headers.get('host')}"
 
 
-def _is_own_post(request: Request) -> bool:
+def _is_same_origin_post(request: Request) -> bool:
     given = request.headers
     return (
         request.method == "POST"
@@ -81,7 +81,7 @@ def _is_own_post(request: Request) -> bool:
     )
 
 
-def _is_own_part(request: Request) -> bool:
+def _is_page_resource(request: Request) -> bool:
     given = request.headers
     return given.get("sec-fetch-site") == "same-origin" and given.get("sec-fetch-dest") in PARTS
 

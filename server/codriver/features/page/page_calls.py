@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
 
 
-LOOKS: Final = frozenset(
+READING_TOOLS: Final = frozenset(
     {
         "get_evaluation",
         "inspect_app",
@@ -54,12 +54,12 @@ TITLE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
 MOST_FRAMES: Final = 64
 FRAME_S: Final = 60.0
 """How long an unused address of a table is valid."""
-MOST_SHOWN_CHARACTERS: Final = 2**18
-SHOWN_S: Final = 20.0
+MAX_DISPLAY_CHARACTERS: Final = 2**18
+DISPLAY_S: Final = 20.0
 """How long to wait for a busy REPL."""
 HTML: Final = "text/html"
 MARKDOWN: Final = "text/markdown"
-SHOWN: Final = MappingProxyType({HTML: "address", MARKDOWN: "markdown", "text/latex": "latex"})
+DISPLAY_FIELDS: Final = MappingProxyType({HTML: "address", MARKDOWN: "markdown", "text/latex": "latex"})
 """The media types that the page displays in addition to text and images, and the field for each."""
 FRAME_HEAD: Final = (
     '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><style>'
@@ -90,7 +90,7 @@ class PageCalls:
             UnknownCallError: there is no such call.
             BadBodyError: an argument has the wrong type.
         """
-        if name in LOOKS or name in ACTS:
+        if name in READING_TOOLS or name in ACTS:
             return await self._tool(name, dict(given.members), client)
         fields = await self._data(name, given, client)
         if fields is None:
@@ -108,7 +108,7 @@ class PageCalls:
                 entries = services.log.entries(since=line - 1, until=line)
                 return {"files": [one for entry in entries for one in facts_of(entry).get("files", ())]}
             case "shown":
-                return await self._shown(given.text("evaluation"), client)
+                return await self._displays(given.text("evaluation"), client)
             case "handoff":
                 return await self._handoff(client)
             case "examples":
@@ -118,9 +118,12 @@ class PageCalls:
             case "found":
                 return {"ids": await rows_with(services, client, given.text("part"))}
             case "history":
-                here = typed(["--workspace", str(services.workspace)])
+                workspace_option = typed(["--workspace", str(services.workspace)])
                 found_code = await history(services, client, given.text("part"))
-                return {**found_code, "forget": f"codriver stop {here} && codriver forget history {here}"}
+                return {
+                    **found_code,
+                    "forget": f"codriver stop {workspace_option} && codriver forget history {workspace_option}",
+                }
             case "runs":
                 return await runs(services, client)
             case "run":
@@ -149,24 +152,28 @@ class PageCalls:
         """Return the complete code of an evaluation and its other entries in the log."""
         entries = self._services.log.entries(evaluation=evaluation)
         code = [entry.text for entry in entries if entry.category == "evaluatedCode"]
-        said = [entry.text for entry in entries if entry.category.startswith("other")]
-        return {"code": code[0] if code else None, "said": said[:20], "lines": [entry.line for entry in entries[:1]]}
+        other_output = [entry.text for entry in entries if entry.category.startswith("other")]
+        return {
+            "code": code[0] if code else None,
+            "said": other_output[:20],
+            "lines": [entry.line for entry in entries[:1]],
+        }
 
-    async def _shown(self, evaluation: str, client: ClientSession) -> dict[str, object]:
+    async def _displays(self, evaluation: str, client: ClientSession) -> dict[str, object]:
         """Return the value of an evaluation in its other formats than text and images.
 
         A table is returned as an address that works once, with its number of rows. Markdown and LaTeX are returned as
         text.
         """
         found: dict[str, object] = {}
-        with anyio.move_on_after(SHOWN_S):
-            await self._add_shown(found, evaluation, client)
+        with anyio.move_on_after(DISPLAY_S):
+            await self._add_displays(found, evaluation, client)
         return found
 
-    async def _add_shown(self, found: dict[str, object], evaluation: str, client: ClientSession) -> None:
-        for kind, name in SHOWN.items():
-            asked = {"evaluationId": evaluation, "path": [kind], "length": MOST_SHOWN_CHARACTERS}
-            answer = json.loads(await self._tool("get_evaluation", asked, client))["answer"]
+    async def _add_displays(self, found: dict[str, object], evaluation: str, client: ClientSession) -> None:
+        for kind, name in DISPLAY_FIELDS.items():
+            arguments = {"evaluationId": evaluation, "path": [kind], "length": MAX_DISPLAY_CHARACTERS}
+            answer = json.loads(await self._tool("get_evaluation", arguments, client))["answer"]
             text = answer.get("result") if answer.get("ok") else None
             if not isinstance(text, str) or not text.strip():
                 continue
@@ -364,40 +371,40 @@ ENTRIES_OF_RUN: Final = (
     '[(get-else $memory ?e :output/who "") ?who] [$memory ?e :output/text ?text]]'
 )
 MOST_FOUND: Final = 5000
-MOST_SHOWN: Final = 300
+MAX_ROWS: Final = 300
 MOST_CHARACTERS: Final = 4000
 """Maximum number of characters of each text in a list."""
 EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 
-async def _ask(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
+async def _query(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
     """Return the rows of a query with these inputs."""
-    asked = partial(services.query, LogQuery(text, inputs, MOST_FOUND))
-    return (await services.work.queries.run(client.id, asked)).rows
+    query = partial(services.query, LogQuery(text, inputs, MOST_FOUND))
+    return (await services.work.queries.run(client.id, query)).rows
 
 
 async def history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
     """Return the code in this workspace's history that contains a text, newest first: time, who, session, code."""
-    rows = sorted(await _ask(services, client, CODE_OF_HISTORY, part), reverse=True)
-    shown = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MOST_SHOWN]]
-    return {"rows": shown, "count": len(rows)}
+    rows = sorted(await _query(services, client, CODE_OF_HISTORY, part), reverse=True)
+    newest = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MAX_ROWS]]
+    return {"rows": newest, "count": len(rows)}
 
 
 async def rows_with(services: Services, client: ClientSession, part: str) -> list[str]:
     """Return the ids of the rows with a text that contains this part, ignoring case."""
-    said = await _ask(services, client, WITH_PART, part.lower())
-    events = await _ask(services, client, EVENTS_WITH_PART, part.lower())
-    return sorted({evaluation or f"s{line}" for line, evaluation in said} | {f"a{line}" for line, _ in events})
+    entries = await _query(services, client, WITH_PART, part.lower())
+    events = await _query(services, client, EVENTS_WITH_PART, part.lower())
+    return sorted({evaluation or f"s{line}" for line, evaluation in entries} | {f"a{line}" for line, _ in events})
 
 
 async def runs(services: Services, client: ClientSession) -> dict[str, object]:
     """Return the earlier runs, newest first: name, start, end, number of entries."""
-    return {"rows": sorted(await _ask(services, client, RUNS), key=lambda row: row[1], reverse=True)}
+    return {"rows": sorted(await _query(services, client, RUNS), key=lambda row: row[1], reverse=True)}
 
 
 async def run(services: Services, client: ClientSession, name: str) -> dict[str, object]:
     """Return the entries of an earlier run in order: time, category, who, text."""
-    rows = sorted(await _ask(services, client, ENTRIES_OF_RUN, name))
+    rows = sorted(await _query(services, client, ENTRIES_OF_RUN, name))
     return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
 
 
@@ -409,9 +416,9 @@ def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
         if isinstance(one, str) and EVALUATION.fullmatch(one):
             return one
     lines = {one for one in values if type(one) is int}
-    texts = {one for one in values if isinstance(one, str) and one}
+    strings = {one for one in values if isinstance(one, str) and one}
     by_line = [entry.evaluation for entry in entries if entry.evaluation and entry.line in lines]
-    by_text = [entry.evaluation for entry in reversed(entries) if entry.evaluation and entry.text in texts]
+    by_text = [entry.evaluation for entry in reversed(entries) if entry.evaluation and entry.text in strings]
     return next(iter([*by_line, *by_text]), None)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FOLDER: Final = Path(__file__).with_name("assets")
+ASSETS: Final = Path(__file__).with_name("assets")
 KINDS: Final = MappingProxyType(
     {
         ".html": "text/html; charset=utf-8",
@@ -59,7 +59,7 @@ class PageFile:
 def page_files() -> Mapping[str, PageFile]:
     """Read all files of the page from disk, and return them by the path at which they are served."""
     found = {}
-    for path in sorted(FOLDER.iterdir()):
+    for path in sorted(ASSETS.iterdir()):
         if path.suffix in KINDS:
             headers = {**GUARDS, "content-type": KINDS[path.suffix], "content-security-policy": PAGE_POLICY}
             served_at = "/" if path.name == START else f"/{path.name}"

@@ -79,16 +79,16 @@ class RowReader:
         self.before = _line_of(coming[0]) if len(coming) == MOST_ROWS else 0
         rows: dict[str, Row] = {}
         for one in coming:
-            self._take_one(rows, one, state)
+            self._add(rows, one, state)
         return [*rows.values()]
 
-    def _take_one(self, rows: dict[str, Row], one: Entry | Mapping[str, Any], state: State) -> None:
+    def _add(self, rows: dict[str, Row], one: Entry | Mapping[str, Any], state: State) -> None:
         if isinstance(one, Entry):
-            self._take(rows, one, state)
+            self._add_entry(rows, one, state)
         else:
             rows[f"a{_line_of(one)}"] = _of_event(one)
 
-    def news(self, tests: Mapping[str, Row]) -> list[Row]:
+    def changes(self, tests: Mapping[str, Row]) -> list[Row]:
         """Return the rows that changed, in the order of their changes.
 
         `tests` has the progress of running tests by evaluation, as `tests_under_way` returns it.
@@ -109,7 +109,7 @@ class RowReader:
                 self._seen = None  # checked again in any case
                 break
             self.since = _line_of(one)
-            self._take_one(rows, one, state)
+            self._add(rows, one, state)
         self._standing(rows, state)
         for name, row in tests.items():
             if self._tests.get(name) != row:
@@ -117,10 +117,10 @@ class RowReader:
         self._tests = tests
         return [*rows.values()]
 
-    def _take(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
+    def _add_entry(self, rows: dict[str, Row], entry: Entry, state: State) -> None:
         """Add an entry of the log to its row."""
         if entry.evaluation is None:
-            rows[f"s{entry.line}"] = self._said(entry)
+            rows[f"s{entry.line}"] = self._server_row(entry)
             return
         row = rows.setdefault(entry.evaluation, {"id": entry.evaluation})
         if "line" not in row:
@@ -134,12 +134,12 @@ class RowReader:
                 if entry.notebook:
                     row["notebook"] = _head(entry.notebook, SHORT_BYTES)
             case "evaluationResults":
-                _take_result(row, entry.text)
+                _add_result(row, entry.text)
             case "evaluationOutput" | "evaluationErrorOutput":
                 row["said"] = tail(row.get("said", "") + entry.text, OUTPUT_BYTES).text
                 row["isError"] = entry.category == "evaluationErrorOutput"
             case _:
-                _take_words(row, entry)
+                _add_report(row, entry)
 
     def _error_of_past(self, evaluation: str) -> str:
         """Return the error of an evaluation that the server no longer knows, or an empty string.
@@ -154,7 +154,7 @@ class RowReader:
         has_value = any(one.category == "evaluationResults" for one in found)
         return "" if has_value and TRACEBACK not in text else _head(error_line(text), ERROR_BYTES)
 
-    def _said(self, entry: Entry) -> Row:
+    def _server_row(self, entry: Entry) -> Row:
         row = {
             "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_whose(entry), "kind": "said",
             "text": _head(entry.text, TEXT_BYTES),
@@ -191,11 +191,11 @@ async def tests_under_way(services: Services) -> Mapping[str, Row]:
     found: dict[str, Row] = {}
     for one in services.core.state.unfinished():
         if one.is_test_job and one.status == "running":
-            kept = services.tests.report(one.id)
-            if kept is not None:
-                counts = kept.report.counts
+            job = services.tests.report(one.id)
+            if job is not None:
+                counts = job.report.counts
                 of = counts.collected - counts.deselected
-                done = {"done": len(kept.report.results), "of": of or None, "red": counts.failed + counts.errors}
+                done = {"done": len(job.report.results), "of": of or None, "red": counts.failed + counts.errors}
                 found[one.id] = done
         elif one.kind == "run-tests" and one.status == "running":
             with suppress(CodriverError):
@@ -222,18 +222,18 @@ def _whose(entry: Entry) -> Row:
     return row
 
 
-def _take_result(row: Row, text: str) -> None:
+def _add_result(row: Row, text: str) -> None:
     """Add a value to its row. Its images are counted and left out."""
     row["drawn"] = 0  # only the images of the last value are counted
     if IMAGE_MARK in text:
         row["drawn"] = len(pictures.DATA.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
-        text = pictures.without_data(text, lambda _picture: "").strip()
+        text = pictures.without_data(text, lambda _image: "").strip()
     if text or "result" not in row:
         row["result"] = _head(text, RESULT_BYTES)
 
 
-def _take_words(row: Row, entry: Entry) -> None:
+def _add_report(row: Row, entry: Entry) -> None:
     """Add a report of the server on an evaluation: the result of a test run, the loaded file, or its description."""
     facts = facts_of(entry)
     if entry.kind == TESTS:
@@ -316,9 +316,9 @@ def _repl(state: State, repl: Repl) -> Row:
     about: Row = {"state": "idle", "words": "idle"}
     if busy:
         first, more = busy[0], f" and {len(busy) - 1} more" if len(busy) > 1 else ""
-        is_asked = first.status == "needs-input"
-        words = f"{first.who}{' is asked for input' if is_asked else ''}{more}"
-        about = {"state": "asks" if is_asked else "busy", "words": words, "since": first.started_at, "id": first.id}
+        needs_input = first.status == "needs-input"
+        words = f"{first.who}{' is asked for input' if needs_input else ''}{more}"
+        about = {"state": "asks" if needs_input else "busy", "words": words, "since": first.started_at, "id": first.id}
     elif repl.phase != "connected":
         about = {"state": "stopped" if repl.phase == "stopped" else "coming", "words": PHASES[repl.phase]}
         if repl.starts and repl.phase != "stopped":

@@ -58,7 +58,7 @@ TURN_S: Final = 0.05
 REST_TIMES: Final = 20
 """Pause after an update, as a multiple of its duration, so that pages use at most a twentieth of the server's time."""
 MOST_REST_S: Final = 1.0
-IDLE_LOOK_S: Final = 0.5
+IDLE_CHECK_S: Final = 0.5
 """Time between two checks while no code runs."""
 HEADER_S: Final = 0.25
 ALIVE_S: Final = 10.0
@@ -86,7 +86,7 @@ class PageServer:
         self._refusals = RefusalLog(logger)
         self._connections = Connections(MAX_CONNECTIONS)
         self._looking = 0
-        self._last_looked = 0.0
+        self._last_viewed = 0.0
         self._close: Callable[[], object] = lambda: None
         """Closes the page while it is served."""
         self._client: ClientSession | None = None
@@ -105,20 +105,20 @@ class PageServer:
 
     def new_address(self, host: str) -> str:
         """Return an address that opens the page once. The host is loopback or the page's random name."""
-        host = LOOPBACK if host == LOOPBACK else self._access.life_host
+        host = LOOPBACK if host == LOOPBACK else self._access.random_host
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
     def extend(self) -> None:
         """Restart the time after which an unused page is closed."""
-        self._last_looked = anyio.current_time()
+        self._last_viewed = anyio.current_time()
 
     async def serve(self, listeners: Sequence[SocketListener], idle_s: float) -> None:
         """Serve the page until nobody has viewed it for `idle_s` seconds."""
         async with MultiListener(listeners) as listener, anyio.create_task_group() as tasks:
             self._close = tasks.cancel_scope.cancel
             tasks.start_soon(listener.serve, self._serve_one)
-            while self._looking or anyio.current_time() < self._last_looked + idle_s:
-                rest_s = self._last_looked + idle_s - anyio.current_time()
+            while self._looking or anyio.current_time() < self._last_viewed + idle_s:
+                rest_s = self._last_viewed + idle_s - anyio.current_time()
                 await anyio.sleep(min(max(rest_s, 0.01), idle_s) if not self._looking else idle_s / 10 + 0.01)
             tasks.cancel_scope.cancel()
 
@@ -200,7 +200,7 @@ class PageServer:
         """Send events to a page until it disconnects."""
         reader = RowReader(self._services, given.number("since"), given.number("before"))
         await http.begin(200, {**GUARDS, "content-type": "text/event-stream"})
-        with self._human() as client, self._looked_at():
+        with self._human() as client, self._viewed():
             async with anyio.create_task_group() as tasks:
 
                 async def leave() -> None:
@@ -212,35 +212,35 @@ class PageServer:
             client.has_left = True
 
     async def _stream(self, http: HttpConnection, reader: RowReader) -> None:
-        life = self._services.core.state.lifecycle
+        lifecycle = self._services.core.state.lifecycle
         about = {
-            "workspace": life.workspace,
-            "version": life.version,
-            "at": life.started_at,
+            "workspace": lifecycle.workspace,
+            "version": lifecycle.version,
+            "at": lifecycle.started_at,
             "isLoading": reader.before > 0,
         }
-        await self._tell(http, "hello", about)
-        told, header_at, spoke_at, gap = "", 0.0, 0.0, 0
+        await self._send_event(http, "hello", about)
+        last_header, header_at, spoke_at, gap = "", 0.0, 0.0, 0
         while True:
-            began = anyio.current_time()
-            if rows := reader.news(await tests_under_way(self._services)):
+            started_at_s = anyio.current_time()
+            if rows := reader.changes(await tests_under_way(self._services)):
                 await self._send_rows(http, reader, rows)
-                spoke_at = began
+                spoke_at = started_at_s
             elif reader.before:
                 await self._send_rows(http, reader, reader.older(), is_older=True)
-                spoke_at = began
+                spoke_at = started_at_s
             if reader.gap != gap:
                 gap = reader.gap
-                await self._tell(http, "gap", {"evicted": self._services.log.evicted})
-            if began - header_at >= HEADER_S:
-                header_at, text = began, self._caller.text_of(header(self._services))
-                if text != told:
-                    told = text
+                await self._send_event(http, "gap", {"evicted": self._services.log.evicted})
+            if started_at_s - header_at >= HEADER_S:
+                header_at, text = started_at_s, self._caller.text_of(header(self._services))
+                if text != last_header:
+                    last_header = text
                     await http.send(f"event: header\ndata: {text}\n\n".encode())
-            if began - spoke_at >= ALIVE_S:
-                spoke_at = began
+            if started_at_s - spoke_at >= ALIVE_S:
+                spoke_at = started_at_s
                 await http.send(b": alive\n\n")
-            rest_s = (anyio.current_time() - began) * REST_TIMES
+            rest_s = (anyio.current_time() - started_at_s) * REST_TIMES
             await anyio.sleep(min(max(TURN_S, rest_s), MOST_REST_S))
             if not rows and not reader.before and not self._services.core.state.live:
                 await self._await_growth()
@@ -249,23 +249,23 @@ class PageServer:
         self, http: HttpConnection, reader: RowReader, rows: list[Row], *, is_older: bool = False
     ) -> None:
         about = {"since": reader.since, "before": reader.before, "now": self._services.now(), "older": is_older}
-        await self._tell(http, "rows", {**about, "rows": rows})
+        await self._send_event(http, "rows", {**about, "rows": rows})
 
     async def _await_growth(self) -> None:
         """Wait until the log has new entries, or until the next check for changes that are not in the log."""
         grown = anyio.Event()
         self._broadcast.followers.add(grown.set)
         try:
-            with anyio.move_on_after(IDLE_LOOK_S):
+            with anyio.move_on_after(IDLE_CHECK_S):
                 await grown.wait()
         finally:
             self._broadcast.followers.discard(grown.set)
 
-    async def _tell(self, http: HttpConnection, event: str, fields: dict[str, object]) -> None:
+    async def _send_event(self, http: HttpConnection, event: str, fields: dict[str, object]) -> None:
         await http.send(f"event: {event}\ndata: {self._caller.text_of(fields)}\n\n".encode())
 
     @contextlib.contextmanager
-    def _looked_at(self) -> Iterator[None]:
+    def _viewed(self) -> Iterator[None]:
         self._looking += 1
         try:
             yield

@@ -73,7 +73,7 @@ class _Writer(HTMLParser):
         elif tag == "style" and not self._hidden:
             self._style = []
         elif tag in ELEMENTS and not self._hidden and _is_allowed(tag, dict(attrs)):
-            given = "".join(f' {name}="{html.escape(value)}"' for name, value in _kept(tag, attrs))
+            given = "".join(f' {name}="{html.escape(value)}"' for name, value in _known_attributes(tag, attrs))
             self.written.append(f"<{tag}{given}>")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -104,7 +104,7 @@ def _is_allowed(tag: str, given: dict[str, str | None]) -> bool:
     return tag != "input" or (given.get("type") or "").lower() in SWITCHES
 
 
-def _kept(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
+def _known_attributes(tag: str, attrs: list[tuple[str, str | None]]) -> list[tuple[str, str]]:
     """Return the known attributes, without duplicates."""
     found: dict[str, str] = {}
     for name, value in attrs:

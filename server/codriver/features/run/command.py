@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
 """The exit statuses that shells use for a command that cannot be executed."""
-ELSEWHERE: Final = (
+UNSUPPORTED: Final = (
     "`codriver run` works on Linux only: here, put `codriver_seam.start_repl(True)` into the program instead"
 )
 
@@ -54,7 +54,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     socket or file of Codriver's.
     """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
     if platform.system() != "Linux":
-        raise StartError(ELSEWHERE)
+        raise StartError(UNSUPPORTED)
     workspace = workspace.resolve()
     environ = dict(os.environ)
     try:

@@ -113,14 +113,14 @@ def named(name: str, members: Sequence[RunProcess], slots: Mapping[str, int]) ->
     """
     serving = _serving(members)
     pids = [one.pid for one in serving]
-    kept = {slot: pid for slot, pid in slots.items() if pid in pids}
-    free = [pid for pid in pids if pid not in kept.values()]
+    assigned = {slot: pid for slot, pid in slots.items() if pid in pids}
+    free = [pid for pid in pids if pid not in assigned.values()]
     number = 0
     while free:
         number += 1
-        if str(number) not in kept:
-            kept[str(number)] = free.pop(0)
-    slot_of = {pid: slot for slot, pid in kept.items()}
+        if str(number) not in assigned:
+            assigned[str(number)] = free.pop(0)
+    slot_of = {pid: slot for slot, pid in assigned.items()}
     are_several = len(serving) > 1 or any(slot != "1" for slot in slot_of.values())
     found = []
     for one in members:

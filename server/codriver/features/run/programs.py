@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call, Services
 
 PROTOCOL: Final = "run"
-LOOK_S: Final = 0.25
+CHECK_S: Final = 0.25
 WAIT_S: Final = 0.02
 CHOOSING: Final = frozenset({"evaluate_code", "load_file"})
 """Tools that connect to the only program, or refuse several, if a call names no session."""
@@ -82,11 +82,11 @@ class Programs:
         """Return whether there may be a run. Makes only one system call, because it is called before evaluations."""
         return os.path.isdir(self._directory)  # noqa: PTH112  # see above
 
-    async def look(self) -> list[Member]:
+    async def find_members(self) -> list[Member]:
         """Return all processes of all runs with their names."""
-        return await anyio.to_thread.run_sync(self._look)
+        return await anyio.to_thread.run_sync(self._find_members)
 
-    def _look(self) -> list[Member]:
+    def _find_members(self) -> list[Member]:
         found: list[Member] = []
         runs = read_runs(self.services.workspace)
         for run in runs:
@@ -130,20 +130,22 @@ class Programs:
             await self._in_use.wait()
             self._in_use = anyio.Event()
             while any(repl.origin.kind == "program" for repl in self.services.core.state.repls.values()):
-                await anyio.sleep(LOOK_S)
+                await anyio.sleep(CHECK_S)
                 lost = [
-                    repl for repl in self._own_repls() if repl.phase in ("waiting", "connecting") and repl.generation
+                    repl
+                    for repl in self._program_repls()
+                    if repl.phase in ("waiting", "connecting") and repl.generation
                 ]
                 if lost:
                     await self._replace(lost)
                 else:
                     self._lost.clear()
 
-    def _own_repls(self) -> list[Repl]:
+    def _program_repls(self) -> list[Repl]:
         return [repl for repl in self.services.core.state.repls.values() if repl.origin.kind == "program"]
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
-        members = await self.look()
+        members = await self.find_members()
         by_id = {one.id: one for one in members if one.named.process.is_ready}
         runs = {one.run.directory.name for one in members}
         for repl in lost:
@@ -173,7 +175,7 @@ async def connect_before_call(call: Call, tool: str, arguments: Arguments) -> No
     programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
     if not programs.has_runs() or not _may_mean_program(call, tool, key, arguments.who):
         return
-    members = await programs.look()
+    members = await programs.find_members()
     ready = [one for one in members if one.named.process.is_ready]
     if key is not None:
         member = next((one for one in ready if key == one.named.key), None)
@@ -251,7 +253,7 @@ async def rows_of_programs(call: Call, rows: list[dict[str, object]]) -> list[di
     programs = call.services.part(Programs)
     if not programs.has_runs():
         return rows
-    members = {one.id: one for one in await programs.look()}
+    members = {one.id: one for one in await programs.find_members()}
     by_key = {repl.key: repl for repl in call.state.repls.values() if repl.origin.kind == "program"}
     found: list[dict[str, object]] = []
     for row in rows:

@@ -81,8 +81,10 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
     directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
     prune(workspace)
-    taken = {run.name for run in read_runs(workspace)}
-    numbered = next(one for number in range(1, len(taken) + 2) if (one := _numbered(name, number)) not in taken)
+    used_names = {run.name for run in read_runs(workspace)}
+    numbered = next(
+        one for number in range(1, len(used_names) + 2) if (one := _numbered(name, number)) not in used_names
+    )
     own = process_at(os.getpid())
     run = Run(directory, os.getpid(), tuple(command), numbered, time.time_ns() // 1_000_000, own.started if own else 0)
     record = {

@@ -23,7 +23,7 @@ TRACING: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs can record calls."""
 MEASURING: Final = frozenset({"python"})
 """The dialects whose REPLs can measure times."""
-NOT_HERE: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
+NOT_SUPPORTED: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
 NOT_MEASURED: Final = "this REPL measures no times: those of Python do"
 
 
@@ -83,7 +83,7 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
     if repl.profile is None and repl.dialect == "unknown":
         return
     if trace is not None and not records_calls(repl):
-        raise CapabilityMissingError("trace", message=NOT_HERE)
+        raise CapabilityMissingError("trace", message=NOT_SUPPORTED)
     if measures and repl.dialect not in MEASURING:
         raise CapabilityMissingError("trace", message=NOT_MEASURED)
 

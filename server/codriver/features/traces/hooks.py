@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _make(services: Services, _tasks: TaskGroup) -> RecordedRuns:
     runs = RecordedRuns(redact=services.log.without_secrets)
-    services.tests.recorded += (runs.keep_of_tests,)
+    services.tests.recorded += (runs.store_test_run,)
     return runs
 
 

@@ -71,7 +71,7 @@ class CallTraces:
         self._sessions = sessions
         self._dialect = probed.dialect
         self._listener = listener
-        self._folders = (str(workspace),) if workspace is not None else ()
+        self._directories = (str(workspace),) if workspace is not None else ()
         self._lease_s = lease_s
 
     @asynccontextmanager
@@ -125,7 +125,7 @@ class CallTraces:
             step=step,
             id=identity,
             names=tuple(names),
-            folders=self._folders,
+            folders=self._directories,
             lease=str(int(self._lease_s * 1000)),
         )
 

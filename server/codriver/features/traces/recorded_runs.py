@@ -121,7 +121,7 @@ class Function:
 class CallMade:
     """One call of a run.
 
-    `number` counts from 1 in the order in which calls started; `took_us` is -1 while it is running.
+    `number` counts from 1 in the order in which calls started; `duration_us` is -1 while it is running.
     """
 
     number: int
@@ -129,7 +129,7 @@ class CallMade:
     parent: CallMade | None = field(repr=False)
     thread: int
     at_us: int
-    took_us: int
+    duration_us: int
     arguments: tuple[str, ...]
     result: str | None
     error: str | None
@@ -137,13 +137,13 @@ class CallMade:
     depth: int
 
     @property
-    def said(self) -> str:
+    def source(self) -> str:
         """Return the call as source code."""
-        name, arguments = self.function.short_name, self.shown_arguments
+        name, arguments = self.function.short_name, self.argument_text
         return f"{name}({arguments})" if self.function.arities is None else f"({f'{name} {arguments}'.strip()})"
 
     @property
-    def shown_arguments(self) -> str:
+    def argument_text(self) -> str:
         """Return the arguments as written in a call, without `self` or `cls`."""
         if self.function.arities is not None:
             return " ".join(self.arguments)
@@ -188,7 +188,7 @@ class RecordedRuns:
     def __init__(self, *, redact: Callable[[str], str] = str) -> None:
         self._redact = redact
         self._lock = threading.Lock()
-        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._unparsed: OrderedDict[str, str] = OrderedDict()
         """The unparsed texts by evaluation, oldest first."""
         self._read: dict[str, Run] = {}
         self._rows: dict[str, range] = {}
@@ -199,13 +199,13 @@ class RecordedRuns:
         """Store a run without parsing it, and drop the oldest runs beyond the limits."""
         with self._lock:
             self._forget(evaluation)
-            self._texts[evaluation] = text
-            while len(self._texts) > 1 and (
-                len(self._texts) > MAX_RUNS or sum(map(len, self._texts.values())) > MAX_BYTES
+            self._unparsed[evaluation] = text
+            while len(self._unparsed) > 1 and (
+                len(self._unparsed) > MAX_RUNS or sum(map(len, self._unparsed.values())) > MAX_BYTES
             ):
-                self._forget(next(iter(self._texts)))
+                self._forget(next(iter(self._unparsed)))
 
-    def keep_of_tests(self, identity: str, job: TestJob, report: TestReport) -> None:
+    def store_test_run(self, identity: str, job: TestJob, report: TestReport) -> None:
         """Store what was recorded in a test run: its calls, and the changed lines that did not run."""
         if job.spec.recorders.keys().isdisjoint(RECORDERS):
             return
@@ -224,12 +224,12 @@ class RecordedRuns:
     def ids(self) -> tuple[str, ...]:
         """Return the evaluations whose runs are stored, oldest first."""
         with self._lock:
-            return tuple(self._texts)
+            return tuple(self._unparsed)
 
     def get(self, evaluation: str) -> Run | None:
         """Return the run of an evaluation, or None if it is not stored. Parsing may take a tenth of a second."""
         with self._lock:
-            text = self._texts.get(evaluation)
+            text = self._unparsed.get(evaluation)
             if text is None:
                 return None
             if evaluation not in self._read:
@@ -249,7 +249,7 @@ class RecordedRuns:
         for evaluation in self.ids():
             run = self.get(evaluation)
             with self._lock:
-                if run is not None and evaluation in self._texts and evaluation not in self._rows:
+                if run is not None and evaluation in self._unparsed and evaluation not in self._rows:
                     self._add(run)
         with self._lock:
             return self._store.snapshot()
@@ -262,7 +262,7 @@ class RecordedRuns:
         self._rows[run.id] = range(first, self._next_row)
 
     def _forget(self, evaluation: str) -> None:
-        self._texts.pop(evaluation, None)
+        self._unparsed.pop(evaluation, None)
         self._read.pop(evaluation, None)
         for row in self._rows.pop(evaluation, ()):
             self._store.remove(row)
@@ -275,20 +275,20 @@ def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> 
         UnreadableRunError: the text is not a run.
     """
     try:
-        told = json.loads(text)
-        if told.get("refused"):
-            return Run(evaluation, refused=redact(told["refused"]))
-        is_traced = "calls" in told or not ("unrun" in told or "profile" in told)
-        read = _lisp_function if told.get("lisp") else _function
-        functions = tuple(map(read, told["functions"] if is_traced else ()))
+        data = json.loads(text)
+        if data.get("refused"):
+            return Run(evaluation, refused=redact(data["refused"]))
+        is_traced = "calls" in data or not ("unrun" in data or "profile" in data)
+        read = _lisp_function if data.get("lisp") else _function
+        functions = tuple(map(read, data["functions"] if is_traced else ()))
         calls: list[CallMade] = []
-        for number, row in enumerate(told["calls"] if is_traced else (), 1):
+        for number, row in enumerate(data["calls"] if is_traced else (), 1):
             calls.append(_call(number, row, functions, calls, redact))
-        unrun = tuple((str(file), tuple(lines)) for file, lines in told["unrun"]) if "unrun" in told else None
-        profile = tuple(map(_timed, told["profile"])) if "profile" in told else None
+        unrun = tuple((str(file), tuple(lines)) for file, lines in data["unrun"]) if "unrun" in data else None
+        profile = tuple(map(_timed, data["profile"])) if "profile" in data else None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise UnreadableRunError(f"the recorded calls of {evaluation} cannot be read: {error}") from None
-    threads, notes = tuple(told.get("threads", ())), tuple(told.get("notes", ()))
+    threads, notes = tuple(data.get("threads", ())), tuple(data.get("notes", ()))
     return Run(evaluation, functions, tuple(calls), threads, notes, is_traced=is_traced, unrun=unrun, profile=profile)
 
 
@@ -318,12 +318,12 @@ def _call(
     calls: Sequence[CallMade],
     redact: Callable[[str], str],
 ) -> CallMade:
-    place, parent, thread, at, took, arguments, result, error, yields = row
+    place, parent, thread, at, duration, arguments, result, error, yields = row
     caller = calls[parent] if parent >= 0 else None
-    texts = tuple([redact(one) for one in arguments])
-    shown = None if result is None else redact(result), None if error is None else redact(error)
+    arguments_text = tuple([redact(one) for one in arguments])
+    outcome = None if result is None else redact(result), None if error is None else redact(error)
     depth = 0 if caller is None else caller.depth + 1
-    return CallMade(number, functions[place], caller, thread, at, took, texts, *shown, yields, depth)
+    return CallMade(number, functions[place], caller, thread, at, duration, arguments_text, *outcome, yields, depth)
 
 
 def records_of(run: Run, first_row: int) -> Iterator[Record]:
@@ -331,16 +331,16 @@ def records_of(run: Run, first_row: int) -> Iterator[Record]:
     record = partial(RUN_SCHEMA.record)
     for call in run.calls:
         caller = call.parent
-        told: dict[str, Value | None] = {
+        fields: dict[str, Value | None] = {
             "row": first_row + call.number - 1, "id": run.id, "call": call.number, "name": call.function.name,
             "file": call.function.file, "line": call.function.line, "caller": caller.function.name if caller else None,
             "parent": first_row + caller.number - 1 if caller else None, "depth": call.depth,
-            "args": call.shown_arguments,
-            "result": call.result, "error": call.error, "ms": call.took_us / 1000 if call.took_us >= 0 else None,
+            "args": call.argument_text, "result": call.result, "error": call.error,
+            "ms": call.duration_us / 1000 if call.duration_us >= 0 else None,
             "at": call.at_us / 1000, "thread": run.threads[call.thread] if call.thread < len(run.threads) else "",
             "yields": call.yields or None,
         }  # fmt: skip
-        yield record({name: value for name, value in told.items() if value is not None})
+        yield record({name: value for name, value in fields.items() if value is not None})
     row, left = first_row + len(run.calls), MAX_ENTITIES - len(run.calls)
     for call in run.calls:
         for name, text in call.function.named(call.arguments):

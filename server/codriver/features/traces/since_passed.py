@@ -43,15 +43,15 @@ WORDS: Final = "since it passed: "
 
 def begin(call: Call, job: str) -> None:
     """Start comparing a run whose answer is being sent, unless it was compared before or no test failed."""
-    kept, ledger = call.services.tests.report(job), call.services.ledger
-    if kept is not None and kept.counts and kept.report.failures and job not in ledger.tests.compared:
+    job_report, ledger = call.services.tests.report(job), call.services.ledger
+    if job_report is not None and job_report.counts and job_report.report.failures and job not in ledger.tests.compared:
         ledger.tests.compared[job] = ""
-        ledger.start_soon(_compare, call, job, kept)
+        ledger.start_soon(_compare, call, job, job_report)
 
 
-async def _compare(call: Call, job: str, kept: JobReport) -> None:
+async def _compare(call: Call, job: str, job_report: JobReport) -> None:
     try:
-        words = await _difference(call, job, kept)
+        words = await _difference(call, job, job_report)
     except (CodriverError, UnreadableRunError) as error:
         logger.debug("no comparison of %s: %s", job, error)
         return
@@ -64,9 +64,9 @@ async def _compare(call: Call, job: str, kept: JobReport) -> None:
         tests.compared[job] = tests.untold[evaluation.who] = words
 
 
-async def _difference(call: Call, job: str, kept: JobReport) -> str:
+async def _difference(call: Call, job: str, job_report: JobReport) -> str:
     """Return the first difference between the test's calls now and with the previous files; empty if there is none."""
-    found = _passed_before(call, job, kept)
+    found = _passed_before(call, job, job_report)
     if found is None:
         return ""
     test, passed_ms = found
@@ -74,12 +74,12 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
     if not previous:
         return ""
     spec = replace(
-        kept.job.spec,
+        job_report.job.spec,
         arguments=(test.nodeid,),
         recorders={"calls": {"names": []}},
         retains_failed_process=False,
     )
-    comparison = replace(kept.job, spec=spec, purpose="comparison", limit_s=MOST_S, without_pytest=None)
+    comparison = replace(job_report.job, spec=spec, purpose="comparison", limit_s=MOST_S, without_pytest=None)
     before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
     now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None
     if before is None or now is None or now[0] not in BAD_OUTCOMES:
@@ -87,12 +87,12 @@ async def _difference(call: Call, job: str, kept: JobReport) -> str:
     return await call.services.work.editing.run(call.client, partial(_first, test, before[1], now[1]))
 
 
-def _passed_before(call: Call, job: str, kept: JobReport) -> tuple[TestFinished, int] | None:
+def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFinished, int] | None:
     """Return the first failed test that passed in its previous run, and the start of that run. Skip slow tests."""
     runs = call.services.tests.finished()
     older = runs[[name for name, _ in runs].index(job) + 1 :] if any(name == job for name, _ in runs) else []
-    spec = kept.job.spec
-    for test in kept.report.failures:
+    spec = job_report.job.spec
+    for test in job_report.report.failures:
         if test.is_collector or test.seconds > MOST_TEST_S:
             continue
         for name, other in older:
@@ -126,9 +126,9 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
     await wait(call, name, 2 * MOST_S, owns=False)
-    kept = call.services.tests.report(name)
-    outcome = next((one.outcome for one in kept.report.results), None) if kept is not None else None
-    recorded = [one for one in kept.report.recorded if one.recorder == "calls"] if kept is not None else []
+    job_report = call.services.tests.report(name)
+    outcome = next((one.outcome for one in job_report.report.results), None) if job_report is not None else None
+    recorded = [one for one in job_report.report.recorded if one.recorder == "calls"] if job_report is not None else []
     if outcome is None or not recorded or recorded[0].error:
         return None
     return outcome, call.services.part(RecordedRuns).read(job, json.dumps(recorded[0].data))

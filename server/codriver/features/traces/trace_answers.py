@@ -34,8 +34,8 @@ class NoRunError(RefusedError):
 
     reason = "forgotten"
 
-    def __init__(self, evaluation: str, kept: Sequence[str]) -> None:
-        known = f"there are those of {', '.join(kept)}" if kept else "there are none"
+    def __init__(self, evaluation: str, available: Sequence[str]) -> None:
+        known = f"there are those of {', '.join(available)}" if available else "there are none"
         super().__init__(
             f"no recorded calls of evaluation {evaluation} are kept: {known}",
             hint="evaluate_code and run_tests record them with trace",
@@ -63,22 +63,22 @@ async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
     if evaluation not in call.services.part(RecordedRuns).ids():
         return answer
     try:
-        told = _fields(await run_of(call, evaluation), str(call.services.workspace))
+        fields = _fields(await run_of(call, evaluation), str(call.services.workspace))
     except NoRunError as error:
-        told = {"trace": error.message}
-    return replace(answer, fields={**answer.fields, **told})
+        fields = {"trace": error.message}
+    return replace(answer, fields={**answer.fields, **fields})
 
 
 def _fields(run: Run, workspace: str) -> dict[str, object]:
     """Return the fields of an answer about a run: its outline, changed lines that did not run, slowest functions."""
-    told: dict[str, object] = {}
+    fields: dict[str, object] = {}
     if run.is_traced or run.refused:
-        told["trace"] = "\n".join(outline(run))
+        fields["trace"] = "\n".join(outline(run))
     if run.unrun is not None:
-        told["notRun"] = unrun_lines(run, workspace)
+        fields["notRun"] = unrun_lines(run, workspace)
     if run.profile is not None:
-        told["profile"] = profile_text(run)
-    return told
+        fields["profile"] = profile_text(run)
+    return fields
 
 
 async def read_part(call: Call, evaluation: Evaluation, arguments: GetArguments) -> Answer:
@@ -107,16 +107,16 @@ async def _part(
     most = WALK_LINES if most_bytes is None else len(run.calls) + OUTLINE_LINES
     left = most_bytes or WALK_BYTES
     lines = walk(run, path, most, left)
-    shown = [lines[0], *lines[1 + start :]]
-    kept: list[str] = []
-    for one in shown:
+    candidates = [lines[0], *lines[1 + start :]]
+    fitting: list[str] = []
+    for one in candidates:
         left -= json_bytes(one) + LINE_BYTES
-        if left < 0 and kept:
+        if left < 0 and fitting:
             break
-        kept.append(one)
-    fields: dict[str, Any] = {"part": "trace", "text": "\n".join(kept)}
-    if len(kept) < len(shown):
-        fields["next"] = start + len(kept) - 1
+        fitting.append(one)
+    fields: dict[str, Any] = {"part": "trace", "text": "\n".join(fitting)}
+    if len(fitting) < len(candidates):
+        fields["next"] = start + len(fitting) - 1
     return fields
 
 
@@ -126,7 +126,7 @@ OUTLINE_BYTES: Final = 680
 LINE_CHARACTERS: Final = 88
 SLOWEST: Final = 3
 DIFFERENCES: Final = 12
-LEAST_SHOWN_US: Final = 1000
+MIN_SLOW_US: Final = 1000
 """A call faster than this is not worth reporting as the slowest."""
 PROFILE_BYTES: Final = 600
 ONE_ACT_MS: Final = 2000
@@ -146,7 +146,7 @@ class Group:
     calls: tuple[CallMade, ...]
 
     @property
-    def told(self) -> CallMade:
+    def representative(self) -> CallMade:
         """Return the call that represents the group."""
         return next((call for call in self.calls if call.error), self.calls[0])
 
@@ -205,8 +205,8 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_
         if not 1 <= last <= len(run.calls):
             return [f"there is no call {last}: they are 1 to {len(run.calls)}"]
         call = run.calls[last - 1]
-        told = _within(call, children, most - 1, most_bytes - len(_whole(call).encode()))
-        return [_whole(call), *_cut(told, most - 1)]
+        nested = _within(call, children, most - 1, most_bytes - len(_whole(call).encode()))
+        return [_whole(call), *_cut(nested, most - 1)]
     found = [call for call in run.calls if call.function.is_named(last)]
     if not found:
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
@@ -218,24 +218,24 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_
 def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: int, most_bytes: int) -> list[str]:
     """Return the calls of a call, and as many nested calls as fit level by level, with repeated calls folded."""
     level, depth = [Group((one,)) for one in children.get(call.number, ())], 1
-    shown: dict[int, str] = {}
+    rows: dict[int, str] = {}
     while level:
         for group in level:
-            number = group.told.number
-            shown[number] = line(group.told, INDENT * depth, len(group.calls))
-            most_bytes -= len(shown[number].encode()) + LINE_BYTES
-            if depth > 1 and (most_bytes < 0 or len(shown) > most):
-                del shown[number]
-                return [shown[number] for number in sorted(shown)]
+            number = group.representative.number
+            rows[number] = line(group.representative, INDENT * depth, len(group.calls))
+            most_bytes -= len(rows[number].encode()) + LINE_BYTES
+            if depth > 1 and (most_bytes < 0 or len(rows) > most):
+                del rows[number]
+                return [rows[number] for number in sorted(rows)]
         level = [group for one in level for group in _made_by(one, children)]
         depth += 1
-    return [shown[number] for number in sorted(shown)]
+    return [rows[number] for number in sorted(rows)]
 
 
 def line(call: CallMade, indent: str = "", times: int = 1) -> str:
     """Return a call in one line."""
     number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
-    return shorten(f"{indent}{number} {call.said}{outcome(call)}")
+    return shorten(f"{indent}{number} {call.source}{outcome(call)}")
 
 
 def outcome(call: CallMade) -> str:
@@ -243,8 +243,10 @@ def outcome(call: CallMade) -> str:
     if call.error is not None:
         return f" raised {call.error}"
     if call.yields:
-        return f" yielded {call.yields}x" + (f", then {call.result}" if call.took_us >= 0 else f", last {call.result}")
-    return " goes on" if call.took_us < 0 else f" -> {call.result}"
+        return f" yielded {call.yields}x" + (
+            f", then {call.result}" if call.duration_us >= 0 else f", last {call.result}"
+        )
+    return " goes on" if call.duration_us < 0 else f" -> {call.result}"
 
 
 def shorten(text: str) -> str:
@@ -257,14 +259,14 @@ def shorten(text: str) -> str:
 
 def _whole(call: CallMade) -> str:
     function = call.function
-    shown = [f"{name}={text}" for name, text in function.named(call.arguments)]
+    named = [f"{name}={text}" for name, text in function.named(call.arguments)]
     whole = (
-        f"{function.name}({', '.join(shown)})" if function.arities is None else f"({' '.join([function.name, *shown])})"
+        f"{function.name}({', '.join(named)})" if function.arities is None else f"({' '.join([function.name, *named])})"
     )
     under = f", under #{call.parent.number} {call.parent.function.short_name}" if call.parent else ""
-    took = f", {call.took_us / 1000:g} ms" if call.took_us >= 0 else ""
+    duration = f", {call.duration_us / 1000:g} ms" if call.duration_us >= 0 else ""
     place = f", {function.file.rpartition('/')[2]}:{function.line}"
-    return f"#{call.number} {whole}{outcome(call)}{took}{place}{under}"
+    return f"#{call.number} {whole}{outcome(call)}{duration}{place}{under}"
 
 
 def _cut(lines: Sequence[str], most: int) -> list[str]:
@@ -278,10 +280,10 @@ def _groups(calls: Sequence[CallMade]) -> list[Group]:
 
 def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[Group]:
     """Return the calls made by the group's representative, and calls of other functions made by the other calls."""
-    found = _groups(children.get(group.told.number, ()))
-    known = {id(one.told.function) for one in found}
+    found = _groups(children.get(group.representative.number, ()))
+    known = {id(one.representative.function) for one in found}
     others: dict[int, list[CallMade]] = {}
-    for call in () if group.told.error else group.calls:
+    for call in () if group.representative.error else group.calls:
         for made in children.get(call.number, ()):
             if id(made.function) not in known:
                 others.setdefault(id(made.function), []).append(made)
@@ -299,8 +301,11 @@ def _changed_last(run: Run) -> dict[int, str]:
         is_loaded = newest and call.function.changed_ms > newest - ONE_ACT_MS
         if is_loaded or call.function.is_redefined:
             calls.setdefault(id(call.function), []).append(call)
-    told = [Group(tuple(one)) for one in calls.values()][:MOST_CHANGED]
-    return {one.told.number: shorten(f"changed last: {line(one.told, '', len(one.calls))}") for one in told}
+    groups = [Group(tuple(one)) for one in calls.values()][:MOST_CHANGED]
+    return {
+        one.representative.number: shorten(f"changed last: {line(one.representative, '', len(one.calls))}")
+        for one in groups
+    }
 
 
 def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
@@ -315,23 +320,23 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
 
     def push(groups: Sequence[Group], depth: int, *, root: int = 0, is_within: bool = False) -> None:
         for group in groups:
-            of, number = root or group.told.number, group.told.number
+            of, number = root or group.representative.number, group.representative.number
             is_last = of == last and last > 0
             rank = 0 if is_last else 1 if is_within or any(call.number in failing for call in group.calls) else 2
             heapq.heappush(waiting, (rank, depth, -number if is_last else number, group, of))
 
     push(_groups(children.get(0, ())), 0)
-    shown: list[tuple[int, str]] = []
-    while waiting and len(shown) < most:
+    rows: list[tuple[int, str]] = []
+    while waiting and len(rows) < most:
         _, depth, _, group, root = heapq.heappop(waiting)
-        number = group.told.number
-        text = line(group.told, INDENT * depth, len(group.calls))
+        number = group.representative.number
+        text = line(group.representative, INDENT * depth, len(group.calls))
         most_bytes -= len(text.encode()) + LINE_BYTES
-        if most_bytes < 0 and shown:
+        if most_bytes < 0 and rows:
             break
-        shown.append((number, text))
+        rows.append((number, text))
         push(_made_by(group, children), depth + 1, root=root, is_within=number in failing)
-    return dict(sorted(shown))
+    return dict(sorted(rows))
 
 
 def _failing(run: Run) -> set[int]:
@@ -360,23 +365,23 @@ def _origin(run: Run) -> Iterator[str]:
         call = inner[-1]
     if around:
         yield shorten(
-            f"raised first in #{call.number} {call.said}: {call.error}"
+            f"raised first in #{call.number} {call.source}: {call.error}"
             + "".join(f" < {one}" for one in around[::-1][:3])
         )
 
 
 def _slowest(run: Run) -> Iterator[str]:
-    own = {call.number: call.took_us for call in run.calls if call.took_us >= LEAST_SHOWN_US}
+    own = {call.number: call.duration_us for call in run.calls if call.duration_us >= MIN_SLOW_US}
     for call in run.calls:
-        if call.parent is not None and call.parent.number in own and call.took_us > 0:
-            own[call.parent.number] -= call.took_us
-    slow = sorted((number for number in own if own[number] >= LEAST_SHOWN_US), key=lambda number: -own[number])
+        if call.parent is not None and call.parent.number in own and call.duration_us > 0:
+            own[call.parent.number] -= call.duration_us
+    slow = sorted((number for number in own if own[number] >= MIN_SLOW_US), key=lambda number: -own[number])
     if slow:
-        told = (
+        slowest = (
             f"#{number} {run.calls[number - 1].function.short_name} {own[number] / 1000:.0f} ms"
             for number in slow[:SLOWEST]
         )
-        yield f"slowest by themselves: {', '.join(told)}"
+        yield f"slowest by themselves: {', '.join(slowest)}"
 
 
 # Comparison of two runs
@@ -401,7 +406,7 @@ class Pair:
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
 
     @property
-    def is_written_anew(self) -> bool:
+    def has_changed_code(self) -> bool:
         """Return whether both runs have the call and the code of its function is known to differ."""
         marks = [call.function.text_mark for call in (self.before, self.now) if call is not None]
         return None not in marks and len(set(marks)) > 1
@@ -428,21 +433,21 @@ def differences(before: Run, now: Run) -> list[Pair]:
     rest: list[Pair] = []
     capped = {one.name for run in (before, now) for one in run.functions if one.is_capped}
     _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
-    causes.sort(key=lambda pair: (not pair.ends_otherwise, not pair.is_written_anew))
+    causes.sort(key=lambda pair: (not pair.ends_otherwise, not pair.has_changed_code))
     first = causes[0] if causes else None
-    if first is None or not (first.ends_otherwise and first.is_written_anew):
-        causes = [*_written_anew(before, now, first), *causes]
+    if first is None or not (first.ends_otherwise and first.has_changed_code):
+        causes = [*_calls_of_changed(before, now, first), *causes]
     return [*causes, *(pair for pair in rest if pair not in causes)]
 
 
-def _written_anew(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
+def _calls_of_changed(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
     """Yield the first calls of functions with different code that started before the end of `cause`."""
     known = {call.function.name: call for call in reversed(before.calls)}
     end = cause.now if cause is not None and cause.ends_otherwise else None
     firsts = {call.function.name: call for call in reversed(now.calls)}
     for call in sorted(firsts.values(), key=lambda one: one.number):
         pair = Pair(known.get(call.function.name), call)
-        if pair.is_written_anew and (end is None or call.number < end.number or _is_within(call, end)):
+        if pair.has_changed_code and (end is None or call.number < end.number or _is_within(call, end)):
             yield pair
 
 
@@ -456,29 +461,29 @@ def _is_within(call: CallMade, other: CallMade) -> bool:
 
 def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
     """Return the differences, one per line, with both values."""
-    shown = [difference_line(pair) for pair in pairs[:most]]
-    return shown if len(pairs) <= most else [*shown, f"and {len(pairs) - most} more"]
+    rows = [difference_line(pair) for pair in pairs[:most]]
+    return rows if len(pairs) <= most else [*rows, f"and {len(pairs) - most} more"]
 
 
 def difference_line(pair: Pair) -> str:
     """Return one line about a call in two runs, with its values before and now."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
-        return shorten(f"no longer: {before.said}{outcome(before)}")
+        return shorten(f"no longer: {before.source}{outcome(before)}")
     if before is None and now is not None:
-        return shorten(f"new: #{now.number} {now.said}{outcome(now)}")
+        return shorten(f"new: #{now.number} {now.source}{outcome(now)}")
     if before is None or now is None:
         return ""
     if not pair.is_alike:
-        return shorten(f"#{now.number} {before.said}{outcome(before)} -> {now.said}{outcome(now)}")
-    if not pair.ends_otherwise and pair.is_written_anew:
-        return shorten(f"#{now.number} {now.said}{outcome(now)}, its text changed")
+        return shorten(f"#{now.number} {before.source}{outcome(before)} -> {now.source}{outcome(now)}")
+    if not pair.ends_otherwise and pair.has_changed_code:
+        return shorten(f"#{now.number} {now.source}{outcome(now)}, its text changed")
     if not pair.ends_otherwise:
-        return shorten(f"#{now.number} {now.said} makes other calls")
-    return shorten(f"#{now.number} {now.said} {_ended(before)} -> {_ended(now)}")
+        return shorten(f"#{now.number} {now.source} makes other calls")
+    return shorten(f"#{now.number} {now.source} {_end_of(before)} -> {_end_of(now)}")
 
 
-def _ended(call: CallMade) -> str:
+def _end_of(call: CallMade) -> str:
     return outcome(call).removeprefix(" -> ").strip()
 
 

@@ -70,11 +70,11 @@ class Trial:
     session_key: str | None
 
 
-async def judge(call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outcome]) -> dict[str, Tried]:
+async def check_candidates(call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outcome]) -> dict[str, Tried]:
     """Run the same tests for each candidate. `outcomes` has the files after each candidate's edits, by its label."""
     if not outcomes:
         return {}
-    return await _judged(call, trial, who, await _job(call, trial, who, list(outcomes.values())), outcomes)
+    return await _run_candidates(call, trial, who, await _job(call, trial, who, list(outcomes.values())), outcomes)
 
 
 async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
@@ -103,13 +103,13 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
     return replace(job, spec=spec, purpose="check", limit_s=trial.limit_s)
 
 
-async def _judged(
+async def _run_candidates(
     call: Call, trial: Trial, who: str, job: TestJob, outcomes: Mapping[str, Outcome]
 ) -> dict[str, Tried]:
     """Run the tests for each candidate, one after the other unless parallel runs are requested."""
     found: dict[str, Tried] = {}
 
-    async def judge_one(label: str, outcome: Outcome) -> None:
+    async def check_one(label: str, outcome: Outcome) -> None:
         sources = {str(one.change.path): one.change.after for one in outcome.files}
         own = replace(job, spec=replace(job.spec, sources=sources))
         name = start_job(call, who, own, is_parallel=trial.is_parallel)
@@ -122,18 +122,18 @@ async def _judged(
     if trial.is_parallel:
         async with anyio.create_task_group() as tasks:
             for label, outcome in outcomes.items():
-                tasks.start_soon(partial(judge_one, label, outcome))
+                tasks.start_soon(partial(check_one, label, outcome))
     else:
         for label, outcome in outcomes.items():
-            await judge_one(label, outcome)
+            await check_one(label, outcome)
     return found
 
 
-def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
+def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
     """Return the result of one candidate from the report of its run."""
-    if kept is None:
+    if job_report is None:
         return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
-    report = kept.report
+    report = job_report.report
     ended = {one.nodeid: one.outcome for one in report.results if not one.is_collector}
     failed, unfinished = failed_in(report), unfinished_in(report)
     if failed:
@@ -142,9 +142,9 @@ def read_tried(call: Call, label: str, kept: JobReport | None) -> Tried:
         words = cut(str(row.get("message", "")), MESSAGE_CHARACTERS)
         line = f" (line {row['line']})" if "line" in row else ""
         return Tried(label, "failed", ended, {"error": f"{first.nodeid}{line}: {words}"})
-    if unfinished or kept.limit_passed:
+    if unfinished or job_report.limit_passed:
         fields = {
-            "error": f"ended after {kept.limit_passed or 'its time'}",
+            "error": f"ended after {job_report.limit_passed or 'its time'}",
             "notFinished": list(unfinished[:MOST_NAMED]),
         }
         return Tried(label, "undecided", ended, fields)

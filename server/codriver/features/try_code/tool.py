@@ -15,7 +15,7 @@ from codriver.core.actions import AddServerLine
 from codriver.core.values import PYTHON
 from codriver.editing import EditRequest
 from codriver.errors import RefusedError
-from codriver.features.try_code.candidates import Trial, Tried, differences, judge
+from codriver.features.try_code.candidates import Trial, Tried, check_candidates, differences
 from codriver.tools.acts.affected_tests import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
@@ -35,7 +35,7 @@ MOST: Final = 8
 MOST_LABEL: Final = 40
 LIMIT_MS: Final = 10_000
 """Default maximum duration of the tests of one candidate."""
-FIRST_GREEN: Final = "first-green"
+FIRST_PASSING: Final = "first-green"
 _OF_EDIT: Final = ("type", "filePath", "oldText", "newText", "name", "code")
 """The listed fields of an edit. Clients that make schemas strict cannot send others."""
 Edits = list[EditArguments]
@@ -88,17 +88,17 @@ class TryArguments(Evaluating):
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
     @property
-    def judged_ms(self) -> int:
+    def tests_ms(self) -> int:
         """Return the maximum duration of the tests of one candidate."""
         return self.timeout_ms or self.limit_ms
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         labels = [one.label for one in self.candidates]
-        if len(set(labels)) < len(labels) or FIRST_GREEN in labels:
-            raise ValueError(f"each candidate needs a label of its own, and none is called {FIRST_GREEN}")
-        if self.keep is not None and self.keep not in (*labels, FIRST_GREEN):
-            raise ValueError(f"keep is {FIRST_GREEN}, or one of {', '.join(labels)}")
+        if len(set(labels)) < len(labels) or FIRST_PASSING in labels:
+            raise ValueError(f"each candidate needs a label of its own, and none is called {FIRST_PASSING}")
+        if self.keep is not None and self.keep not in (*labels, FIRST_PASSING):
+            raise ValueError(f"keep is {FIRST_PASSING}, or one of {', '.join(labels)}")
         return self
 
 
@@ -108,16 +108,16 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
     if arguments.keep is not None:
         check_may_edit("keep", call.services.live.settings)
     outcomes, tried = await _planned(call, arguments)
-    names, limit_s = tuple(arguments.test), arguments.judged_ms / 1000
+    names, limit_s = tuple(arguments.test), arguments.tests_ms / 1000
     trial = Trial(names, limit_s, arguments.parallel, arguments.who, arguments.repl_session_key)
-    tried |= await judge(call, trial, who, outcomes)
+    tried |= await check_candidates(call, trial, who, outcomes)
     ordered = [tried[one.label] for one in arguments.candidates]
     for one in ordered:
         call.dispatch(AddServerLine(f"{who} tried {one.label}: {one.outcome}", who=who), who=who)
     fields: dict[str, object] = {"candidates": [one.json() for one in ordered]}
     if differs := differences(ordered):
         fields["differs"] = differs
-    return await _kept(call, arguments, ordered, fields)
+    return await _apply_chosen(call, arguments, ordered, fields)
 
 
 async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outcome], dict[str, Tried]]:
@@ -125,25 +125,29 @@ async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outco
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, Tried] = {}
     for one in arguments.candidates:
-        wanted = [EditRequest(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in one.edits]
+        requests = [
+            EditRequest(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in one.edits
+        ]
         try:
-            outcomes[one.label] = await dry_edit(call, arguments.who, wanted)
+            outcomes[one.label] = await dry_edit(call, arguments.who, requests)
         except RefusedError as error:
             impossible[one.label] = Tried(one.label, "failed", {}, {"error": f"edits: {error.message}"})
     return outcomes, impossible
 
 
-async def _kept(call: Call, arguments: TryArguments, tried: Sequence[Tried], fields: dict[str, object]) -> Answer:
+async def _apply_chosen(
+    call: Call, arguments: TryArguments, tried: Sequence[Tried], fields: dict[str, object]
+) -> Answer:
     """Apply the candidate to keep, and return the answer. The edit is reverted if a test fails."""
-    wanted = arguments.keep
-    if wanted is None:
+    chosen = arguments.keep
+    if chosen is None:
         return Answer(fields)
-    green = [one.label for one in tried if one.outcome == "passed" and wanted in (FIRST_GREEN, one.label)]
-    if not green:
-        return Answer({**fields, "notKept": "none passed" if wanted == FIRST_GREEN else f"{wanted} did not pass"})
-    candidate = next(one for one in arguments.candidates if one.label == green[0])
+    passing = [one.label for one in tried if one.outcome == "passed" and chosen in (FIRST_PASSING, one.label)]
+    if not passing:
+        return Answer({**fields, "notKept": "none passed" if chosen == FIRST_PASSING else f"{chosen} did not pass"})
+    candidate = next(one for one in arguments.candidates if one.label == passing[0])
     given: dict[str, object] = {"who": arguments.who, "edits": candidate.edits, "load": True, "test": arguments.test}
-    given |= {"onFailure": "restore", "limitMs": arguments.judged_ms}
+    given |= {"onFailure": "restore", "limitMs": arguments.tests_ms}
     answer = await edit_files(call, EditFilesArguments.model_validate(given))
     key = "kept" if answer.ok else "notKept"
     return replace(answer, fields={**fields, **answer.fields, key: candidate.label})

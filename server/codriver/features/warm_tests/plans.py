@@ -43,7 +43,7 @@ class Obstacle:
     about: str
     variables: Mapping[str, str | None]
     """The current values of the variables that the import read and that differ."""
-    has_begun: bool
+    has_started: bool
     """Whether a test had started, so that the run could not be restarted."""
 
     @classmethod

@@ -37,7 +37,7 @@ class SavedPlans:
     """The saved plans in a directory."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self._directory = folder
 
     def load(self, python: str, directory: Path) -> Project | None:
         """Return what is known about a project, or None."""
@@ -63,10 +63,10 @@ class SavedPlans:
 
     def _file(self, python: str, directory: Path) -> Path:
         digest = hashlib.sha256(f"{python}\0{directory}".encode(errors="surrogateescape")).hexdigest()
-        return self._folder / f"{digest[:24]}.json"
+        return self._directory / f"{digest[:24]}.json"
 
     def _forget_oldest(self) -> None:
-        paths = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+        paths = sorted(self._directory.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
         for path in paths[:-MOST_PLANS]:
             with suppress(OSError):
                 files.remove(path)
@@ -97,14 +97,14 @@ def _project(data: Any, python: str, directory: Path) -> Project:
     start_s = data["plain_start_s"]
     return Project(
         plan=Plan(
-            libraries=_texts(data["libraries"]),
-            early=_texts(data["early"]),
-            late=_texts(data["late"]),
+            libraries=_strings(data["libraries"]),
+            early=_strings(data["early"]),
+            late=_strings(data["late"]),
             variables=_text_by_name(data["variables"]),
-            unlearnable=frozenset(_texts(data["unlearnable"])),
+            unlearnable=frozenset(_strings(data["unlearnable"])),
             excluded=_text_by_name(data["excluded"]),
-            watched={str(name): _texts(values) for name, values in data["watched"].items()},
-            registries={str(name): _texts(values) for name, values in data["registries"].items()},
+            watched={str(name): _strings(values) for name, values in data["watched"].items()},
+            registries={str(name): _strings(values) for name, values in data["registries"].items()},
         ),
         stamp=str(data["stamp"]),
         off=str(data["off"]),
@@ -113,7 +113,7 @@ def _project(data: Any, python: str, directory: Path) -> Project:
     )
 
 
-def _texts(values: Any) -> tuple[str, ...]:
+def _strings(values: Any) -> tuple[str, ...]:
     return tuple(map(str, values))
 
 

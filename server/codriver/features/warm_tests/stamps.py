@@ -52,40 +52,42 @@ def start_stamp(directory: Path, environment: Mapping[str, str], memory_mb: int)
     return digest.hexdigest()[:16]
 
 
-def workspace_stamp(directory: Path, began_ns: int) -> str:
-    """Return a digest of the sources in a directory; empty if there are too many, or one changed after `began_ns`."""
+def workspace_stamp(directory: Path, started_ns: int) -> str:
+    """Return a digest of the sources in a directory; empty if there are too many, or one changed after `started_ns`."""
     digest = hashlib.sha256()
     for count, (path, status) in enumerate(_sources(directory)):
-        if count >= MOST_FILES or status.st_mtime_ns >= began_ns:
+        if count >= MOST_FILES or status.st_mtime_ns >= started_ns:
             return ""
         digest.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\n".encode(errors="replace"))
     return digest.hexdigest()[:16]
 
 
 def _sources(directory: Path) -> Iterator[tuple[str, os.stat_result]]:
-    for folder, folders, names in os.walk(directory):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.endswith("_cache"))
+    for parent, subdirectories, names in os.walk(directory):
+        subdirectories[:] = sorted(
+            name for name in subdirectories if name not in SKIPPED and not name.endswith("_cache")
+        )
         for name in sorted(names):
             if name.endswith(SOURCES):
-                path = Path(folder, name)
+                path = Path(parent, name)
                 try:
                     yield str(path), path.stat()
                 except OSError:
                     continue
 
 
-def own_modules(libraries: Iterable[str], directory: Path) -> tuple[str, ...]:
+def workspace_modules(libraries: Iterable[str], directory: Path) -> tuple[str, ...]:
     """Return the top-level modules of installed distributions that belong to the workspace.
 
     These are distributions installed from a directory (editable or as a path dependency), and the one that has the
     project's own name.
     """
-    own_name = _normalized(_project_name(directory))
+    project_name = _normalized(_project_name(directory))
     found: dict[str, None] = {}
     for library in libraries:
         for metadata in Path(library).glob("*.dist-info"):
             name = _normalized(metadata.name.removesuffix(".dist-info").rpartition("-")[0])
-            if (own_name and name == own_name) or _is_from_directory(metadata / "direct_url.json"):
+            if (project_name and name == project_name) or _is_from_directory(metadata / "direct_url.json"):
                 found.update(dict.fromkeys(_top_level(metadata)))
     return tuple(found)
 
@@ -97,9 +99,9 @@ def _normalized(name: str) -> str:
 def _project_name(directory: Path) -> str:
     import tomllib  # noqa: PLC0415  # the server does not need it to start
 
-    for folder in (directory, *directory.parents):
+    for parent in (directory, *directory.parents):
         try:
-            data = tomllib.loads(_text(folder / "pyproject.toml"))
+            data = tomllib.loads(_text(parent / "pyproject.toml"))
         except (OSError, ValueError):
             continue
         project: dict[str, Any] = data.get("project", {})

@@ -19,7 +19,7 @@ from codriver.features.warm_tests import decisions
 from codriver.features.warm_tests.comparison import Comparison, outcomes
 from codriver.features.warm_tests.decisions import Decision, Project
 from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, extended, learned
-from codriver.features.warm_tests.stamps import own_modules, package_stamp, start_stamp, workspace_stamp
+from codriver.features.warm_tests.stamps import package_stamp, start_stamp, workspace_modules, workspace_stamp
 from codriver.features.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
 from codriver.testing.plain_process import open_plain, start_with
 from codriver.testing.runs import Collected, ReportBuilder, RunError, RunFinished, StartState, TestStarted
@@ -37,7 +37,7 @@ MOST_PROJECTS: Final = 16
 """Maximum number of interpreters and directories to remember. The least recently used one is dropped."""
 IDLE_CHECK_S: Final = 30.0
 IS_FORK_SAFE: Final = sys.platform == "linux"
-BEGUN: Final = '"event":"started"'
+STARTED: Final = '"event":"started"'
 """A string that the file of events contains once a test has started."""
 COLLECTION: Final = "the collection"
 LEAST_WAIT_S: Final = 2.0
@@ -88,7 +88,7 @@ class WarmTests:
         self._present_options = options
         self._saved = saved
         self._tasks = tasks
-        self._folder: Path | None = None
+        self._directory: Path | None = None
         self._entries: dict[tuple[str, Path], _Entry] = {}
         self._number = 0
 
@@ -99,7 +99,7 @@ class WarmTests:
             async with start_with(spec, open_plain) as plain:
                 yield plain
             return
-        await self._make_folder()
+        await self._create_directory()
         entry = self._entry(spec)
         await self._load(entry)
         await self._forget_other_packages(entry)
@@ -168,17 +168,17 @@ class WarmTests:
     def _options(self) -> Options:
         return self._present_options()
 
-    async def _make_folder(self) -> None:
+    async def _create_directory(self) -> None:
         """Create the directory for files of runs, and a task that removes it at the end."""
-        if self._folder is None:
-            self._folder = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
-            self._tasks.start_soon(self._keep_house, self._folder)
+        if self._directory is None:
+            self._directory = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
+            self._tasks.start_soon(self._clean_up, self._directory)
 
     def new_file(self, name: str) -> Path:
         """Return a new path in the directory for files of runs."""
-        assert self._folder is not None  # noqa: S101  # every run creates it first
+        assert self._directory is not None  # noqa: S101  # every run creates it first
         self._number += 1
-        return self._folder / f"{self._number}-{name}"
+        return self._directory / f"{self._number}-{name}"
 
     def _entry(self, spec: RunSpec) -> _Entry:
         key = (spec.python, spec.directory)
@@ -229,25 +229,25 @@ class WarmTests:
 
     async def use_plain(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
         """Learn from a plain run, and start a warm process for the project."""
-        project = former = entry.project
+        project = previous = entry.project
         if project.stalled:
             entry.project = project = _after_check(project, report)
         if project.plan is None and (text := await to_thread.run_sync(_text, record)) is not None:
             found = RunRecord.parse(text)
-            own = await to_thread.run_sync(own_modules, found.libraries, spec.directory)
+            own = await to_thread.run_sync(workspace_modules, found.libraries, spec.directory)
             stamp = await to_thread.run_sync(package_stamp, found.libraries)
             entry.project = project = replace(project, plan=learned(found, own), stamp=stamp)
         if seen.collected_s is not None:
             least_s = self._options.least_saving_s
             entry.project = decisions.after_plain_start(project, spec.arguments, seen.collected_s, least_s)
         await self._compare(spec, entry, report, seen, is_warm=False)
-        if entry.project != former:
+        if entry.project != previous:
             await self._save(entry)
         self._warm_up(spec, entry)
 
     async def use_warm(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
         """Compare a warm run with plain ones, and replace the process if necessary."""
-        former = entry.project
+        previous = entry.project
         entry.project = replace(entry.project, corrections=0, obstacle="")
         is_cut_short = report.interruption is not None or (report.exit_status or 0) < 0
         if seen.stalled_at and is_cut_short:
@@ -261,7 +261,7 @@ class WarmTests:
         if plan is not None and found is not None and found.imported_s > RENEWAL_S and found.unknown_to(plan):
             entry.project = replace(entry.project, plan=extended(plan, found))
             self._end(entry)
-        if entry.project.off != former.off:
+        if entry.project.off != previous.off:
             await self._save(entry)
         self._warm_up(spec, entry)
 
@@ -275,7 +275,7 @@ class WarmTests:
 
     async def _compare(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, *, is_warm: bool) -> None:
         """Compare the outcomes of runs of the same tests on the same files."""
-        files_stamp = await to_thread.run_sync(workspace_stamp, spec.directory, seen.began_ns)
+        files_stamp = await to_thread.run_sync(workspace_stamp, spec.directory, seen.started_ns)
         if not files_stamp or report.error is not None or report.interruption is not None:
             return
         stamp = f"{files_stamp} {spec.arguments} {sorted(spec.environment.items())}"
@@ -300,9 +300,9 @@ class WarmTests:
         is_off = bool(project.off or project.unfit)
         if entry.process is None and project.plan is not None and not is_off and not entry.is_preloading:
             entry.is_preloading, entry.settled = True, anyio.Event()
-            self._tasks.start_soon(self._own, spec, entry)
+            self._tasks.start_soon(self._run_process, spec, entry)
 
-    async def _own(self, spec: RunSpec, entry: _Entry) -> None:
+    async def _run_process(self, spec: RunSpec, entry: _Entry) -> None:
         """Start a warm process and own it until it ends."""
         plan, path, process, is_ready = entry.project.plan, self.new_file("plan"), None, False
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
@@ -345,7 +345,7 @@ class WarmTests:
         if memory_mb > limit_mb:
             raise WarmProcessError(f"the warm process takes {memory_mb} MB, and the limit is {limit_mb} MB")
 
-    async def _keep_house(self, folder: Path) -> None:
+    async def _clean_up(self, folder: Path) -> None:
         """End warm processes that have not been used for a while, and remove the directory at the end."""
         try:
             await self._end_idle_processes()
@@ -366,8 +366,8 @@ class WarmTests:
 class Seen:
     """Observations made during a run."""
 
-    began_ns: int
-    began_s: float
+    started_ns: int
+    started_s: float
     collected_s: float | None = None
     """The time from the start until the tests were collected."""
     last_s: float = 0.0
@@ -384,7 +384,7 @@ class Seen:
         """Record an event."""
         now_s = time.monotonic()
         if isinstance(event, Collected) and self.collected_s is None:
-            self.collected_s = now_s - self.began_s
+            self.collected_s = now_s - self.started_s
         elif isinstance(event, TestStarted):
             self.running = event.nodeid
         elif isinstance(event, RunFinished) and now_s - self.last_s > decisions.STALLED_S:
@@ -404,7 +404,7 @@ class _Run:
         self._answer = owner.new_file("answer")
         self._process: WarmProcess | None = None
         self._run: TestProcess
-        self._is_ended = False
+        self._is_stopped = False
 
     async def start(self, decision: Decision) -> None:
         """Start the process of the run."""
@@ -437,7 +437,7 @@ class _Run:
                 "environment": dict(spec.environment),
                 "output": str(folder / "output"),
                 "events": str(folder / "events"),
-                "begun": BEGUN,
+                "begun": STARTED,
                 "record": str(self._record),
                 "answer": str(self._answer),
             }
@@ -463,7 +463,7 @@ class _Run:
             async for event in self._plain_events():
                 yield event
             return
-        builder, seen, has_begun = ReportBuilder(), Seen.start(), False
+        builder, seen, has_started = ReportBuilder(), Seen.start(), False
         waiting: list[Event] = []
         async for event in self._run.events():
             builder.add(event)
@@ -479,8 +479,8 @@ class _Run:
                 builder.add(finished)
                 if obstacle is None:
                     await self._owner.use_warm(self._spec, self._entry, builder.report(), seen, self._record)
-            has_begun = has_begun or isinstance(event, (TestStarted, RunFinished))
-            if has_begun:
+            has_started = has_started or isinstance(event, (TestStarted, RunFinished))
+            if has_started:
                 for one in waiting:
                     yield one
                 waiting.clear()
@@ -489,7 +489,7 @@ class _Run:
         """Correct the plan. Restart the run in a plain process unless a test has started or the run was stopped."""
         self._entry.reason = obstacle.reason
         await self._owner.use_obstacle(self._spec, self._entry, obstacle)
-        if obstacle.has_begun or self._is_ended:
+        if obstacle.has_started or self._is_stopped:
             return False
         await self._start_plain()
         return True
@@ -497,8 +497,8 @@ class _Run:
     def _finished(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
         """Add the hash seed to the last event of a warm run, and the reason if the run was not finished."""
         seed = self._process.seed if self._process is not None else None
-        problem = _problem(obstacle) if obstacle is not None else event.error
-        return replace(event, hash_seed=seed, error=problem)
+        failure = _error_of(obstacle) if obstacle is not None else event.error
+        return replace(event, hash_seed=seed, error=failure)
 
     async def _plain_events(self) -> AsyncIterator[Event]:
         builder, seen = ReportBuilder(), Seen.start()
@@ -511,12 +511,12 @@ class _Run:
 
     async def interrupt(self) -> None:
         """Interrupt the run: see `TestProcess`."""
-        self._is_ended = True
+        self._is_stopped = True
         await self._run.interrupt()
 
     async def kill(self) -> None:
         """Kill the run: see `TestProcess`."""
-        self._is_ended = True
+        self._is_stopped = True
         await self._run.kill()
 
     def detach(self) -> RetainedProcess | None:
@@ -528,7 +528,7 @@ class _Run:
             await to_thread.run_sync(_remove, (self._record, self._answer))
 
 
-def _problem(obstacle: Obstacle) -> RunError:
+def _error_of(obstacle: Obstacle) -> RunError:
     return RunError(
         "preloaded",
         f"the run was not finished: {obstacle.reason}",

@@ -40,11 +40,11 @@ class WarmChild:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
-        self._ended = anyio.Event()
+        self._exited = anyio.Event()
 
     async def wait(self) -> int:
         """Wait for the child to exit."""
-        await self._ended.wait()
+        await self._exited.wait()
         assert self.returncode is not None  # noqa: S101  # `finish` sets both
         return self.returncode
 
@@ -52,7 +52,7 @@ class WarmChild:
         """Record the exit of the child."""
         if self.returncode is None:
             self.returncode = status
-            self._ended.set()
+            self._exited.set()
 
     def kill(self) -> None:
         """Kill the child's process group, which it leads."""
@@ -83,7 +83,7 @@ class WarmProcess:
         self.runs = 0
         self.used_at = time.monotonic()
         self.is_ready = False
-        self.has_ended = False
+        self.has_exited = False
         self.excluded: dict[str, str] = {}
         self.watched: dict[str, tuple[str, ...]] = {}
         self.registries: dict[str, tuple[str, ...]] = {}
@@ -123,8 +123,8 @@ class WarmProcess:
             state = await self._line()
             if state is None:
                 raise WarmProcessError("the warm process ended while it imported packages")
-            if problem := state.get("problem"):
-                raise WarmProcessError(str(problem))
+            if reason := state.get("problem"):
+                raise WarmProcessError(str(reason))
             self.excluded = dict(state["excluded"])
             self.watched = {name: tuple(values) for name, values in state["watched"].items()}
             self.registries = {name: tuple(values) for name, values in state["registries"].items()}
@@ -140,14 +140,14 @@ class WarmProcess:
 
     async def wait_idle(self) -> None:
         """Wait until no child is running tests."""
-        while self._children and not self.has_ended:
+        while self._children and not self.has_exited:
             self._idle = anyio.Event()
             await self._idle.wait()
 
     def state(self) -> WarmState:
         """Return the properties that decisions depend on."""
         return WarmState(
-            is_ready=self.is_ready and not self.has_ended,
+            is_ready=self.is_ready and not self.has_exited,
             environment=self.environment,
             runs=self.runs,
             age_s=time.monotonic() - self._started_at,
@@ -167,7 +167,7 @@ class WarmProcess:
                     await self._input.send(ascii(dict(run)).encode() + b"\n")
                     async with self._forked:
                         while not self._new:
-                            if self.has_ended:
+                            if self.has_exited:
                                 raise WarmProcessError("the warm process has ended")
                             await self._forked.wait()
                         return self._new.pop()
@@ -191,7 +191,7 @@ class WarmProcess:
                         self._new.append(child)
                         self._forked.notify_all()
         finally:
-            self.has_ended = True
+            self.has_exited = True
             with anyio.CancelScope(shield=True):
                 async with self._forked:
                     self._forked.notify_all()
@@ -211,7 +211,7 @@ class WarmProcess:
 
     async def aclose(self) -> None:
         """End the process and the runs in its children."""
-        self.has_ended = True
+        self.has_exited = True
         with anyio.CancelScope(shield=True):
             await self._input.aclose()
             with anyio.move_on_after(END_S):

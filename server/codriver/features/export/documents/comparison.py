@@ -75,14 +75,14 @@ def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match 
     recorded, fresh = without_data(recorded), without_data(fresh)
     before, now = images_in(recorded), images_in(fresh)
     if not (before or now):
-        return _compare_texts(recorded, fresh, dialect, time_ms)
-    note = compare_pictures(before, now)
-    texts = [marked(text, lambda _one: "").strip() for text in (recorded, fresh)]
-    match = Match() if not texts[0] else _compare_texts(texts[0], texts[1], dialect, time_ms)
+        return _compare_strings(recorded, fresh, dialect, time_ms)
+    note = compare_images(before, now)
+    strings = [marked(text, lambda _one: "").strip() for text in (recorded, fresh)]
+    match = Match() if not strings[0] else _compare_strings(strings[0], strings[1], dialect, time_ms)
     return None if note is None or match is None else replace(match, note=note)
 
 
-def compare_pictures(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) -> str | None:
+def compare_images(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) -> str | None:
     """Return a note about images that are only similar, empty if all are identical, or None if some differ."""
     if len(recorded) != len(fresh):
         return None
@@ -95,8 +95,8 @@ def compare_pictures(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]
     return "; ".join(notes)
 
 
-def match_pictures(
-    recorded: Sequence[ImageFacts], shown: Sequence[Sequence[ImageFacts]], *, is_again: bool = False
+def match_images(
+    recorded: Sequence[ImageFacts], displayed: Sequence[Sequence[ImageFacts]], *, is_again: bool = False
 ) -> list[tuple[int | None, str]]:
     """Return, for each recorded image, the index of the most similar displayed image (or None) and a note.
 
@@ -106,11 +106,11 @@ def match_pictures(
     found: dict[int, tuple[int | None, str]] = {}
     for is_free, is_same in ((True, True), (True, False), *([(False, False)] * is_again)):
         for place in reversed(range(len(recorded))):
-            taken = {at for at, _ in found.values()} if is_free else set()
+            used = {at for at, _ in found.values()} if is_free else set()
             notes = (
                 (at, note)
-                for at in reversed(range(len(shown)))
-                if at not in taken and (note := compare_pictures([recorded[place]], shown[at])) is not None
+                for at in reversed(range(len(displayed)))
+                if at not in used and (note := compare_images([recorded[place]], displayed[at])) is not None
             )
             like = None if place in found else next((one for one in notes if not (is_same and one[1])), None)
             found |= {place: like} if like else {}
@@ -118,7 +118,7 @@ def match_pictures(
     return [found.get(place, (None, missing.format(one.description))) for place, one in enumerate(recorded)]
 
 
-def _compare_texts(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
+def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
     if len(recorded) <= _LONGEST and (varying := _pattern(recorded, fresh, time_ms)):
         return Match(varying)
     if recorded == fresh or are_equal(recorded, fresh, dialect):
@@ -148,14 +148,14 @@ def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
     ones, others = list(_parts(recorded)), list(_parts(fresh))
     if len(ones) != len(others):
         return ""
-    pieces, varies = [], False
+    patterns, varies = [], False
     for (name, text), (other_name, other) in zip(ones, others, strict=True):
         if name != other_name or (not name and text != other):
             return ""
         is_open = bool(name) and (text != other or (name in _TODAY and _is_of(text, time_ms)))
         varies |= is_open
-        pieces.append(_VARYING[name] if is_open else re.escape(text))
-    return "".join(pieces) if varies else ""
+        patterns.append(_VARYING[name] if is_open else re.escape(text))
+    return "".join(patterns) if varies else ""
 
 
 def _is_of(text: str, time_ms: int) -> bool:

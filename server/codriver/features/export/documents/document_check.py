@@ -91,23 +91,23 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
         DocumentFailsError: the document cannot even be loaded.
     """
     check_format(dialect, form)
-    kept, in_one = tuple(checked), False
+    current, in_one = tuple(checked), False
     if form == "notebook":
-        return SoundDocument(notebook(kept, origin), kept)
-    kept = tuple(_without_magic(one) for one in kept)
+        return SoundDocument(notebook(current, origin), current)
+    current = tuple(_without_magic(one) for one in current)
     failed: tuple[Failed, ...] = ()
     for _ in range(MOST_ROUNDS):
-        page = _page(kept, dialect, form, origin, in_one=in_one)
+        page = _page(current, dialect, form, origin, in_one=in_one)
         failed = (yield page) if needs_run(form) else ()
         if not failed:
-            return SoundDocument(page.text, kept)
+            return SoundDocument(page.text, current)
         if form == "test" and not in_one:
             in_one = True
             continue
-        lessened = _lessened(kept, page, failed)
-        if lessened == kept:
+        lessened = _lessened(current, page, failed)
+        if lessened == current:
             break
-        kept, in_one = lessened, False
+        current, in_one = lessened, False
     raise DocumentFailsError(failed[0].error if failed else "it never came to rest")
 
 

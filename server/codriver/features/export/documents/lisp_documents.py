@@ -65,8 +65,8 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
     for name, test in zip(test_names(tests, "-", layout.names), tests, strict=True):
         if test:
             _write_test(page, f"{name.replace('_', '-')}-test", test, framework)
-    kept = set(map(id, layout.above))
-    if absent := [one for one in checked if _is_left_out(one) and id(one) not in kept]:
+    above_ids = set(map(id, layout.above))
+    if absent := [one for one in checked if _is_left_out(one) and id(one) not in above_ids]:
         page.write()
         write_left_out(page, absent, ";;")
     return page
@@ -126,11 +126,11 @@ def _write_note(page: Page, one: Checked, indent: str) -> None:
 
 def _write_test(page: Page, name: str, test: Sequence[Checked], framework: Framework) -> None:
     page.write(f"\n(deftest {name}")
-    said = ""
+    last_description = ""
     for place, one in enumerate(test):
-        if one.of.description and one.of.description != said:
-            said = one.of.description
-            page.write(commented(said, "  ;;"))
+        if one.of.description and one.of.description != last_description:
+            last_description = one.of.description
+            page.write(commented(last_description, "  ;;"))
         _write_note(page, one, "  ")
         closing = ")" if place == len(test) - 1 else ""
         page.write(_indented(_tested(one, framework)) + closing, one)
@@ -236,10 +236,10 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
 
 
 def _scripted(one: Checked) -> list[str]:
-    said = [commented(one.note, ";;")] if one.note else []
+    comments = [commented(one.note, ";;")] if one.note else []
     if one.verdict in {"absent", "raises"} or uses_last(one):
         raised = [commented(f"raises {one.raised}", ";;")] if one.verdict == "raises" else []
-        return [*said, commented(one.step.text, ";;"), *raised]
-    is_shown = one.value not in (None, "nil") and one.step.role == "expression"
-    shown = [commented(f"=> {one.value}", ";;")] if is_shown else []
-    return [*said, one.step.text, *shown]
+        return [*comments, commented(one.step.text, ";;"), *raised]
+    has_value = one.value not in (None, "nil") and one.step.role == "expression"
+    result = [commented(f"=> {one.value}", ";;")] if has_value else []
+    return [*comments, one.step.text, *result]

@@ -59,9 +59,11 @@ def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> P
     offset = len(page.lines) - skipped
     page.lines += body.lines
     page.steps |= {line + offset: one for line, one in body.steps.items()}
-    kept = set(map(id, layout.above))
+    above_ids = set(map(id, layout.above))
     absent = [
-        one for one in checked if one.verdict == "absent" or one.is_patch or (_uses_last(one) and id(one) not in kept)
+        one
+        for one in checked
+        if one.verdict == "absent" or one.is_patch or (_uses_last(one) and id(one) not in above_ids)
     ]
     if absent:
         page.gap(2)
@@ -75,10 +77,10 @@ def _write_header(page: Page, checked: Sequence[Checked], origin: Origin) -> Non
     page.write(f'"""{words}\n"""')
 
 
-def _write_above(page: Page, layout: Layout, wanted: Sequence[str]) -> None:
+def _write_above(page: Page, layout: Layout, required: Sequence[str]) -> None:
     """Write the part above the tests: imports, then functions, classes and constants."""
     imports = [one for one in layout.above if one.step.role == "import"]
-    of_lines = {**dict.fromkeys(wanted), **{one.step.text: one for one in imports}}
+    of_lines = {**dict.fromkeys(required), **{one.step.text: one for one in imports}}
     page.gap(1)
     for line in sorted(of_lines, key=lambda line: ("__future__" not in line, line.startswith("from"), line)):
         page.write(line, of_lines[line])
@@ -98,9 +100,9 @@ def _uses_last(one: Checked) -> bool:
 def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]:
     """Return the imports that the tests need in addition to those that were evaluated."""
     lines = []
-    wanted = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
+    uses = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
               "hashlib": "hashlib.sha256("}  # fmt: skip
-    lines += [f"import {name}" for name, use in wanted.items() if use in body]
+    lines += [f"import {name}" for name, use in uses.items() if use in body]
     given = frozenset(name for one in checked if not one.is_patch for name in one.step.gives)
     raising = [_named(one, given) for one in checked if one.verdict == "raises"]
     lines += [f"import {module}" for one in raising if (module := _module(one))]
@@ -114,8 +116,10 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
 def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
     """Return imports for names that code used while it ran in another module."""
     lines = list[str]()
-    shown = {name for one in checked if one.verdict != "absent" for name in one.step.uses & OF_IPYTHON.keys() - given}
-    lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(shown)]
+    displayed = {
+        name for one in checked if one.verdict != "absent" for name in one.step.uses & OF_IPYTHON.keys() - given
+    }
+    lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(displayed)]
     for namespace in dict.fromkeys(one.of.namespace for one in checked):
         if namespace not in DEFAULT_NAMESPACES:
             of = [
@@ -166,11 +170,11 @@ def _write_test(page: Page, name: str, test: Sequence[Checked], global_names: Se
         indent += _INDENT
     if global_names:
         page.write(f"{indent}global {', '.join(global_names)}")
-    said = ""
+    last_description = ""
     for one in test:
-        if one.of.description and one.of.description != said:
-            said = one.of.description
-            page.write(commented(said, f"{indent}#"))
+        if one.of.description and one.of.description != last_description:
+            last_description = one.of.description
+            page.write(commented(last_description, f"{indent}#"))
         _write_note(page, one, indent)
         _write_step(page, one, indent)
     if awaits:
@@ -197,9 +201,9 @@ def _asserted(one: Checked) -> str:
 
     Images are only mentioned in a comment, because other versions of a library draw them differently.
     """
-    pictures = images_in(without_data("\n".join((*one.shown, one.drawn))))
-    told = [f"# shows a picture, which is left out: {picture.description}" for picture in pictures]
-    return "\n".join([one.step.text if one.drawn else _asserted_value(one), *told])
+    images = images_in(without_data("\n".join((*one.images, one.drawn))))
+    comments = [f"# shows a picture, which is left out: {image.description}" for image in images]
+    return "\n".join([one.step.text if one.drawn else _asserted_value(one), *comments])
 
 
 def _asserted_value(one: Checked) -> str:
@@ -301,13 +305,13 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
 
 
 def _scripted(one: Checked) -> str:
-    code, said = one.step.text, f"{commented(one.note, '#')}\n" if one.note else ""
+    code, note = one.step.text, f"{commented(one.note, '#')}\n" if one.note else ""
     if one.verdict in {"absent", "raises"} or _uses_last(one):
         raised = "\n" + commented(f"raises {one.raised}", "#") if one.verdict == "raises" else ""
-        return said + commented(code, "#") + raised
+        return note + commented(code, "#") + raised
     if one.value is None or one.value == "None":
-        return said + code
-    return f"{said}{code}\n" + commented(f"=> {one.value}", "#")
+        return note + code
+    return f"{note}{code}\n" + commented(f"=> {one.value}", "#")
 
 
 def comment(checked: Sequence[Checked], origin: Origin) -> Page:
@@ -323,8 +327,8 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
             page.write(commented(f"({one.note})", "#"))
         first, *more = one.step.text.splitlines() or [""]
         page.write("\n".join([f"# >>> {first}", *(f"# ... {line}" for line in more)]))
-        said = str(one.raised) if one.verdict == "raises" else one.value if one.value != "None" else None
-        for text in (one.out, said):
+        result = str(one.raised) if one.verdict == "raises" else one.value if one.value != "None" else None
+        for text in (one.out, result):
             if text:
                 page.write(commented(text, "#"))
     return page
@@ -378,14 +382,14 @@ def _outputs(steps: Sequence[Checked], count: int) -> list[dict[str, Any]]:
     for one in steps:
         if one.out:
             outputs.append({"output_type": "stream", "name": "stdout", "text": _lines(one.out)})
-        outputs += [_display(bundle) for text in one.shown for bundle in _bundles(text)]
+        outputs += [_display(bundle) for text in one.images for bundle in _bundles(text)]
         if one.raised is not None:
             error = {"ename": one.raised.name, "evalue": one.raised.message, "traceback": [str(one.raised)]}
             outputs.append({"output_type": "error", **error})
     last = steps[-1]
     if last.value is not None and last.value != "None":
-        *shown, data = _bundles(last.drawn or last.value)
-        outputs += map(_display, shown)
+        *displayed, data = _bundles(last.drawn or last.value)
+        outputs += map(_display, displayed)
         outputs.append({"output_type": "execute_result", "execution_count": count, "metadata": {}, "data": data})
     return outputs
 

@@ -29,8 +29,8 @@ class RecordingError(CodriverError):
 class NothingChosenError(CodriverError):
     """The log contains none of the requested evaluations."""
 
-    def __init__(self, asked: str) -> None:
-        super().__init__(f"no evaluation in the log {asked}: `codriver log` shows those there are")
+    def __init__(self, condition: str) -> None:
+        super().__init__(f"no evaluation in the log {condition}: `codriver log` shows those there are")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ UNKNOWN_NAME: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolv
 """Matches the messages with which REPLs report an unknown name."""
 NAME: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
-TEXTS: Final = {
+FIELDS: Final = {
     "evaluationResults": "values",
     "evaluationOutput": "out",
     "evaluationErrorOutput": "err",
@@ -87,28 +87,28 @@ def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
     Evaluations whose code is no longer in the log are left out.
     """
     found: dict[str, Recorded] = {}
-    said: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for entry in entries:
         name, text = str(entry.get("evaluation", "")), str(entry["text"])
         if not name:
             continue
         if entry["category"] == "otherOutput" and name not in found:
-            said[name] = text
+            descriptions[name] = text
         elif entry["category"] == "evaluatedCode":
-            found[name] = _begun(entry, name, said.get(name, ""))
-        elif name in found and (field := TEXTS.get(entry["category"])):
+            found[name] = _started(entry, name, descriptions.get(name, ""))
+        elif name in found and (field := FIELDS.get(entry["category"])):
             found[name] = _with(found[name], field, text)
     return tuple(found.values())
 
 
-def _begun(entry: Mapping[str, Any], name: str, said: str) -> Recorded:
-    file = said.removeprefix(LOADED) if said.startswith((f"{LOADED}/", f"{LOADED}~")) else ""
+def _started(entry: Mapping[str, Any], name: str, given: str) -> Recorded:
+    file = given.removeprefix(LOADED) if given.startswith((f"{LOADED}/", f"{LOADED}~")) else ""
     return Recorded(
         name,
         str(entry["text"]),
         who=str(entry.get("who", "")),
         namespace=str(entry.get("ns", "")),
-        description="" if file else said,
+        description="" if file else given,
         file=file,
         time=int(entry.get("timestamp", 0)),
     )
@@ -126,9 +126,9 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
     Raises:
         NothingChosenError: there is no such checkpoint.
     """
-    wanted = " ".join(name.split())
+    normalized = " ".join(name.split())
     for place in range(len(evaluations) - 1, -1, -1):
-        if wanted and checkpoint_name(evaluations[place].description) == wanted:
+        if normalized and checkpoint_name(evaluations[place].description) == normalized:
             return tuple(evaluations[place:])
     raise NothingChosenError(f"is described as `{CHECKPOINT}: {name}`")
 
@@ -168,10 +168,10 @@ def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorde
     Raises:
         NothingChosenError: an id is not in the log.
     """
-    wanted = set(ids)
-    if missing := wanted - {evaluation.id for evaluation in evaluations}:
+    requested = set(ids)
+    if missing := requested - {evaluation.id for evaluation in evaluations}:
         raise NothingChosenError(f"has the id {', '.join(sorted(missing))}")
-    return tuple(evaluation for evaluation in evaluations if evaluation.id in wanted)
+    return tuple(evaluation for evaluation in evaluations if evaluation.id in requested)
 
 
 def as_lines(recording: Recording) -> str:
@@ -230,13 +230,13 @@ def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
 
 
 def _read(row: Mapping[str, Any]) -> Recorded:
-    texts = {
+    strings = {
         name: str(row[name])
         for name in ("who", "namespace", "description", "file", "out", "err", "ending")
         if name in row
     }
-    told = row.get("values", [])
-    if not isinstance(told, list):
-        raise TypeError(f"its values are no list but {type(told).__name__}")
-    values = tuple(map(str, told))
-    return Recorded(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **texts)
+    listed = row.get("values", [])
+    if not isinstance(listed, list):
+        raise TypeError(f"its values are no list but {type(listed).__name__}")
+    values = tuple(map(str, listed))
+    return Recorded(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **strings)

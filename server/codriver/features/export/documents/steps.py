@@ -155,13 +155,13 @@ def _text(node: ast.stmt, lines: list[str]) -> str:
     first = min([node.lineno, *decorators])
     begin = 0 if decorators else node.col_offset
     end_line, end = node.end_lineno or node.lineno, node.end_col_offset or 0
-    texts = [line.encode() for line in lines[first - 1 : end_line]]
-    texts[-1] = texts[-1][:end]
-    texts[0] = texts[0][begin:]
+    source_lines = [line.encode() for line in lines[first - 1 : end_line]]
+    source_lines[-1] = source_lines[-1][:end]
+    source_lines[0] = source_lines[0][begin:]
     comments: list[str] = []
     while begin == 0 and first - len(comments) > 1 and lines[first - 2 - len(comments)].startswith("#"):
         comments.insert(0, lines[first - 2 - len(comments)])
-    return "\n".join([*comments, b"\n".join(texts).decode()])
+    return "\n".join([*comments, b"\n".join(source_lines).decode()])
 
 
 def _python_step(node: ast.stmt, text: str) -> Step:

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.pictures import images_in, without_data
-from codriver.features.export.documents.comparison import compare, match_pictures, opened
+from codriver.features.export.documents.comparison import compare, match_images, opened
 from codriver.features.export.documents.steps import Step, cell_steps, lisp_steps, namespace_of, python_steps
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ CLOSE_FIGURES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StepRequest:
     """Code to run in the fresh REPL, in the same way as when it was recorded."""
 
     code: str
@@ -77,7 +77,7 @@ class Question:
     file: str | None = None
     is_short: bool = False
     """Whether to wait only briefly, because the code did not end by itself when it was recorded."""
-    is_told: bool = False
+    prints_for_agents: bool = False
     """Whether to print the value as for agents, with `str` for objects without their own `repr`."""
     is_partial: bool = False
     """Whether more code of the same evaluation follows. Figures are displayed at the end of the evaluation."""
@@ -103,12 +103,12 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The result of a step in the fresh REPL. `told` are the displayed outputs, complete like `value`."""
+    """The result of a step in the fresh REPL. `displays` are the displayed outputs, complete like `value`."""
 
     value: str | None = None
     out: str = ""
     raised: Raised | None = None
-    told: tuple[str, ...] = ()
+    displays: tuple[str, ...] = ()
     cell: tuple[Mapping[str, object], ...] = ()
     """The outputs of a kernel's cell, in the notebook format."""
     err: str = ""
@@ -134,7 +134,7 @@ class Checked:
     note: str = ""
     recorded: str | None = None
     """The recorded value, if it differs."""
-    shown: tuple[str, ...] = ()
+    images: tuple[str, ...] = ()
     """The images displayed in addition to the step's value, with their data."""
     drawn: str = ""
     """The value with the data of its images; empty if it has none."""
@@ -158,14 +158,14 @@ class Checked:
         return replace(self, verdict="differs", pattern="", out="", raised=None, note=why)
 
 
-Verifying = Generator[Question, Observed, tuple[Checked, ...]]
+Verifying = Generator[StepRequest, Observed, tuple[Checked, ...]]
 
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 
 
-def steps_of(code: str, dialect: str, telling: Delivery = "each") -> tuple[Step, ...]:
+def steps_of(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:
     """Split code into steps. Code that cannot be split is one step, and comments alone are none."""
-    if telling != "each":
+    if delivery != "each":
         return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
     steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
     if steps is not None:
@@ -173,12 +173,12 @@ def steps_of(code: str, dialect: str, telling: Delivery = "each") -> tuple[Step,
     return (Step(code.strip(), "expression"),) if code.strip() else ()
 
 
-def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Delivery = "each") -> Verifying:
+def verifying(evaluations: Iterable[Recorded], dialect: str, delivery: Delivery = "each") -> Verifying:
     """Request a run for every step of the evaluations, or for `whole` cells, and return the checked steps."""
     checked: list[Checked] = []
     own: set[tuple[str, str]] = set()
     for evaluation in evaluations:
-        steps = steps_of(evaluation.code, dialect, telling)
+        steps = steps_of(evaluation.code, dialect, delivery)
         if why := _never_ran(evaluation):
             is_hidden = HIDDEN.search(evaluation.code) is not None
             checked += [
@@ -187,10 +187,10 @@ def verifying(evaluations: Iterable[Recorded], dialect: str, telling: Delivery =
             ]
         elif evaluation.file or (_EDIT_LOADED.match(evaluation.description) and evaluation.values):
             checked.append((yield from _verify_load(evaluation)))
-        elif telling == "each":
+        elif delivery == "each":
             checked += yield from _verify(evaluation, steps, dialect, own)
         elif steps:
-            verify = _verify_cell if telling == "whole" else _verify_last
+            verify = _verify_cell if delivery == "whole" else _verify_last
             checked += yield from verify(evaluation, steps, dialect)
     return tuple(checked)
 
@@ -206,54 +206,54 @@ def _never_ran(evaluation: Recorded) -> str:
 
 def _verify(
     evaluation: Recorded, steps: Sequence[Step], dialect: str, own: set[tuple[str, str]]
-) -> Generator[Question, Observed, list[Checked]]:
+) -> Generator[StepRequest, Observed, list[Checked]]:
     """Verify one evaluation, and add the (namespace, name) pairs that it defines to `own`."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     # Sessions may alternate in a recording, and each may have switched to another namespace.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
     values, aside = list(evaluation.values), list[str]()
     checked: list[Checked] = []
-    is_told = _tells_values(evaluation, steps, dialect)
+    has_values = _has_values(evaluation, steps, dialect)
     for step in steps:
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
-            yield Question(f"(require '{entered[1]})")  # the namespace may have been loaded before it was entered
+            yield StepRequest(f"(require '{entered[1]})")  # the namespace may have been loaded before it was entered
         is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
         is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, own))
         own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
         is_short, is_partial = bool(evaluation.ending), step is not steps[-1]
-        observed = yield Question(step.text, namespace, is_short=is_short, is_partial=is_partial)
+        observed = yield StepRequest(step.text, namespace, is_short=is_short, is_partial=is_partial)
         if observed.raised is not None:
-            left = [value for value in values if not _pictures(value)]
-            shown = tuple(filter(_pictures, (*observed.told, observed.value or "")))
-            checked.append(replace(_failed(step, evaluation, observed.raised, left), shown=shown))
+            left = [value for value in values if not _images_of(value)]
+            images = tuple(filter(_images_of, (*observed.displays, observed.value or "")))
+            checked.append(replace(_failed(step, evaluation, observed.raised, left), images=images))
             break
-        observed = _own(observed, step, dialect) if is_told else replace(observed, value=None)
-        came = _came(step, evaluation, observed, values, aside, dialect)
-        if dialect == "python" and came.verdict == "differs" and came.value is not None:
-            told = yield Question("_", namespace, is_told=True, is_partial=True)
-            came = _as_told(came, told.value, evaluation)
-        checked.append(replace(came, is_patch=is_patch, shown=tuple(filter(_pictures, observed.told))))
+        observed = _with_value_as_display(observed, step, dialect) if has_values else replace(observed, value=None)
+        result = _check_value(step, evaluation, observed, values, aside, dialect)
+        if dialect == "python" and result.verdict == "differs" and result.value is not None:
+            printed = yield StepRequest("_", namespace, prints_for_agents=True, is_partial=True)
+            result = _check_as_printed(result, printed.value, evaluation)
+        checked.append(replace(result, is_patch=is_patch, images=tuple(filter(_images_of, observed.displays))))
         if dialect != "python" and (moved := _MOVES.match(step.text)):
             namespace = moved[1]
             evaluation = replace(evaluation, namespace=namespace)  # the log has the rest of the code
     else:
-        checked = _with_told(checked, [*aside, *values])
+        checked = _with_matched_images(checked, [*aside, *values])
     return _with_output(evaluation, checked, dialect)
 
 
 def _verify_cell(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
-) -> Generator[Question, Observed, list[Checked]]:
+) -> Generator[StepRequest, Observed, list[Checked]]:
     """Run a whole cell in a kernel and compare all its outputs. Figures are drawn and closed at the end of the cell."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     namespace = None if is_at_home else evaluation.namespace
-    observed = yield Question(evaluation.code, namespace, is_short=bool(evaluation.ending))
+    observed = yield StepRequest(evaluation.code, namespace, is_short=bool(evaluation.ending))
     last = _at_line(steps, evaluation.code, observed.line) if observed.raised else len(steps) - 1
-    shown = [one for one in (*observed.told, observed.value) if one is not None]
+    displayed = [one for one in (*observed.displays, observed.value) if one is not None]
     results = [one["output_type"] == "execute_result" for one in observed.cell if "data" in one]
-    at = results.index(True) if True in results and len(results) == len(shown) else len(shown)
-    value = shown[at] if at < len(shown) else None
-    note, patterns, is_alike = _compare_shown(evaluation, shown, dialect)
+    at = results.index(True) if True in results and len(results) == len(displayed) else len(displayed)
+    value = displayed[at] if at < len(displayed) else None
+    note, patterns, is_alike = _compare_displays(evaluation, displayed, dialect)
     pattern = "".join(patterns[at : at + 1]).replace(r"\ at\ 0x", r"(?:\ object)?\ at\ 0x")  # `repr` includes the word
     if observed.raised is not None:
         ended = _failed(steps[last], evaluation, observed.raised, ())
@@ -263,9 +263,9 @@ def _verify_cell(
         verdict: Verdict = "varies" if pattern else "ran" if value is None else "same"
         text = value if value is None else without_data(value)
         ended = Checked(steps[last], evaluation, verdict, text, pattern, out=observed.out)
-    pictures = tuple(one for place, one in enumerate(shown) if _pictures(one) and place != at)
-    drawn = value if value is not None and _pictures(value) else ""
-    ended = replace(ended, cell=observed.cell, shown=pictures, drawn=drawn, is_alike=is_alike)
+    images = tuple(one for place, one in enumerate(displayed) if _images_of(one) and place != at)
+    drawn = value if value is not None and _images_of(value) else ""
+    ended = replace(ended, cell=observed.cell, images=images, drawn=drawn, is_alike=is_alike)
     if note and ended.reproduces:
         is_absent = observed.raised is not None
         ended = (
@@ -288,15 +288,15 @@ def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
     return len(steps) - 1
 
 
-def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> tuple[str, list[str], bool]:
+def _compare_displays(evaluation: Recorded, displayed: Sequence[str], dialect: str) -> tuple[str, list[str], bool]:
     """Compare the outputs of a cell. Return a note on differences, a pattern for each, and whether only images vary.
 
     A pattern is empty if the text is unchanged.
     """
     notes, patterns, is_alike = list[str](), list[str](), True
-    for recorded, fresh in zip_longest(map(without_data, evaluation.values), map(without_data, shown)):
-        is_told = recorded is not None and fresh is not None and not HIDDEN.search(recorded)
-        match = compare(recorded, fresh, dialect, evaluation.time) if is_told else None
+    for recorded, fresh in zip_longest(map(without_data, evaluation.values), map(without_data, displayed)):
+        is_comparable = recorded is not None and fresh is not None and not HIDDEN.search(recorded)
+        match = compare(recorded, fresh, dialect, evaluation.time) if is_comparable else None
         is_alike &= match is not None
         notes.append(match.note if match else _difference(recorded or "no such value", fresh or "no such value"))
         patterns.append(match.pattern if match else "")
@@ -306,52 +306,54 @@ def _compare_shown(evaluation: Recorded, shown: Sequence[str], dialect: str) -> 
 
 def _verify_last(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
-) -> Generator[Question, Observed, list[Checked]]:
+) -> Generator[StepRequest, Observed, list[Checked]]:
     """Run a kernel's cell step by step in another kind of REPL, and compare its last value and its images."""
     # As `repr` prints it: IPython leaves out a word.
-    told = [_PRETTY.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _pictures(value)]
-    checked, texts = list[Checked](), told[-1:]
+    recorded_values = [_PRETTY.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _images_of(value)]
+    checked, last_recorded = list[Checked](), recorded_values[-1:]
     is_quiet = evaluation.code.rstrip().endswith(";")
     for step in steps:
         if step.role == "magic":
-            is_asked = not step.text.startswith(INLINE)
-            note = NO_PYTHON if is_asked else ""
-            checked.append(Checked(step, evaluation, "absent" if is_asked else "ran", note=note))
+            is_unsupported = not step.text.startswith(INLINE)
+            note = NO_PYTHON if is_unsupported else ""
+            checked.append(Checked(step, evaluation, "absent" if is_unsupported else "ran", note=note))
             continue
         is_short, is_partial = bool(evaluation.ending), step is not steps[-1]
-        observed = yield Question(step.text, is_short=is_short, is_partial=is_partial)
+        observed = yield StepRequest(step.text, is_short=is_short, is_partial=is_partial)
         if observed.raised is not None:
             checked.append(_failed(step, evaluation, observed.raised, ()))
             break
-        observed = _own(observed, step, dialect)
-        shown = tuple(filter(_pictures, (*observed.told, observed.value or "")))
-        is_told = step is steps[-1] and not is_quiet and observed.value not in {None, "None", *shown}
-        came = _came(step, evaluation, replace(observed, value=observed.value if is_told else None), texts, [], dialect)
-        checked.append(replace(came, shown=shown))
+        observed = _with_value_as_display(observed, step, dialect)
+        images = tuple(filter(_images_of, (*observed.displays, observed.value or "")))
+        has_value = step is steps[-1] and not is_quiet and observed.value not in {None, "None", *images}
+        result = _check_value(
+            step, evaluation, replace(observed, value=observed.value if has_value else None), last_recorded, [], dialect
+        )
+        checked.append(replace(result, images=images))
     else:
-        checked = _with_told(checked, evaluation.values, is_again=True)
-    yield Question(CLOSE_FIGURES)
+        checked = _with_matched_images(checked, evaluation.values, is_again=True)
+    yield StepRequest(CLOSE_FIGURES)
     return _with_output(evaluation, checked, dialect)
 
 
 def _is_patch(
     step: Step, namespace: str | None, dialect: str, own: set[tuple[str, str]]
-) -> Generator[Question, Observed, bool]:
+) -> Generator[StepRequest, Observed, bool]:
     """Return whether the step redefines a name that exists in the namespace but was not defined by the session."""
     for name in step.gives:
         if (namespace, name) in own:
             continue
-        there = f"{name!r} in globals()" if dialect == "python" else f"(some? (resolve '{namespace}/{name}))"
-        observed = yield Question(there, namespace, is_partial=True)
+        exists = f"{name!r} in globals()" if dialect == "python" else f"(some? (resolve '{namespace}/{name}))"
+        observed = yield StepRequest(exists, namespace, is_partial=True)
         if observed.value in {"True", "true"}:
             return True
     return False
 
 
-def _verify_load(evaluation: Recorded) -> Generator[Question, Observed, Checked]:
+def _verify_load(evaluation: Recorded) -> Generator[StepRequest, Observed, Checked]:
     """Load the recorded text of a file, or its current text if an edit loaded parts of it."""
     step = Step(_loading(evaluation), "import")
-    observed = yield Question(evaluation.code, file=evaluation.file) if evaluation.file else Question(step.text)
+    observed = yield StepRequest(evaluation.code, file=evaluation.file) if evaluation.file else StepRequest(step.text)
     if observed.raised is None:
         return Checked(step, evaluation, "ran")
     if str(observed.raised.message) in evaluation.err and evaluation.err:
@@ -375,20 +377,20 @@ def _is_expression(step: Step, dialect: str) -> bool:
     return dialect != "python" or step.role == "expression"
 
 
-def _tells_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bool:
+def _has_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bool:
     """Return whether the recording has values. Python's REPL reports none for code that ends in a statement."""
-    has_told = bool(evaluation.values or evaluation.err or evaluation.ending)
-    return has_told or all(_is_expression(step, dialect) for step in steps[-1:])
+    has_outcome = bool(evaluation.values or evaluation.err or evaluation.ending)
+    return has_outcome or all(_is_expression(step, dialect) for step in steps[-1:])
 
 
-def _own(observed: Observed, step: Step, dialect: str) -> Observed:
-    """Return the observation with a displayed value moved to `told`, because only expressions have a value."""
+def _with_value_as_display(observed: Observed, step: Step, dialect: str) -> Observed:
+    """Return the observation with a displayed value moved to `displays`, because only expressions have a value."""
     if _is_expression(step, dialect) or observed.value is None:
         return observed
-    return replace(observed, value=None, told=(*observed.told, observed.value))
+    return replace(observed, value=None, displays=(*observed.displays, observed.value))
 
 
-def _came(
+def _check_value(
     step: Step, evaluation: Recorded, observed: Observed, values: list[str], aside: list[str], dialect: str
 ) -> Checked:
     """Check a step that did not fail. Remove its recorded value from `values`, and images before it to `aside`."""
@@ -405,21 +407,21 @@ def _came(
         return _differs(step, evaluation, recorded, fresh, observed.out)
     note = "cut when it was recorded: what is beyond came once" if match.is_cut else match.note
     verdict: Verdict = "varies" if match.pattern else "same"
-    came = Checked(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
-    return replace(came, is_alike=bool(match.note), drawn=observed.value if images_in(fresh) else "")
+    result = Checked(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
+    return replace(result, is_alike=bool(match.note), drawn=observed.value if images_in(fresh) else "")
 
 
-def _as_told(came: Checked, told: str | None, evaluation: Recorded) -> Checked:
+def _check_as_printed(result: Checked, printed: str | None, evaluation: Recorded) -> Checked:
     """Check whether a value that differs matches when it is printed as for agents.
 
     Documents compare by `repr`, which contains less of such a value and a different address each time.
     """
-    if told is None or came.recorded is None or not came.value:
-        return came
-    match = compare(came.recorded, told, "python", evaluation.time)
+    if printed is None or result.recorded is None or not result.value:
+        return result
+    match = compare(result.recorded, printed, "python", evaluation.time)
     if match is None:
-        return came
-    return replace(came, verdict="varies", pattern=opened(came.value), note="")
+        return result
+    return replace(result, verdict="varies", pattern=opened(result.value), note="")
 
 
 def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
@@ -427,38 +429,44 @@ def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
 
     Figures are displayed when they are drawn, so any number of them may be between the values of statements.
     """
-    count = next((place for place, value in enumerate(values) if not _pictures(value)), len(values))
-    if pictures := images_in(fresh):
-        count = next((place for place in range(count) if _pictures(values[place]) == pictures), 0)
+    count = next((place for place, value in enumerate(values) if not _images_of(value)), len(values))
+    if images := images_in(fresh):
+        count = next((place for place in range(count) if _images_of(values[place]) == images), 0)
     aside += values[:count]
     del values[:count]
 
 
-def _pictures(value: str) -> tuple[ImageFacts, ...]:
+def _images_of(value: str) -> tuple[ImageFacts, ...]:
     return images_in(without_data(value))
 
 
-def _with_told(checked: list[Checked], recorded: Sequence[str], *, is_again: bool = False) -> list[Checked]:
+def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_again: bool = False) -> list[Checked]:
     """Match the displayed images of the steps with the recorded ones, and note an image that differs at the last step.
 
     Statements that run one by one display figures more often than one evaluation. Only the image that is most similar
     to a recorded one is kept. With `is_again`, an image may have been recorded twice.
     """
-    shown = [(place, at) for place, one in enumerate(checked) for at in range(len(one.shown))]
-    pictures = [one for value in recorded for one in _pictures(value)]
-    matches = match_pictures(pictures, [_pictures(checked[place].shown[at]) for place, at in shown], is_again=is_again)
-    kept = {shown[found] for found, _ in matches if found is not None}
+    displayed = [(place, at) for place, one in enumerate(checked) for at in range(len(one.images))]
+    recorded_images = [one for value in recorded for one in _images_of(value)]
+    matches = match_images(
+        recorded_images, [_images_of(checked[place].images[at]) for place, at in displayed], is_again=is_again
+    )
+    matched = {displayed[found] for found, _ in matches if found is not None}
     notes = [note for _, note in matches if note]
     is_alike = all(found is not None for found, _ in matches)
     checked = [
-        replace(one, shown=tuple(text for at, text in enumerate(one.shown) if (place, at) in kept))
+        replace(one, images=tuple(text for at, text in enumerate(one.images) if (place, at) in matched))
         for place, one in enumerate(checked)
     ]
     if not notes:
         return checked
-    last = max((place for place, one in enumerate(checked) if one.shown), default=len(checked) - 1)
-    told = replace(checked[last], note="; ".join(filter(None, (checked[last].note, *notes))), is_alike=is_alike)
-    return [*checked[:last], told if is_alike else told.demoted(told.note), *checked[last + 1 :]]
+    last = max((place for place, one in enumerate(checked) if one.images), default=len(checked) - 1)
+    last_checked = replace(checked[last], note="; ".join(filter(None, (checked[last].note, *notes))), is_alike=is_alike)
+    return [
+        *checked[:last],
+        last_checked if is_alike else last_checked.demoted(last_checked.note),
+        *checked[last + 1 :],
+    ]
 
 
 def strictly(one: Checked) -> Checked:
@@ -499,11 +507,11 @@ def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> 
         return checked
     is_comparable = printed and evaluation.out and not is_secret
     match = compare(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
-    said = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
+    difference = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
     plain = [replace(one, out="") for one in checked]
     for place, one in enumerate(checked):
-        if said and (one.out or place == len(checked) - 1) and one.verdict in {"ran", "same", "varies"}:
-            plain[place] = replace(plain[place], verdict="differs", pattern="", note=said)
+        if difference and (one.out or place == len(checked) - 1) and one.verdict in {"ran", "same", "varies"}:
+            plain[place] = replace(plain[place], verdict="differs", pattern="", note=difference)
             break
     return plain
 
@@ -511,8 +519,10 @@ def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> 
 def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: str) -> Checked:
     note = _difference(recorded, fresh)
     is_secret = SECRET_MARK.search(recorded) is not None
-    kept = None if is_secret else recorded
-    return Checked(step, evaluation, "differs", recorded if is_secret else fresh, out=out, note=note, recorded=kept)
+    displayable = None if is_secret else recorded
+    return Checked(
+        step, evaluation, "differs", recorded if is_secret else fresh, out=out, note=note, recorded=displayable
+    )
 
 
 def _difference(recorded: str, fresh: str) -> str:

@@ -38,11 +38,11 @@ APPLICATIONS = (
 """The module, class name and display name of each kind of application."""
 
 
-def answer(taken: str, run: str, shared: dict[str, Any]) -> None:
+def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
     """Connect to the server that wrote the request, and serve it on this thread."""
-    with open(taken, encoding="utf-8") as file:
+    with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
-    os.unlink(taken)
+    os.unlink(request_file)
     sock = _connect(run, request["socket"])
     hello = {"secret": request["secret"], "pid": os.getpid(), "applications": applications()}
     sock.sendall(json.dumps(hello).encode() + b"\n")

@@ -14,7 +14,7 @@ All versions of Python 3 must be able to read this file. It leaves no trace in `
 import sys
 
 
-def _arm(here):
+def _arm(home):
     import _signal
     import _thread
     import os
@@ -38,10 +38,10 @@ def _arm(here):
 
     def answer(request):
         # Runs on the new thread. The source is executed directly, so that no module of the program can replace it.
-        space = {"__name__": "_codriver_program", "directory": os.path.join(here, "codriver_program")}
+        space = {"__name__": "_codriver_program", "directory": os.path.join(home, "codriver_program")}
         try:
             sys.settrace(None)
-            with open(os.path.join(here, "codriver_program", "answer.py"), "rb") as file:
+            with open(os.path.join(home, "codriver_program", "answer.py"), "rb") as file:
                 exec(compile(file.read(), "<codriver answer>", "exec", dont_inherit=True), space)
             space["answer"](request, directory, shared)
         except BaseException:
@@ -107,16 +107,16 @@ def _cache(spec):
         loader.set_data(spec.cached, _code_to_hash_pyc(code, bytes(8), False))  # noqa: FBT003  # the signature of Python
 
 
-def _main(here):
+def _main(home):
     try:
         if hasattr(_arm.__code__, "replace"):
             _arm.__code__ = _hidden(_arm.__code__)
-        _arm(here)
+        _arm(home)
         _cache(__spec__)
     except Exception:
         pass  # a failure must not affect the program
-    sys.path[:] = [path for path in sys.path if path != here]
-    sys.path_importer_cache.pop(here, None)
+    sys.path[:] = [path for path in sys.path if path != home]
+    sys.path_importer_cache.pop(home, None)
     sys.modules.pop("sitecustomize", None)
 
 

@@ -231,7 +231,7 @@ class Warm:
             generator.seed()
         for generator in self.preloader.bit_generators:
             generator.state = type(generator)().state
-        Revealer(self.preloader, record, Answer(run).ask_plain).install()
+        Revealer(self.preloader, record, Answer(run).request_plain).install()
 
 
 class Answer:
@@ -241,16 +241,16 @@ class Answer:
         self.run = run
         self.pid = os.getpid()
 
-    def ask_plain(self, module: str, kind: str, about: str) -> None:
+    def request_plain(self, module: str, kind: str, about: str) -> None:
         """Abort this run: immediately before the first test, otherwise like Ctrl-C, so that fixtures are torn down."""
         if os.getpid() != self.pid:  # a process that a test forked
             raise ImportError(f"{module} cannot be imported here: {kind} {about}")
-        begun = self.has_begun()
+        is_started = self.has_started()
         variables = {name: os.environ.get(name) for name in about.split()} if kind == "variable" else {}
-        answer = {"module": module, "kind": kind, "about": about, "variables": variables, "begun": begun}
+        answer = {"module": module, "kind": kind, "about": about, "variables": variables, "begun": is_started}
         with open(self.run["answer"], "w", encoding="ascii") as file:
             file.write(ascii(answer))
-        if begun:
+        if is_started:
             raise KeyboardInterrupt
         if (atexit := sys.modules.get("atexit")) is not None:
             atexit._run_exitfuncs()
@@ -259,7 +259,7 @@ class Answer:
                 stream.flush()
         os._exit(NEEDS_PLAIN)
 
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Return whether a test has started. Its side effects must then not be repeated."""
         try:
             with open(self.run["events"], "rb") as file:
@@ -304,11 +304,11 @@ def main() -> dict[str, Any]:
     """Preload modules and serve runs. Returns only in a child process, ready for its run."""
     warm = Warm(sys.argv[1])
     try:
-        problem = unfit_python() or warm.preload()
+        reason = unfit_python() or warm.preload()
     except BaseException as error:
-        problem = described(error)
-    if problem:
-        warm.send({"problem": problem})
+        reason = described(error)
+    if reason:
+        warm.send({"problem": reason})
         os._exit(1)
     warm.send(warm.state())
     run = warm.serve()

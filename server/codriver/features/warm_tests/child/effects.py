@@ -9,7 +9,7 @@ import os
 import sys
 
 from .process_state import loaded_module
-from .registries import put_back, take_out
+from .registries import put_back, remove_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def withdraw_effect(kind: str, value: Any) -> None:
         finalize._registry.pop(finalizer, None)
         finalize._registered_with_atexit = False
     elif kind == "entries":
-        take_out(*value[2:])
+        remove_entries(*value[2:])
     elif kind == "attribute":
         owner, path, old, _ = value
         set_attribute(owner, path, old)

@@ -131,12 +131,12 @@ class Preloader:
     def recording(self, outputs: Mapping[str, int]) -> Iterator[None]:
         """Record imports and their side effects. `outputs` are the files that the standard streams write to."""
         environ_type: Any = type(os.environ)
-        former: list[tuple[Any, str, Any]] = []
+        replaced: list[tuple[Any, str, Any]] = []
 
         def replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
             real = vars(owner)[name]
             replacement = make(real)
-            former.append((owner, name, real))
+            replaced.append((owner, name, real))
             self._replaced[id(replacement)] = replacement, real
             setattr(owner, name, replacement)
 
@@ -173,7 +173,7 @@ class Preloader:
         else:
             replace(random, "_urandom", lambda real: real)  # it imported the replacement installed above
             replace(random.Random, "seed", self._seeds)
-        former_filters = warnings.filters[:]
+        original_filters = warnings.filters[:]
         warnings.simplefilter("always")
         self._always = warnings.filters[0]
         self._outputs.update(outputs)
@@ -183,9 +183,9 @@ class Preloader:
             yield
         finally:
             sys.meta_path.remove(finder)
-            for owner, name, value in reversed(former):
+            for owner, name, value in reversed(replaced):
                 setattr(owner, name, value)
-            warnings.filters[:] = former_filters  # type: ignore[index]  # it is a list
+            warnings.filters[:] = original_filters  # type: ignore[index]  # it is a list
 
     def preload(self, names: list[str]) -> None:
         """Import modules by name."""
@@ -319,11 +319,11 @@ class Preloader:
         """Record which watched attributes of other packages an import replaced."""
         for owner, attributes in self.watched.items():
             if owner in self._contents and (module := sys.modules.get(owner)) is not None:
-                former, present = self._contents[owner], contents(module)
+                previous, present = self._contents[owner], contents(module)
                 for attribute in attributes:
-                    old, new = former.get(attribute, MISSING), present.get(attribute, MISSING)
+                    old, new = previous.get(attribute, MISSING), present.get(attribute, MISSING)
                     if old is not new:
-                        former[attribute] = new
+                        previous[attribute] = new
                         if owner.partition(".")[0] == name.partition(".")[0]:
                             continue
                         if ("attribute", (owner, attribute)) in self._attributed:
@@ -360,11 +360,11 @@ class Preloader:
         return result
 
     def _reads_variable(self, real: Any) -> Any:
-        ours: Any = os.environ
+        process_environ: Any = os.environ
 
         def __getitem__(environ: Any, key: str) -> str:  # noqa: N807 - it stands in for that
             current = self.importing()
-            if current is not None and environ is ours:
+            if current is not None and environ is process_environ:
                 encoded = environ.encodekey(key)
                 current.environment.setdefault(encoded, environ._data.get(encoded))
             value: str = real(environ, key)
@@ -400,9 +400,9 @@ class Preloader:
     def foreign_changes(self) -> dict[str, list[str]]:
         """Return the attributes that were replaced after their module was imported and are not watched yet."""
         found: dict[str, list[str]] = {}
-        for name, former in self._contents.items():
+        for name, previous in self._contents.items():
             if (module := sys.modules.get(name)) is not None:
-                changed = set(changed_attributes(former, contents(module))) - set(self.watched.get(name, ()))
+                changed = set(changed_attributes(previous, contents(module))) - set(self.watched.get(name, ()))
                 if changed:
                     found[name] = sorted(changed)
         return found
@@ -470,9 +470,9 @@ class Preloader:
     def _forget_cached_attributes(self) -> None:
         """Delete what `__getattr__` of modules cached, so that an access loads the submodule again."""
         for name, module in self.hidden.items():
-            former, present = self._contents.get(name, {}), getattr(module, "__dict__", {})
-            if "__getattr__" in former:
-                for key in present.keys() - former.keys():
+            previous, present = self._contents.get(name, {}), getattr(module, "__dict__", {})
+            if "__getattr__" in previous:
+                for key in present.keys() - previous.keys():
                     if not key.startswith("_"):
                         del present[key]
 
@@ -633,12 +633,12 @@ def contents(module: Any) -> dict[str, Any]:
 FUNCTIONS = (type(contents), classmethod, staticmethod, property)
 
 
-def changed_attributes(former: dict[str, Any], present: dict[str, Any]) -> list[str]:
-    """Return the functions and classes that were replaced or added since `former`."""
+def changed_attributes(previous: dict[str, Any], present: dict[str, Any]) -> list[str]:
+    """Return the functions and classes that were replaced or added since `previous`."""
     changed = []
     for key, value in present.items():
-        is_replaced = issubclass(type(value), (*FUNCTIONS, type)) and former.get(key, value) is not value
-        is_added = "." in key and key not in former and key.partition(".")[0] in former
+        is_replaced = issubclass(type(value), (*FUNCTIONS, type)) and previous.get(key, value) is not value
+        is_added = "." in key and key not in previous and key.partition(".")[0] in previous
         if is_replaced or is_added:
             changed.append(key)
     return changed

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 KINDS = (dict, list, set)
 MOST_ENTRIES = 2000
 """Larger containers are assumed to be tables and are not copied."""
-OWN_MATTERS = frozenset({
+INTERNAL_MODULES = frozenset({
     "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
     "sre_parse", "enum", "typing", "functools", "linecache", "tokenize", "weakref", "threading", "_threading_local",
     "atexit", "gc", "signal", "warnings", "logging", "copyreg", "codecs", "zipimport", "encodings", "importlib",
@@ -36,7 +36,7 @@ OWN_MATTERS = frozenset({
 def containers(module: Any) -> Containers:
     """Return the containers of a module, each with a copy."""
     name = getattr(module, "__name__", "")
-    if not isinstance(name, str) or name.partition(".")[0] in OWN_MATTERS:
+    if not isinstance(name, str) or name.partition(".")[0] in INTERNAL_MODULES:
         return {}
     found: Containers = {}
     for key, value in list(getattr(module, "__dict__", {}).items()):
@@ -108,11 +108,11 @@ def added(present: Any, copy: Any) -> Any:
         return present[len(copy) :] if is_same else None
     known = {id(one) for one in present}
     is_same = all(id(one) in known for one in copy)
-    former = {id(one) for one in copy}
-    return [one for one in present if id(one) not in former] if is_same else None
+    known_ids = {id(one) for one in copy}
+    return [one for one in present if id(one) not in known_ids] if is_same else None
 
 
-def take_out(container: Any, entries: Any) -> None:
+def remove_entries(container: Any, entries: Any) -> None:
     """Remove added entries from a container."""
     if type(container) is dict:
         for key, value in entries.items():

@@ -36,13 +36,13 @@ RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
 
 
 class Revealer:
-    """Reveals the hidden modules of one run. `ask_plain` aborts the run in favour of a plain process."""
+    """Reveals the hidden modules of one run. `request_plain` aborts the run in favour of a plain process."""
 
-    def __init__(self, preloader: Preloader, record: RunRecord, ask_plain: Callable[[str, str, str], None]) -> None:
+    def __init__(self, preloader: Preloader, record: RunRecord, request_plain: Callable[[str, str, str], None]) -> None:
         self.preloader = preloader
         self.record = record
         self.hidden = preloader.hidden
-        self.ask_plain = ask_plain
+        self.request_plain = request_plain
         self.set_by_imports = {
             value for one in preloader.records.values() for kind, value in one.effects if kind == "variable"
         }
@@ -66,10 +66,10 @@ class Revealer:
                     self.check(name)
                     self.reveal(name)
                     return sys.modules[name]
-            before, began = self.record.imported_s, perf_counter()
+            before, started_s = self.record.imported_s, perf_counter()
             module = self._real_find(name, import_, **options)
             if (file := file_of(module)) and self.preloader.is_library(file):
-                self.record.imported_s = before + perf_counter() - began
+                self.record.imported_s = before + perf_counter() - started_s
             return module
 
         bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
@@ -89,10 +89,10 @@ class Revealer:
         hook, replaced = rewriting_hook(), self.replaced_modules()
         for looker, definer in self.preloader.subclasses:
             if looker in closure and definer in self.hidden and definer not in closure:
-                self.ask_plain(definer, "subclasses", looker)
+                self.request_plain(definer, "subclasses", looker)
         for one, record in records.items():
             if found := self.obstacle(one, record, replaced, hook):
-                self.ask_plain(one, *found)
+                self.request_plain(one, *found)
 
     def replaced_modules(self) -> dict[str, list[Any]]:
         """Return the revealed modules in which functions were replaced, with the original functions."""
@@ -244,14 +244,14 @@ def holds(module: ModuleType, values: list[Any]) -> bool:
 
     Its objects are those in its containers, its functions with their defaults and closures, and its classes.
     """
-    wanted = {id(value) for value in values}
+    value_ids = {id(value) for value in values}
     kinds = tuple(value for value in values if issubclass(type(value), type))
     seen: set[int] = set()
     waiting: list[Any] = list(vars(module).values())
     while waiting:
         value = waiting.pop()
         kind = type(value)
-        if id(value) in wanted or kind in kinds:
+        if id(value) in value_ids or kind in kinds:
             return True
         if id(value) in seen:
             continue
