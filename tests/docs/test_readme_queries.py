@@ -17,12 +17,12 @@ FOUND = {
     "What went wrong?": [[4, "Timeout: no answer"]],
     "Who evaluated how much?": [["jupyter", 1], ["me", 1], ["you", 1]],
     "What did others do since line 3?": [4, 5],
-    "What came of which code?": [["(price 10)", "12"]],
+    "Which result belongs to which code?": [["(price 10)", "12"]],
     "Where was a time-out mentioned?": [[4, "Timeout: no answer"]],
     "How was it done last week?": ["(defn price [x] (* 1.2 x))"],
-    "Which code of the kernel uses a value that Clojure gave?": [["12", "total = 12 * 3"]],
-    "What came of my changes, in the application?": [[6, "7 fx db/write app price/set d3"]],
-    "What did the human evaluate in which notebook?": [["/shop/sales.ipynb", 5, "total = 12 * 3"]],
+    "Which code in the kernel uses a value from Clojure?": [["12", "total = 12 * 3"]],
+    "What did my changes do in the application?": [[6, "7 fx db/write app price/set d3"]],
+    "What did the human evaluate in each notebook?": [["/shop/sales.ipynb", 5, "total = 12 * 3"]],
 }
 
 

@@ -538,7 +538,7 @@ def test_search_and_filters_find_rows(page, client):
 def test_datalog_queries_are_answered_and_a_row_leads_to_its_evaluation(page, client):
     evaluate(client, "'the answer is ' + str(7 * 6)")
     page.press("2")
-    page.click(".lead", "What came of which code?")
+    page.click(".lead", "Which result belongs to which code?")
     page.shows("'the answer is 42'", "#panel table")
     page.click("#panel td .lead", "the answer is")
     page.until(f"{row('the answer is')}?.classList.contains('open')", "the row of the evaluation")

@@ -17,8 +17,8 @@ OF_RUNS = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line 
 FOUND_IN_RUNS = {
     "Which was the first call that returned None?": 3,
     "Which calls of price had an amount above 20?": [[4, "{'price': 2}, 25", "40.0"]],
-    "Which errors left which calls?": [["shop.stored", "KeyError('rate')"]],
-    "What was called under total, how often?": [["shop.price", 2], ["shop.stored", 1]],
+    "Which calls raised an error?": [["shop.stored", "KeyError('rate')"]],
+    "What did total call, and how often?": [["shop.price", 2], ["shop.stored", 1]],
     "What had been called before the error?": ["shop.price", "shop.stored", "shop.total"],
 }
 

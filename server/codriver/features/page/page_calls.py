@@ -300,7 +300,7 @@ EXAMPLES: Final = (
         '[3, "me"]',
     ),
     (
-        "What came of which code?",
+        "Which result belongs to which code?",
         (
             '[:find ?code ?result :where [?a :output/category "evaluatedCode"] [?a :output/evaluation ?id] '
             '[?a :output/text ?code] [?b :output/evaluation ?id] [?b :output/category "evaluationResults"] '
@@ -322,7 +322,7 @@ EXAMPLES: Final = (
         '["price"]',
     ),
     (
-        "Which code of the kernel uses a value that Clojure gave?",
+        "Which code in the kernel uses a value from Clojure?",
         (
             "[:find ?value ?code :in $ ?clj ?py :where [?a :output/repl-session-key ?clj] "
             '[?a :output/category "evaluationResults"] [?a :output/text ?value] [?b :output/repl-session-key ?py] '
@@ -331,7 +331,7 @@ EXAMPLES: Final = (
         '["clj", "sales-ipynb"]',
     ),
     (
-        "What came of my changes, in the application?",
+        "What did my changes do in the application?",
         (
             "[:find ?line ?text :in $ $app ?me :where [?e :output/who ?me] [?e :output/evaluation ?id] "
             '[?e :output/category "evaluatedCode"] [$app ?a :output/evaluation ?id] [$app ?a :output/line ?line] '
@@ -340,7 +340,7 @@ EXAMPLES: Final = (
         '["me"]',
     ),
     (
-        "What did the human evaluate in which notebook?",
+        "What did the human evaluate in each notebook?",
         (
             "[:find ?notebook ?line ?code :where [?e :output/notebook ?notebook] [?e :output/line ?line] "
             "[?e :output/text ?code]]"

@@ -22,7 +22,7 @@ export function panels({ leadTo, search }) {
 
 	/* Questions */
 
-	const FIRST = "What came of which code?";
+	const FIRST = "Which result belongs to which code?";
 
 	const asked = el("textarea", { rows: 4, autocomplete: "off", spellcheck: false, "aria-label": "Datalog query", placeholder: "[:find ?line ?text :where [?e :output/line ?line] [?e :output/text ?text]]" });
 	const inputs = el("input", { spellcheck: false, autocomplete: "off", "aria-label": "Inputs, as JSON", placeholder: 'for :in, as JSON: ["price"]' });
