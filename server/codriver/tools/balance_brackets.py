@@ -51,7 +51,7 @@ TOOL = Tool(
     name="balance_brackets",
     other_names=("clojure_balance_brackets",),
     title="Balance brackets",
-    description="Lisp code with closing brackets where its indentation says. Changes no file.",
+    description="Fix the closing brackets of Lisp code according to its indentation. Changes no file.",
     arguments=BalanceArguments,
     output=answer_schema(balancedText="string", changed="boolean", note="string", error="object"),
     run=balance_brackets,

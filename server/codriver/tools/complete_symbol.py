@@ -46,7 +46,7 @@ async def complete_symbol(call: Call, arguments: CompleteArguments) -> Answer:
 TOOL = Tool(
     name="complete_symbol",
     title="Complete symbol",
-    description="Completions.",
+    description="Complete the beginning of a name.",
     arguments=CompleteArguments,
     output=answer_schema(
         completions=ROWS,

@@ -142,7 +142,7 @@ TOOL = Tool(
     name="list_sessions",
     other_names=("clojure_list_sessions",),
     title="List REPL sessions",
-    description="Every REPL session and its state.",
+    description="List every REPL session and its state.",
     arguments=NoArguments,
     output=answer_schema(sessions=_SESSIONS, count="integer", testRuns=ROWS),
     run=list_sessions,

@@ -41,7 +41,7 @@ async def macroexpand(call: Call, arguments: ExpandArguments) -> Answer:
 TOOL = Tool(
     name="macroexpand",
     title="Expand macros",
-    description="The expansion of a form, once or in full. Nothing of it is run but its macros.",
+    description="Expand a form once or completely. Only its macros run.",
     arguments=ExpandArguments,
     output=answer_schema(expansion="string", sessionKey="string", notes=STRINGS),
     run=macroexpand,

@@ -99,7 +99,7 @@ def _unfinished(call: Call) -> list[dict[str, object]]:
 TOOL = Tool(
     name="server_health",
     title="Server health",
-    description="The server's clients, log range, errors.",
+    description="Report the server's clients, log range and errors.",
     arguments=NoArguments,
     output=answer_schema(
         sessionId="string",

@@ -41,7 +41,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
 TOOL = Tool(
     name="undo_edit",
     title="Undo edit",
-    description="Take back your last edit_files; again: the one before.",
+    description="Revert your last edit_files. Call it again to revert the one before.",
     arguments=UndoArguments,
     output=answer_schema(files=ROWS, count="integer", left="integer", note="string"),
     run=undo_edit,

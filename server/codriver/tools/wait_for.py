@@ -257,7 +257,7 @@ def _is_among(known: Sequence[int], digest: int) -> bool:
 TOOL = Tool(
     name="wait_for",
     title="Wait for the log",
-    description=("Wait until a query over the log gains a row. since: the last answer's lastLine."),
+    description=("Wait until a query of the log finds a new row. since: lastLine of the last answer."),
     arguments=WaitArguments,
     output=answer_schema(
         status={"enum": ["found", "timed-out", "server-stopping"]},

@@ -48,7 +48,7 @@ async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
 TOOL = Tool(
     name="what_changed",
     title="What changed",
-    description="Where loaded code differs from its files.",
+    description="List where loaded code differs from its files.",
     arguments=DriftArguments,
     output=answer_schema(differences=STRINGS, count="integer", omitted="integer", sessionKey="string", notes=STRINGS),
     run=what_changed,

@@ -105,7 +105,7 @@ class Slice:
 @click.option("--last", type=Whole(1, MOST_ENTRIES), metavar="N", help="The last N evaluations.")
 @click.option("--since", metavar="NAME", help="From the checkpoint NAME on: described as `checkpoint: NAME`.")
 @click.option("--query", metavar="EDN", help="Those whose ids (:output/evaluation) a Datalog query finds.")
-@click.option("--run", metavar="RUN", help="Of an earlier run: -1 for the last, or as `codriver runs` says.")
+@click.option("--run", metavar="RUN", help="From an earlier run: -1 for the last one, or a name from `codriver runs`.")
 @click.option("--format", "form", type=click.Choice(FORMATS), help="By default what the FILE is called, else test.")
 @click.option("--output", "-o", metavar="FILE", default=STDOUT, help="A file in the workspace, or - (default).")
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
@@ -116,7 +116,7 @@ class Slice:
     type=Number(1, 600),
     default=60.0,
     metavar="SECONDS",
-    help="How long each step may take in it, 1 to 600 (60).",
+    help="Time limit for each step, 1 to 600 (60).",
 )
 @images_option
 @session_option
@@ -138,12 +138,11 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     session: str | None,
     workspace: Path,
 ) -> None:
-    """Make a test file, script, rich comment, notebook or recording of what was evaluated; EVALUATION is an id.
+    """Export evaluations as a test file, script, rich comment, notebook or recording. EVALUATION is an id.
 
-    It is verified before it is written: the code RUNS AGAIN, with all its effects, in fresh REPLs of the same kind that
-    are started for it and ended after it (a recording is only copied). What it prints goes to standard error as it
-    comes. What does not reproduce is marked or left out.
-    A notebook keeps pictures; a test says in a line which there were.
+    Before the file is written, the code RUNS AGAIN, including its side effects, in fresh REPLs of the same kind. (A
+    recording is only copied.) Its output is printed to standard error. Steps that do not reproduce are marked or
+    omitted. A notebook contains images, and a test only mentions them in a comment.
     """
     workspace = workspace.resolve()
     file = _file(output, workspace, force=force)
@@ -258,7 +257,7 @@ def _chosen(
         raise click.UsageError("choose by ids, --last, --since or --query, one of them")
     if run and query:
         raise click.UsageError(
-            "--query asks a server, which has no earlier run's log: leave out --run, or choose by ids"
+            "--query needs a running server, which has only its own log: omit --run, or choose by ids"
         )
     rows: Sequence[Mapping[str, Any]]
     if run:
@@ -302,9 +301,7 @@ def _recording(
     kernel = JUPYTER if is_of_kernel and dialect == PYTHON.dialect else ""
     words = repl or process_origin or kernel or words_of(dialect)
     if not words or not dialect:
-        raise CodriverError(
-            f"nobody can tell which kind of REPL the session {key} had: say it with --repl, as `serve` does"
-        )
+        raise CodriverError(f"the kind of REPL of the session {key} is unknown: pass --repl, as for `serve`")
     return Recording(dialect, words, picked, is_of_kernel)
 
 
@@ -360,7 +357,7 @@ def _found(connection: Connection, query: str) -> Iterator[str]:
     type=Number(1, 600),
     default=60.0,
     metavar="SECONDS",
-    help="How long each step may take, 1 to 600 (60).",
+    help="Time limit for each step, 1 to 600 (60).",
 )
 @images_option
 @workspace_option
@@ -376,11 +373,12 @@ def replay_command(
     workspace: Path,
     is_quiet: bool,
 ) -> None:
-    """Run the code of FILE, which `codriver export --format recording` wrote, in a fresh REPL, and compare.
+    """Run the recording FILE in a fresh REPL, and compare the results with the recorded ones.
 
-    The code runs with all its effects, so read a recording that is not yours first. Values that differ in nothing but
-    addresses, times and their like are the same; so are pictures of the same kind and size, with a word on it. What the
-    code prints goes to standard error as it comes.
+    FILE was written by `codriver export --format recording`. The code runs with all its side effects, so read a
+    recording from someone else first. Values that differ only in addresses, times and the like count as the same.
+    Images of the same kind and size also count as the same, and are reported. The output of the code is printed to
+    standard error.
     """
     import anyio  # noqa: PLC0415  # as below
 
@@ -389,7 +387,7 @@ def replay_command(
     workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read(file)
     if repl is None and kind_of(recording.repl) is None:
-        raise click.UsageError(f"the recording names a command line, {recording.repl!r}: say it yourself with --repl")
+        raise click.UsageError(f"the recording names a command line, {recording.repl!r}: pass --repl")
     runs = FreshRuns(
         workspace,
         repl or recording.repl,

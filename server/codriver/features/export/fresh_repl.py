@@ -203,7 +203,7 @@ class FreshRepl:
                 return
         head = code.strip().partition("\n")[0][:60]
         raise CodriverError(
-            f"`{head}` has not ended within {limit_s:g} s in the fresh REPL: leave it out, or give it more"
+            f"`{head}` has not ended within {limit_s:g} s in the fresh REPL: omit it, or increase the limit"
         )
 
     async def run_tests(self, namespace: str) -> TestRun:

@@ -333,8 +333,8 @@ def _delivery_of(recording: Recording, repl: FreshRepl) -> Delivery:
     """
     if not recording.is_of_kernel and repl.is_kernel:
         raise CodriverError(
-            f"what was recorded in a {recording.repl} is compared value by value, and a kernel tells only the last of a"
-            " cell: leave out --repl, or name a REPL that is no kernel"
+            f"evaluations recorded in a {recording.repl} are compared value by value, but a kernel reports only"
+            " the last value of a cell: omit --repl, or name a REPL that is not a kernel"
         )
     return "whole" if repl.is_kernel else "last" if recording.is_of_kernel else "each"
 
@@ -393,13 +393,13 @@ def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
     raised = one.raised and replace(one.raised, message=clean(one.raised.message))
     note, out = clean(one.note), clean(one.out)
     if text != one.step.text:
-        why = note or "its code holds a secret, which is left out, so that it cannot be run again"
+        why = note or "its code contains a secret, which is omitted, so it cannot run again"
         step = replace(one.step, text=text)
         return replace(one.demoted(why), step=step, verdict="absent", value=value, is_hidden=True)
     if one.cell is not None and (cell := _cleaned(one.cell, clean)) != one.cell:
         one = replace(one, cell=cell)
     if (value, raised, out, clean(one.pattern)) != (one.value, one.raised, one.out, one.pattern):
-        return replace(one.demoted(note or "what came of it holds a secret, which is left out"), value=value)
+        return replace(one.demoted(note or "its result contains a secret, which is omitted"), value=value)
     return one if note == one.note else replace(one, note=note)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 CLOSES = (
     "Open it in a browser on this machine. The address works once, within ten minutes. "
-    "The page closes ten minutes after nobody looks at it any more."
+    "The page closes ten minutes after the last tab is closed."
 )
 WEAKER = (
     "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "

@@ -232,8 +232,8 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
         call.dispatch(ReplForgotten(repl.id, "it did not connect"))
     raise refused(
         "repl-unreachable",
-        f"{member.named.key} did not give a REPL: {why}",
-        hint="nothing was changed in the program; codriver_seam.start_repl(True) in it gives a REPL that listens",
+        f"{member.named.key} did not provide a REPL: {why}",
+        hint="the program was not changed; call codriver_seam.start_repl(True) in it to start a REPL",
     )
 
 

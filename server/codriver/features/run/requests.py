@@ -64,7 +64,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
     except OpenDirectoryError as error:
         raise ReplUnreachableError(place, f"{error.filename}: {error.strerror}") from error
     except OSError as error:
-        raise ReplUnreachableError(place, f"it cannot be asked: {error.strerror or error}") from error
+        raise ReplUnreachableError(place, f"requesting a REPL failed: {error.strerror or error}") from error
     finally:
         listener.close()
         for left in (name, request.name, f"{pid}.taken", f"{pid}.taken.failed"):

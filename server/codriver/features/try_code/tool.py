@@ -96,7 +96,7 @@ class TryArguments(Evaluating):
     def _check(self) -> Self:
         labels = [one.label for one in self.candidates]
         if len(set(labels)) < len(labels) or FIRST_PASSING in labels:
-            raise ValueError(f"each candidate needs a label of its own, and none is called {FIRST_PASSING}")
+            raise ValueError(f"each candidate needs its own label, and none may be called {FIRST_PASSING}")
         if self.keep is not None and self.keep not in (*labels, FIRST_PASSING):
             raise ValueError(f"keep is {FIRST_PASSING}, or one of {', '.join(labels)}")
         return self

@@ -108,7 +108,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
         if lessened == current:
             break
         current, in_one = lessened, False
-    raise DocumentFailsError(failed[0].error if failed else "it never came to rest")
+    raise DocumentFailsError(failed[0].error if failed else "it still failed after all attempts")
 
 
 def _without_magic(one: Checked) -> Checked:

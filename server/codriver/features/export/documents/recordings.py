@@ -23,7 +23,7 @@ class RecordingError(CodriverError):
     """The file is not a recording, or has a version that is not supported."""
 
     def __init__(self, why: str) -> None:
-        super().__init__(f"this is no recording: {why}; `codriver export --format recording` writes one")
+        super().__init__(f"this is not a recording: {why}; `codriver export --format recording` writes one")
 
 
 class NothingChosenError(CodriverError):
@@ -237,6 +237,6 @@ def _read(row: Mapping[str, Any]) -> Recorded:
     }
     listed = row.get("values", [])
     if not isinstance(listed, list):
-        raise TypeError(f"its values are no list but {type(listed).__name__}")
+        raise TypeError(f"its values are not a list but {type(listed).__name__}")
     values = tuple(map(str, listed))
     return Recorded(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **strings)

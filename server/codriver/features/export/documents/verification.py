@@ -405,7 +405,7 @@ def _check_value(
     match = None if HIDDEN.search(recorded) else compare(recorded, fresh, dialect, evaluation.time)
     if match is None:
         return _differs(step, evaluation, recorded, fresh, observed.out)
-    note = "cut when it was recorded: what is beyond came once" if match.is_cut else match.note
+    note = "truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
     verdict: Verdict = "varies" if match.pattern else "same"
     result = Checked(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
     return replace(result, is_alike=bool(match.note), drawn=observed.value if images_in(fresh) else "")
