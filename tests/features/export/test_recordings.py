@@ -77,7 +77,7 @@ def test_a_recording_round_trips_through_its_lines():
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "x", "version": 1}', "no json", '{"format": "codriver-recording", "version": 99, "dialect": "python", "repl": ""}'])  # fmt: skip  # noqa: E501
 def test_text_that_is_not_a_recording_is_refused(text):
-    with pytest.raises(RecordingError, match="no recording"):
+    with pytest.raises(RecordingError, match="this is not a recording"):
         from_lines(text)
 
 

@@ -106,7 +106,7 @@ def test_unfinished_tests_leave_a_candidate_undecided(client):
 @pytest.mark.parametrize(
     ("candidates", "more", "words"),
     [
-        ([candidate("a", DOUBLE), candidate("a", PLUS)], {}, "label of its own"),
+        ([candidate("a", DOUBLE), candidate("a", PLUS)], {}, "its own label"),
         ([candidate("first-green", DOUBLE)], {}, "first-green"),
         ([candidate("a", DOUBLE)], {"keep": "b"}, "keep is first-green, or one of a"),
         ([{"label": "a", "code": "1"}], {}, "edits"),
