@@ -194,7 +194,9 @@ def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
     """Add the recording to the workspace's memory, so that later runs can find it."""
     from codriver.log.memory import Document, Memory  # noqa: PLC0415  # only this function needs TinyDB
 
-    memory = Memory(workspace_state_directory(workspace), is_repairing=False, report=lambda error: echo(error, err=True))
+    memory = Memory(
+        workspace_state_directory(workspace), is_repairing=False, report=lambda error: echo(error, err=True)
+    )
     about = f"{len(chosen.recording.evaluations)} evaluations of {chosen.key}"
     memory.remember(Document("recording", file.relative_to(workspace).as_posix(), time.time_ns() // 1_000_000, about))
 
