@@ -54,6 +54,7 @@ SLOW = {
     "docs": "ci_recipe github_action server_pages",
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
+    "features/applications": "watch_app",
     "features/traces": "traces",
     "features/clojuredocs": "clojuredocs",
     "features/export": "export export_secrets exported_sessions",
@@ -77,7 +78,7 @@ SLOW = {
     "tools": "affected_tests background byte_budgets client_traits edit_acts edit_files edit_loads "
     "edit_python error_chains failure_places found_tests frames images interrupt_evaluation "
     "isolation lanes listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
-    "symbol_answers symbol_info tests_of_other_repls wait_for watch_app what_changed "
+    "symbol_answers symbol_info tests_of_other_repls wait_for what_changed "
     "what_changed_in_lisp",
     "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "kernel_floods limits load nrepl_floods planted_modules presence_files python_path random_kills starving "

@@ -49,7 +49,9 @@ OF_THE_BASE = frozenset({
     *(word for tool in BASE_TOOLS for word in values_of(tool.arguments.model_json_schema(by_alias=True))),
     *Settings.model_fields,
     *CAPABILITIES,
-    "run",  # an ordinary word, which the base uses for runs of tests and of the server; also the command of a feature
+    # Ordinary words, which the base uses in other senses: runs of tests and of the server, traces of errors, ids and
+    # values in protocols, and the command `stop`.
+    "run", "trace", "id", "value", "stop", "event", "topic", "what", "filter",
 })  # fmt: skip
 
 

@@ -90,6 +90,14 @@ class ResourceFamily:
     """Whether `/KIND/PART` is understood too: the addresses of Backseat Driver have this form."""
 
 
+@dataclass(frozen=True, slots=True)
+class Guide:
+    """A skill about a tool of the feature. It is of use only where the tool is."""
+
+    skill: str
+    tool: str
+
+
 REPORT: Final = "{report}"
 """Where a prompt's text has the server's report."""
 
@@ -179,6 +187,7 @@ class ServerHooks:
     reports: tuple[Report[Any], ...] = ()
     edit_languages: tuple[tuple[str, ApplyText], ...] = ()
     """How edits of strings are applied to files with these suffixes, which have parts: see `editing.file_languages`."""
+    guides: tuple[Guide, ...] = ()
     resources: tuple[ResourceFamily, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     query_sources: tuple[tuple[QuerySource, type[Queryable]], ...] = ()

@@ -1,10 +1,7 @@
 """A log follower uses one query for all new entries, including events of applications."""
 
-import json
-
 import pytest
 
-from codriver.commands.log import follow_stream
 from codriver.commands.log_follower import Follower
 from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
@@ -43,20 +40,3 @@ def test_new_entries_are_in_line_order_and_match_the_options(options, lines):
     entries, gap = follower.next()
     assert ([entry["line"] for entry in entries], gap, follower.since) == (lines, False, 7)
     assert all((entry["category"] == "appEvent") == ("op" in entry) for entry in entries)
-
-
-@pytest.mark.parametrize(
-    ("topic", "told", "status"),
-    [
-        ("fx", ["event 1", "event 2", "s1-ab (fx) of me is over"], 1),
-        ("trace", ["event 1", "event 2", "s2-ab (calls) of you is over", "s1-ab (fx) of me is over"], 1),
-        ("calls", ["s2-ab (calls) of you is over", "s1-ab (fx) of me is over"], 0),
-    ],
-)
-def test_a_followed_stream_prints_events_of_its_topic_until_it_ends(topic, told, status, capsys):
-    logs = Logs()
-    logs.app_log.record(AppEvent("s2-ab (calls) of you is over", 0, op="call", name="stream-over"))
-    op = "call" if topic == "calls" else "fx"
-    logs.app_log.record(AppEvent("s1-ab (fx) of me is over", 0, op=op, name="stream-over"))
-    assert follow_stream(logs, {"subId": "s1-ab", "since": 2}, topic, as_json=True) == status
-    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == told

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import CallHooks, Services
     from codriver.tools.calls.tool import Manifest
 
-NAMES: Final = ("jupyter", "traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page", "run")
+NAMES: Final = (
+    "applications", "jupyter", "traces", "try_code", "clojuredocs", "warm_tests", "export", "handoff", "page", "run",
+)  # fmt: skip
 """The packages in `codriver.features`, in the order in which clients see their tools.
 
 Removing a name removes the feature.
 """
-EXTENDED: Final = frozenset({"serve", "watch"})
+EXTENDED: Final = frozenset({"call", "serve", "watch"})
 """The base commands that features may extend by options. Other commands need not read the declarations."""
 
 
@@ -85,13 +87,15 @@ def option_modules(command: str) -> tuple[str, ...]:
 @cache
 def manifest() -> Manifest:
     """Return all tools: those of the base, with the arguments that features add, and those of features."""
-    from codriver.tools.manifest import manifest_with  # noqa: PLC0415  # commands only need the declarations
+    from codriver.skills.library import EDITING  # noqa: PLC0415  # commands only need the declarations
+    from codriver.tools.manifest import manifest_with  # noqa: PLC0415  # as above
 
     every = server_hooks()
     return manifest_with(
         tuple(tool for hooks in every for tool in hooks.tools),
         tuple(added for hooks in every for added in hooks.added_arguments),
         call_hooks(),
+        ((EDITING, "balance_brackets"), *((guide.skill, guide.tool) for hooks in every for guide in hooks.guides)),
     )
 
 

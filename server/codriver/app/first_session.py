@@ -126,7 +126,7 @@ def instructions_for(
     is_suggested = state.repl_of_files and not settings.repl and not state.lifecycle.is_searching
     to_have_one = to_name_one(state) if is_suggested else ""
     return instructions(
-        skills, repls, evaluates=evaluates, offered=offered, to_have_one=to_have_one,
+        skills, repls, evaluates=evaluates, offered=offered, guides=manifest.guides, to_have_one=to_have_one,
         trust_adds=_trust_adds(state),
     )  # fmt: skip
 

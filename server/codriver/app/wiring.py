@@ -178,7 +178,13 @@ def build(
         )  # fmt: skip
         return {**performers, **_performers(parts)}
 
-    Core(state=State(), settings=live.settings, now=now_ms, handlers=HANDLERS, performers=reporting)
+    Core(
+        state=State(rare=features.manifest().rare),
+        settings=live.settings,
+        now=now_ms,
+        handlers=HANDLERS,
+        performers=reporting,
+    )
     return parts
 
 

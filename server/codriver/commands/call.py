@@ -154,39 +154,49 @@ def load_command(  # one parameter per option
 @click.argument("arguments", default="{}", metavar="[JSON]")
 @start_option
 @workspace_option
-@click.option("--follow", "-f", is_flag=True, help="With watch_app: keep printing events as they arrive.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer on one line.")
-def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, follow: bool, as_json: bool) -> None:
+def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_json: bool) -> None:
     """Call TOOL as an agent would, with its arguments as a JSON object, and print its answer as JSON.
 
     If JSON is -, the arguments are read from standard input. `codriver tools --json` shows every tool with its
     arguments.
     """
+    given = read_arguments(arguments)
+    with connected(workspace.resolve(), start=start) as connection:
+        answer = call_tool(connection, tool, given, as_json=as_json)
+    sys.exit(exit_status(answer))
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments in a JSON object, or in that on standard input for `-`.
+
+    Raises:
+        click.UsageError: it is no JSON object.
+    """
     try:
-        given = json.loads(sys.stdin.read() if arguments == "-" else arguments)
+        given = json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"the arguments are not JSON: {error}") from error
     if not isinstance(given, dict):
         raise click.UsageError("the arguments must be a JSON object, such as '{\"limit\": 5}'")
-    begins_stream = tool == "watch_app" and given.get("topic") is not None and given.get("stop") is None
-    if follow and not begins_stream:
-        raise click.UsageError("--follow requires watch_app with a topic; `codriver log --follow` prints everything")
-    with connected(workspace.resolve(), start=start) as connection:
-        try:
-            answer, images = connection.call_with_images(tool, given)
-        except client.CallError as error:
-            if not error.is_refusal:
-                raise
-            raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
-        echo_json(answer, indent=None if as_json else 2)
-        _name_images(images, str(answer.get("evaluationId") or ""))
-        if follow and answer.get("ok"):
-            from codriver.commands.log import follow_stream  # noqa: PLC0415  # rarely needed
+    return given
 
-            sys.exit(follow_stream(connection, answer, given["topic"], as_json=as_json))
-    if begins_stream and answer.get("ok"):
-        echo("the stream ended with this command; use --follow to keep it open and print its events", err=True)
-    sys.exit(exit_status(answer))
+
+def call_tool(connection: client.Connection, tool: str, given: dict[str, Any], *, as_json: bool) -> dict[str, Any]:
+    """Call a tool, print its answer, and return it.
+
+    Raises:
+        click.UsageError: there is no such tool.
+    """
+    try:
+        answer, images = connection.call_with_images(tool, given)
+    except client.CallError as error:
+        if not error.is_refusal:
+            raise
+        raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
+    echo_json(answer, indent=None if as_json else 2)
+    _name_images(images, str(answer.get("evaluationId") or ""))
+    return answer
 
 
 @click.command("tools")

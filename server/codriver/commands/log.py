@@ -13,9 +13,7 @@ import click
 
 from codriver.commands.log_follower import (
     APP_EVENT,
-    GAP,
     MAX_ENTITIES,
-    STREAM_OVER,
     WHOLE,
     Follower,
     FollowError,
@@ -38,9 +36,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as in shells."""
-
-CALLS = "calls"
-"""The topic of streams that end by themselves, and whose events have the op `call`."""
 
 MAX_CHARACTERS = 2000
 """Maximum number of characters printed of an entry's text."""
@@ -152,7 +147,7 @@ def log_command(  # one argument an option
                 f"--run has no {APP_EVENT}: events of applications are not stored beyond their server"
             )
         entries = selection.in_run(run_entries(workspace, run))
-        _print([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
+        print_entries([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
     elif follow:
         follow_log(workspace.resolve(), selection, as_json=as_json)
     else:
@@ -160,7 +155,7 @@ def log_command(  # one argument an option
             if query:
                 sys.exit(_run_query(connection, query, inputs, selection.limit, as_json=as_json))
             entries, _, events = _newest(connection, selection, WHOLE if as_json else DISPLAY_BYTES)
-            _print(entries, as_json=as_json)
+            print_entries(entries, as_json=as_json)
             if events:
                 are = "is 1 event" if events == 1 else f"are {events} events"
                 echo(f"there {are} of applications too; --category {APP_EVENT} prints them", err=True)
@@ -183,32 +178,13 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
             entries = sorted(found, key=lambda entry: int(entry["line"]))[-selection.limit :]
         follower = Follower(connection, last_line, selection.who, selection.categories, max_bytes, with_events)
         try:
-            _print(entries, as_json=as_json)
+            print_entries(entries, as_json=as_json)
             for coming in followed(follower, workspace, "codriver-log"):
                 with reading("wait_for"):
                     matching = selection.matching(coming)
-                _print(matching, as_json=as_json)
+                print_entries(matching, as_json=as_json)
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
-
-
-def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *, as_json: bool) -> int:
-    """Print the events of an application's stream until it ends or Ctrl-C, and return the exit status."""
-    with reading("watch_app"):
-        since, begins = int(started["since"]), f"{started['subId']} "
-    # All streams share one database, so ignore events with another op.
-    ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
-    follower = Follower(connection, since, None, (APP_EVENT,), WHOLE if as_json else DISPLAY_BYTES, events=True)
-    try:
-        while True:
-            entities, gap = follower.next()
-            if gap:
-                echo(GAP, err=True)
-            _print([one for one in entities if None in ops or one.get("op") in ops], as_json=as_json)
-            if any(one.get("name") == STREAM_OVER and one["text"].startswith(begins) for one in entities):
-                return 0 if topic == CALLS else 1
-    except KeyboardInterrupt:
-        return INTERRUPTED
 
 
 def _refuse_unknown(categories: tuple[str, ...]) -> None:
@@ -267,7 +243,8 @@ def _value(text: str) -> object:
         return text
 
 
-def _print(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
+def print_entries(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
+    """Print entries, as JSON or for people. `run`: their earlier run."""
     with reading("repl_output_log"):
         lines = [[] if as_json else formatted_entry(entry, run) for entry in entries]
     for entry, line in zip(entries, lines, strict=True):

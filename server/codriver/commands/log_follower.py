@@ -24,8 +24,6 @@ WHOLE = 16 * 2**20
 """Maximum size of text that can be requested at once, in bytes."""
 APP_EVENT: Final = "appEvent"
 """The category of application events, which are stored separately from the log."""
-STREAM_OVER: Final = "stream-over"
-"""The name of the event that reports the end of an application's stream."""
 GAP = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
 MAX_ENTITIES = 10_000
 """Maximum number of entries in one answer. If a larger log grows faster, some are skipped and that is reported."""

@@ -70,7 +70,7 @@ SEAM_OP: Final = "codriver/seam"
 def announcing(handle: Handler) -> Handler:
     """Wrap a handler so that clients are notified when it changes the available tools, by a capability or a language.
 
-    Clients also list resources again when a seam appears or disappears, because the guide to it does so too.
+    Clients also list resources again when a rare capability appears or disappears, because its guide does so too.
     """
 
     def announced(state: State, action: Action) -> Outcome:
@@ -78,7 +78,7 @@ def announcing(handle: Handler) -> Handler:
         after = outcome.state
         if after.promised() == state.promised() and after.languages() == state.languages():
             return outcome
-        is_same = (SEAM in after.promised()) == (SEAM in state.promised())
+        is_same = state.rare.intersection(after.promised()) == state.rare.intersection(state.promised())
         guides = () if is_same else (NotifyClients(changed="resources"),)
         return replace(outcome, effects=(*outcome.effects, NotifyClients(changed="tools"), *guides))
 

@@ -332,6 +332,8 @@ class State:
     programs: tuple[ListeningProgram, ...] = ()
     """The programs of the workspace that listen on a port, one entry per port."""
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
+    rare: frozenset[str] = frozenset()
+    """Capabilities that most REPLs lack, so that their tools and guides are listed only while a REPL has them."""
     app_streams: tuple[AppStream, ...] = ()
     """The subscriptions to applications' events, in the order in which they were opened."""
 

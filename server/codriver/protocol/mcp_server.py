@@ -106,7 +106,7 @@ class McpServer:
         """
         self._load_sdk = load_sdk
         self._sdk: Sdk | None = None
-        subscriptions, served = Subscriptions(), Resources(services, skills, redactor, resources)
+        subscriptions, served = Subscriptions(), Resources(services, about.manifest, skills, redactor, resources)
         prompts_served = Prompts(services, redactor, prompts)
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from codriver.server_hooks import ResourceFamily, ResourceRow
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.call import Services
+    from codriver.tools.calls.tool import Manifest
 
 
 LOG_URI = "codriver://log"
@@ -111,9 +112,15 @@ class Resources:
     """The resources of one server."""
 
     def __init__(
-        self, services: Services, skills: SkillLibrary, redactor: Redactor, added: Sequence[ResourceFamily] = ()
+        self,
+        services: Services,
+        manifest: Manifest,
+        skills: SkillLibrary,
+        redactor: Redactor,
+        added: Sequence[ResourceFamily] = (),
     ) -> None:
         """Create the resources. `added` are those of features."""
+        self._manifest = manifest
         self._added = {(one.kind, one.parts): one for one in added}
         self._plain = frozenset(one.kind for one in added if one.has_plain_path)
         self._rows = [(*_row(row), one.mime_type) for one in added for row in one.listed]
@@ -168,7 +175,7 @@ class Resources:
             raise RequestRefusedError(METHOD_NOT_FOUND, f"there is no method {method!r}", method)
 
     def _hidden(self) -> tuple[str, ...]:
-        return hidden_skills(self._services.core.state)
+        return hidden_skills(self._services.core.state, self._manifest)
 
     async def read(self, uri: str, protocol: str, client: ClientSession) -> Found:
         """Return the content of a resource for a client.
@@ -278,9 +285,10 @@ class Resources:
         return Found("text/plain", part_read.text, "; ".join(notes), about)
 
 
-def hidden_skills(state: State) -> tuple[str, ...]:
+def hidden_skills(state: State, manifest: Manifest) -> tuple[str, ...]:
     """Return the skills that are not useful now: the one about applications, if there is no application."""
-    return () if "seam" in state.promised() else (LIVE_APP,)
+    tool = manifest.by_name.get(manifest.guides.get(LIVE_APP, ""))
+    return () if tool is not None and state.promised().intersection(tool.needs) else (LIVE_APP,)
 
 
 def is_skill(uri: str) -> bool:

@@ -50,7 +50,6 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
         "auto_start_mcp_server": True,
         "allow_edits_outside_workspace": True,
         "allow_edits_of_client_files": True,
-        "allow_sensitive_reads": True,
         "enable_mcp_repl_evaluation": True,
         "enable_edits": True,
         "require_token": False,

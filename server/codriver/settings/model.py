@@ -296,9 +296,6 @@ class Settings(BaseModel):
     event_loop: Literal["auto", "asyncio", "uvloop"] = Field(
         "auto", description="The server's event loop; auto uses uvloop if it is installed."
     )
-    allow_sensitive_reads: bool = Field(
-        default=False, description="Let inspect_app reveal values that an application marks as sensitive, on request."
-    )
     allow_edits_outside_workspace: bool = Field(
         default=False, description="Let edit_files change files outside the workspace."
     )

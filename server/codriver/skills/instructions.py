@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import cut
 from codriver.skills.discovery import OWN
-from codriver.skills.library import EDITING, LIVE_APP
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from codriver.skills.library import Skill
 
@@ -26,8 +26,7 @@ LOOP: Final = (
     ("", "A refusal's hint says what to do."),
 )
 """Sentences about how to work, each with the tool it is about. They complement the descriptions of the tools."""
-TAUGHT: Final = {EDITING: "balance_brackets", LIVE_APP: "inspect_app"}
-"""The tool that indicates whether a skill applies, by skill: to a Lisp or to an application."""
+NO_GUIDES: Final[Mapping[str, str]] = MappingProxyType({})
 WITHOUT: Final = ("status", "edit_files")
 """The tools that work without evaluating code."""
 _FOUND: Final = "one that is started in the workspace is found"
@@ -68,20 +67,21 @@ def instructions(
     *,
     evaluates: bool = True,
     offered: Collection[str] | None = None,
+    guides: Mapping[str, str] = NO_GUIDES,
     to_have_one: str = "",
     trust_adds: str = "",
 ) -> str:
     """Return the instructions for a client: connected REPLs, how to work, and skills.
 
-    Only tools in `offered` are mentioned, or all if it is None. `to_have_one` describes how to get a REPL if none is
-    connected or starting. `trust_adds` describes what `codriver trust` would add to a workspace that is not accepted.
+    Only tools in `offered` are mentioned, or all if it is None. A skill in `guides` is mentioned only with its tool.
+    `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what `codriver trust` would add to a workspace that is not accepted.
     The result has at most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
     if trust_adds:
         parts.insert(1, f"Nobody has accepted this workspace: codriver trust, run by your human, adds {trust_adds}.")
     if offered is not None:
-        skills = [skill for skill in skills if TAUGHT.get(skill.id) in (None, *offered)]
+        skills = [skill for skill in skills if guides.get(skill.id) in (None, *offered)]
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])
 

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
-import anyio
-
-from codriver.core import app_streams
 from codriver.core.values import MAIN_SESSION
-from codriver.errors import CodriverError
-from codriver.repls.dialects.seam_providers import CONTRACT
 from codriver.tools.acts.test_starts import start_row
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.caller_slugs import client_slug
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.tool import Tool
-from codriver.tools.inspect_app import SEAM, parse_answer
 from codriver.tools.session_rows import running_evaluation, running_field, session_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from codriver.core.state import Repl, State
     from codriver.tools.calls.call import Call
-
-SEAM_TIMEOUT_S: Final = 1.0
-"""Time limit for asking a REPL about its application, in seconds."""
 
 
 class NoArguments(Arguments):
@@ -37,7 +25,7 @@ class NoArguments(Arguments):
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     """Return every REPL session with the capabilities of its REPL."""
     who = call.who(arguments.who)
-    seams = await _seams(call)
+    additions = [await look(call) for look in call.services.hooks.sessions]
     rows: list[dict[str, object]] = []
     state, names = call.state, call.services.repls.capability_names
     is_lean = not traits_of(call.client_name).wants_detail
@@ -48,10 +36,9 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
                 lanes = _lanes(state, repl, caller) if session.name == MAIN_SESSION else []
                 row = session_row(state, repl, session, names) | ({"lanes": lanes} if lanes else {})
                 row = _lean(state, repl, row, who) if is_lean else row
-                is_of_app = session.name == MAIN_SESSION and repl.id in seams
-                rows.append(row | ({"seam": seams[repl.id]} if is_of_app else {}))
-    for add in call.services.hooks.sessions:
-        rows = await add(call, rows)
+                rows.append(row)
+    for add in additions:
+        rows = add(rows)
     starts = [start_row(one, state.lifecycle.workspace) for one in call.services.tests.start_states()]
     # Agents need this row only if test runs start in an unusual way.
     listed = starts if not is_lean or any("python" in one for one in starts) else []
@@ -82,34 +69,6 @@ def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[st
     if isinstance(running := lean.get("running"), dict) and running["who"] == who:
         lean["running"] = {name: value for name, value in running.items() if name != "code"}
     return lean
-
-
-async def _seams(call: Call) -> dict[str, dict[str, object]]:
-    """Return a summary of the application in each REPL, by REPL id.
-
-    Every REPL is queried, because an application may have installed its seam without an evaluation.
-    """
-    found = {}
-    for repl in call.state.repls.values():
-        if repl.phase == "connected" and repl.profile is not None:
-            with suppress(CodriverError), anyio.move_on_after(SEAM_TIMEOUT_S):
-                health = await call.services.repls.adapter(repl.id).call_seam("health", "{}")
-                found[repl.id] = _seam_row(call.state, repl, parse_answer(call, health))
-    return found
-
-
-def _seam_row(state: State, repl: Repl, health: Mapping[str, Any]) -> dict[str, object]:
-    now = state.repls[repl.id].profile
-    support = now.capabilities.get(SEAM) if now else None
-    bands = health.get("bands", {})
-    return {
-        "provider": support.op if support and support.adapted else "codriver",
-        "sessionId": health.get("sessionId"),
-        "frames": health.get("frames", []),
-        "bands": [name for name in bands if bands[name] is True],
-        "subscriptions": sum(stream.repl == repl.id for stream in app_streams.active_app_streams(state)),
-        **({} if health.get("contract", CONTRACT) == CONTRACT else {"contract": health["contract"]}),
-    }
 
 
 def _lanes(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[str, object]]:

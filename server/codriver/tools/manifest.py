@@ -17,7 +17,6 @@ from codriver.tools import (
     edit_files,
     evaluate_code,
     get_evaluation,
-    inspect_app,
     interrupt_evaluation,
     list_sessions,
     load_file,
@@ -71,7 +70,6 @@ BASE_TOOLS: tuple[Tool, ...] = (
     balance_brackets.TOOL,
     edit_files.TOOL,
     undo_edit.TOOL,
-    *inspect_app.TOOLS,
 )
 
 USUAL = (
@@ -85,25 +83,27 @@ USUAL = (
     "symbol_info",
     "status",
     "connect_repl",
-    "inspect_app",
-    "change_app",
-    "watch_app",
 )
 """Names of the tools in the default toolset, in order. They cover most tasks.
 
-`status` gives access to the information of the other tools. The last three are listed only while an application has a
-seam.
+`status` gives access to the information of the other tools.
 """
 
 
 def manifest_with(
-    tools: tuple[Tool, ...] = (), added: tuple[AddedArguments, ...] = (), hooks: CallHooks = NO_HOOKS
+    tools: tuple[Tool, ...] = (),
+    added: tuple[AddedArguments, ...] = (),
+    hooks: CallHooks = NO_HOOKS,
+    guides: tuple[tuple[str, str], ...] = (),
 ) -> Manifest:
-    """Return the manifest of a server whose features add these tools, arguments, and what `hooks` has."""
+    """Return the manifest of a server whose features add these tools, arguments and guides, and what `hooks` has.
+
+    A guide is a skill and the tool that it is about: see `Manifest.guides`.
+    """
     every = tuple([_extended(tool, added, hooks) for tool in (*BASE_TOOLS, *tools)])
     by_name = {tool.name: tool for tool in every}
     usual = (*(by_name[name] for name in USUAL), *(by_name[tool.name] for tool in tools if tool.is_usual))
-    return Manifest(every, usual, note_edit.TOOLS)
+    return Manifest(every, usual, note_edit.TOOLS, dict(guides))
 
 
 def _extended(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:

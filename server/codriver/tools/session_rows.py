@@ -10,7 +10,7 @@ from codriver.core.values import OCCUPYING
 from codriver.repls.contract.adapter_values import CAPABILITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from codriver.core.state import Repl, Session, State
     from codriver.core.values import Evaluation, Profile
@@ -60,7 +60,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
         row["note"] = "its client has disconnected; the session ends when its code finishes"
     row |= running_field(running_evaluation(state, repl, session))
     if repl.profile is not None:
-        row |= _abilities(repl, repl.profile, names)
+        row |= _abilities(repl, repl.profile, names, state.rare)
         if stray(state, repl):
             row["elsewhere"] = True
         notes = [*cautions(state, repl), *([repl.remark] if repl.remark else []), *repl.profile.notes]
@@ -69,7 +69,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
     return row
 
 
-def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, object]:
+def _abilities(repl: Repl, profile: Profile, names: Sequence[str], rare: Collection[str]) -> dict[str, object]:
     """Return the part of a session's row that its REPL reported when it connected."""
     capabilities: dict[str, dict[str, object]] = {}
     for name in names:
@@ -83,8 +83,8 @@ def _abilities(repl: Repl, profile: Profile, names: Sequence[str]) -> dict[str, 
         "versions": dict(profile.versions),
         "isolation": profile.isolation,
     }
-    # Most REPLs have no application. A caller that requests one gets the reason.
-    missing = {name: how for name, how in profile.missing.items() if name not in (*capabilities, "seam")}
+    # A caller that needs a rare capability gets the reason why it is missing.
+    missing = {name: how for name, how in profile.missing.items() if name not in capabilities and name not in rare}
     if missing:
         row["missing"] = missing
     if profile.process_id:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.repls.contract.adapter_values import AcceptedStream
     from codriver.tools.calls.arguments import Arguments
-    from codriver.tools.calls.call import Call, Services
+    from codriver.tools.calls.call import AddRows, Call, Services
 
 PROTOCOL: Final = "run"
 CHECK_S: Final = 0.25
@@ -248,12 +249,18 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
             )
 
 
-async def rows_of_programs(call: Call, rows: list[dict[str, object]]) -> list[dict[str, object]]:
+async def look_at_programs(call: Call) -> AddRows:
+    """Find the processes of runs, and return the function that adds them to the rows of sessions."""
+    programs = call.services.part(Programs)
+    members = {one.id: one for one in await programs.find_members()} if programs.has_runs() else {}
+    return partial(_with_programs, call, members)
+
+
+def _with_programs(call: Call, members: dict[str, Member], rows: list[dict[str, object]]) -> list[dict[str, object]]:
     """Add information about programs to the rows of sessions, and a row for each other process of a run."""
     programs = call.services.part(Programs)
     if not programs.has_runs():
         return rows
-    members = {one.id: one for one in await programs.find_members()}
     by_key = {repl.key: repl for repl in call.state.repls.values() if repl.origin.kind == "program"}
     found: list[dict[str, object]] = []
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -18,7 +19,7 @@ from codriver.tools.ledgers.delivered_notes import NoteRecords
 from codriver.tools.ledgers.standing_queries import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Mapping, Sequence
     from pathlib import Path
 
     import anyio
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+AddRows = Callable[[list[dict[str, object]]], list[dict[str, object]]]
+"""Return the rows of `list_sessions` with additional fields and rows."""
+
 
 class LiveSettings(Protocol):
     """The current settings, which can change while the server runs."""
@@ -67,8 +71,8 @@ class CallHooks:
 
     Receives the tool's name and the arguments. May refuse the call by raising an error.
     """
-    sessions: tuple[Callable[[Call, list[dict[str, object]]], Awaitable[list[dict[str, object]]]], ...] = ()
-    """Return the rows of `list_sessions` with additional fields and rows."""
+    sessions: tuple[Callable[[Call], Awaitable[AddRows]], ...] = ()
+    """Called before `list_sessions` describes the REPLs: return the function that adds fields and rows to its rows."""
     prepare: tuple[Callable[[Call, Repl | None], object | None], ...] = ()
     """Called before code or tests are sent to a REPL: return the extra of the request, or None, or refuse by raising.
 

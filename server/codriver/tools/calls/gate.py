@@ -142,10 +142,7 @@ def on_offer(
         obstacle = refusal(tool, state, settings)
         if not isinstance(obstacle, CapabilityMissingError):
             return obstacle is None
-        # Most REPLs have no application, and these tools take up much space in a list.
-        return bool(promised.intersection(tool.needs)) or (
-            not (lists_again or are_known) and obstacle.capability != "seam"
-        )
+        return bool(promised.intersection(tool.needs)) or (not (tool.is_rare or lists_again or are_known))
 
     return tuple(filter(may_be_listed, spoken))
 
@@ -349,33 +346,5 @@ def _bad_arguments(tool: Tool, errors: list[ArgumentError]) -> RefusedError:
     )
 
 
-SEAM_REASONS: Final = frozenset(
-    {
-        "no-such-accessor",
-        "accessor-failed",
-        "no-frame-resolved",
-        "ambiguous-frame",
-        "no-such-frame",
-        "path-not-found",
-        "no-such-epoch",
-        "band-missing",
-        "read-only-frame",
-        "no-dispatch",
-        "not-an-event-vector",
-        "handler-failed",
-        "during-drain",
-        "unknown-epoch",
-        "non-ok-record",
-        "schema-mismatch",
-        "missing-handler",
-        "version-mismatch",
-        "no-such-predicate",
-        "unknown-topic",
-        "too-many-subscriptions",
-        "not-enabled",
-    }
-)
-"""All values of `reason` with which a seam refuses."""
-
-REASONS: Final = frozenset(get_args(Reason)) | SEAM_REASONS
-"""All values that an answer's `reason` can have."""
+REASONS: Final = frozenset(get_args(Reason))
+"""All values that the `reason` of a base tool's answer can have."""

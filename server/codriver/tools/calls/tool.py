@@ -59,6 +59,8 @@ class Tool:
     setting: str | None = None
     is_usual: bool = False
     """Whether a tool of a feature is in the default list."""
+    is_rare: bool = False
+    """Whether few workspaces use the tool: it is listed only while a REPL has a capability that it needs."""
     other_names: tuple[str, ...] = ()
     """Names of this tool in Backseat Driver, accepted but not listed."""
     may_be_task: bool = False
@@ -119,8 +121,12 @@ class Manifest:
     """Tools in the default list."""
     for_hooks: tuple[Tool, ...] = ()
     """Tools that only clients' hooks call. They are never listed."""
+    guides: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By skill: the tool that it is about. The skill is of use only where the tool is."""
     by_name: Mapping[str, Tool] = field(init=False)
     """Listed tools by name."""
+    rare: frozenset[str] = field(init=False)
+    """Capabilities that only rare tools need."""
     called: Mapping[str, Tool] = field(init=False)
     """Every tool by each name that a call can use: its own, or its name in Backseat Driver."""
 
@@ -129,6 +135,7 @@ class Manifest:
         others = {name: tool for tool in self.tools for name in tool.other_names}
         hooks = {tool.name: tool for tool in self.for_hooks}
         object.__setattr__(self, "by_name", MappingProxyType(by_name))
+        object.__setattr__(self, "rare", frozenset(need for tool in self.tools if tool.is_rare for need in tool.needs))
         object.__setattr__(self, "called", MappingProxyType({**others, **by_name, **hooks}))
 
 

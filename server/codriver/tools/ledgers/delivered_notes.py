@@ -21,22 +21,6 @@ MOST_ENTRIES: Final = 1000
 
 
 @dataclass(slots=True)
-class SeenApps:
-    """The application in each client's last answers, for the life of one server."""
-
-    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MOST_ENTRIES))
-    """Session id of the application's seam by client and REPL, for the most recent queries."""
-
-    def is_another(self, client: str, repl: str, seam: str | None) -> bool:
-        """Record the application of a client's answer, and return whether its last answer was about another one."""
-        if seam is None:
-            return False
-        before = self.sessions.pop((client, repl), seam)
-        self.sessions[client, repl] = seam
-        return before != seam
-
-
-@dataclass(slots=True)
 class DeliveredNotes:
     """Notes that each caller needs once, identified by their text or subject, for the life of one server."""
 
@@ -95,7 +79,6 @@ class ReplNotes:
 class NoteRecords:
     """Records of the notes that callers have received, for the life of one server."""
 
-    apps: SeenApps = field(default_factory=SeenApps)
     notes: DeliveredNotes = field(default_factory=DeliveredNotes)
     """Notes about ways to proceed while code runs or waits for input, by their text."""
     repls: ReplNotes = field(default_factory=ReplNotes)

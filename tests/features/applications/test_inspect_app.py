@@ -10,8 +10,9 @@ from live_server import own_settings, serving, until
 
 import codriver_seam
 from codriver.core.state import State
+from codriver.features.applications.seam_answers import REASONS
 from codriver.settings.model import Settings
-from codriver.tools.calls.gate import REASONS, on_offer
+from codriver.tools.calls.gate import on_offer
 
 CHANGED = "notifications/tools/list_changed"
 TOKEN = "t0ken-of-ada-1234"

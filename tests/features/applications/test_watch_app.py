@@ -50,7 +50,7 @@ server.serve_forever()
 IN_REPL = "import codriver_seam as seam; seam.install(True)"
 
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "seam.md").read_text()
 JOINED = re.search(r"<!-- seam-query -->\n```clojure\n(.*?)```", PAGE, re.DOTALL)[1]
 
 

@@ -1,0 +1,131 @@
+"""`change_app`: send an application an event or set its state, as an evaluation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from codriver.core import evaluation_queue
+from codriver.core.values import NO_LIMITS, Request
+from codriver.features.applications.inspect_app import change_line
+from codriver.features.applications.seam_answers import SEAM, app_repl, parse_answer, refused, with_restart_note
+from codriver.log.transcripts import read
+from codriver.repls.dialects import seam_providers
+from codriver.tools.acts.submission import begin
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.answers.evaluation_answers import describe
+from codriver.tools.answers.lean_answers import Evaluating
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.session_choice import Target, check_tree, in_lane, resolve
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.state import Repl
+    from codriver.core.values import Evaluation
+    from codriver.repls.dialects.seam_providers import Provider
+    from codriver.tools.calls.call import Call
+
+WORKER_PROVIDER: Final = "codriver"
+"""Provider name of the seam in Codriver's worker."""
+OUT: Final = frozenset({"result", "values"})
+"""Fields of an evaluation that the seam's answer replaces."""
+
+
+class ChangeArguments(Evaluating):
+    """Arguments of `change_app`."""
+
+    what: Literal["dispatch", "restore", "reset"]
+    event: str | None = Field(None, description="Of dispatch: ['order/add', 3].")
+    sync: bool = Field(default=False, description="Handle it at once, tell the changes.")
+    epoch_id: int | None = Field(None, description="Of restore.")
+    value: str | None = Field(None, description="Of reset: the new state, a literal.")
+    frame: str | None = None
+    timeout_ms: int | None = Field(None, ge=100, le=600_000)
+    repl_session_key: str | None = None
+
+
+async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
+    """Evaluate the change in the application, wait for it, and return the seam's answer."""
+    who, key = call.who(arguments.who), arguments.repl_session_key
+    repl = app_repl(call, key)
+    if lacking := seam_providers.refusal(_provider(repl), arguments.what):
+        return refused(call, lacking)
+    target = resolve(call.state, key or repl.key)
+    check_tree(call, target, who, key)
+    if key is None:
+        target = in_lane(call, target, who)
+    request = _request(call, target, who, arguments)
+    begin(call, target, who, request)
+    timeout_ms = call.wait_ms(arguments.timeout_ms)
+    current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
+    described = await describe(call, current, arguments)
+    if current.status != "done":
+        return described
+    seam_answer = parse_answer(call, await _value(call, current, target.repl, arguments.what))
+    about = {key: value for key, value in described.fields.items() if key not in OUT}
+    if not seam_answer["ok"]:
+        answer = refused(call, seam_answer)
+        return with_restart_note(call, repl, replace(described, fields={**answer.fields, **about}, ok=False))
+    return with_restart_note(
+        call, repl, replace(described, fields={**_change_fields(seam_answer, budget(call)), **about})
+    )
+
+
+def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:
+    identity = evaluation_queue.next_id(call.state)
+    given = {"event", "sync", "epoch_id", "value", "frame"}
+    query = arguments.model_dump(by_alias=True, exclude_defaults=True, include=given)
+    origin = {"who": who, "evaluation": identity}
+    provider, dialect = _provider(target.repl), target.repl.dialect
+    code = seam_providers.form(provider, dialect, arguments.what, query, origin)
+    what = arguments.event or arguments.epoch_id or ""
+    summary = f"{arguments.what} {what}".strip()
+    return Request(identity, code, target.session.name, description=summary, default_limits=NO_LIMITS)
+
+
+def _provider(repl: Repl) -> Provider:
+    """Return the provider of the seam in a REPL, which determines the language of its code."""
+    support = repl.profile.capabilities.get(SEAM) if repl.profile else None
+    return seam_providers.provider_of(support.op if support and support.adapted else WORKER_PROVIDER, repl.dialect)
+
+
+async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
+    """Return the seam's answer: the only value of the evaluation, a printed string."""
+    transcript = call.services.transcripts.get(evaluation.id)
+    assert transcript is not None  # noqa: S101  # it has just ended
+    [location] = transcript.values()[-1:]
+    printed = await read(lambda: transcript.result.read(location.start, location.stop).text, transcript)
+    return seam_providers.answer(_provider(repl), accessor, seam_providers.unquoted(repl.dialect, printed))
+
+
+def _change_fields(answer: Mapping[str, Any], most: int) -> dict[str, object]:
+    """Return the seam's answer with changes formatted as lines."""
+    fields = {key: value for key, value in answer.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
+    if "changes" in answer:
+        lines, note, omitted = fit([change_line(row) for row in answer["changes"]], most)
+        fields |= {"changes": lines, "count": len(answer["changes"])}
+        if note or omitted:
+            fields["omitted"] = omitted
+    return fields
+
+
+TOOL = Tool(
+    name="change_app",
+    title="Change the app",
+    description="Send the app an event, restore an epoch's state, or reset it. Refused: nothing changed.",
+    arguments=ChangeArguments,
+    output=answer_schema(changes=STRINGS, epochId="integer", undoneBy="integer", mode="string"),
+    run=change_app,
+    needs=(SEAM,),
+    is_usual=True,
+    is_rare=True,
+    setting="enable_mcp_repl_evaluation",
+    destructive=True,
+    open_world=True,
+    search_hint="dispatch an event, restore or reset state",
+)

@@ -1,0 +1,170 @@
+"""`inspect_app`: read the state, the events and the failures of the application in a REPL."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from codriver.features.applications.seam_answers import SEAM, app_repl, parse_answer, refused, with_restart_note
+from codriver.features.applications.settings import SHOWS_SENSITIVE
+from codriver.log.logbook import near
+from codriver.tools.answers.answer_budget import budget, fit
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
+from codriver.tools.calls.gate import switched_off_by
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from codriver.features.applications.seam_answers import SeamAnswer
+    from codriver.tools.calls.call import Call
+
+NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
+"""Explains an empty list. Nothing may observe the application, if it got its seam while it was running."""
+
+
+class InspectArguments(Arguments):
+    """Arguments of `inspect_app`."""
+
+    what: Literal["health", "state", "diff", "epochs", "trace", "issues", "handlers", "machines"] = "health"
+    frame: str | None = Field(None, description="If several.")
+    path: str | None = Field(None, description="user.name or ['user', 0]. With epochs: who changed it.")
+    epoch_id: int | None = Field(None, description="Of diff (newest).")
+    id: str | None = Field(None, description="Of handlers, machines.")
+    filter: dict[str, Any] | None = Field(
+        None, description="Of events: opType operation frame eventId severity origin dispatchId since sinceMs between …"
+    )
+    limit: int = Field(50, ge=1, le=2000)
+    include_large: bool = False
+    include_sensitive: bool = False
+    start: int | None = Field(None, alias="from", ge=0, description="Of a long state.")
+    repl_session_key: str | None = None
+
+
+async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
+    """Return the seam's answer, formatted as lines."""
+    shows_sensitive = arguments.include_sensitive
+    if shows_sensitive and not call.services.live.settings.value_of(SHOWS_SENSITIVE):
+        raise switched_off_by("includeSensitive", SHOWS_SENSITIVE.name, call.services.live.settings)
+    repl = app_repl(call, arguments.repl_session_key)
+    most = budget(call)
+    query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
+    text = await call.services.repls.adapter(repl.id).call_seam(arguments.what, json.dumps({**query, "maxChars": most}))
+    seam_answer = parse_answer(call, text, shows_sensitive=shows_sensitive)
+    seam_answer = _unanswered(arguments, seam_answer) or seam_answer
+    given = (
+        Answer(_answer_fields(call, arguments.what, seam_answer, most))
+        if seam_answer["ok"]
+        else refused(call, seam_answer)
+    )
+    return with_restart_note(call, repl, replace(given, shows_sensitive=shows_sensitive))
+
+
+def _unanswered(arguments: InspectArguments, answer: SeamAnswer) -> SeamAnswer | None:
+    """Return a refusal if a seam ignored `path` and returned all epochs, as older seams do."""
+    if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in answer.get("epochs", [])):
+        return None
+    hint = "This seam cannot select epochs by path. List epochs without path, then request the diff of one by epochId."
+    return {"ok": False, "reason": "band-missing", "hint": hint}
+
+
+def _answer_fields(call: Call, what: str, answer: SeamAnswer, most: int) -> dict[str, object]:
+    """Return the answer fields, with lines in place of rows."""
+    hidden = ("ok", *_ABOUT) if what == "health" else ("ok", *_ROWS)
+    fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
+    if what == "state":
+        if "total" in fields:
+            after = answer["from"] + len(answer["value"])
+            more = f"; from: {after} continues" if after < answer["total"] else ""
+            fields["notes"] = [f"{len(answer['value'])} of {answer['total']} characters{more}"]
+            del fields["total"]
+        return fields
+    if what not in _LINES:
+        return fields
+    key, line_of = _LINES[what]
+    rows = answer[key].items() if isinstance(answer[key], dict) else answer[key]
+    lines = [line_of(row) for row in rows]
+    if what in _PLACED:
+        lines = [near(line, call.services.workspace) for line in lines]
+    fitted, note, omitted = fit(lines, most, newest=True)
+    # Fields about all rows follow the lines.
+    result_fields: dict[str, object] = {"lines": fitted, "count": len(fitted)}
+    result_fields |= {name: value for name, value in fields.items() if name != "count"}
+    if result_fields.get("total") == len(fitted):
+        del result_fields["total"]
+    if what in _OF_EVENTS and answer.get("lastId") == 0:
+        result_fields["notes"] = [NO_EVENTS]
+    if note or omitted:
+        result_fields["notes"] = [note or f"{omitted} older lines are omitted: filter them, or pass a smaller limit"]
+    return result_fields
+
+
+def change_line(row: SeamAnswer) -> str:
+    """Format a change of the state as one line."""
+    before, after = row.get("before"), row.get("after")
+    return f"{row['op']} {row['path']}: " + " -> ".join([text for text in (before, after) if text is not None])
+
+
+def _epoch_line(row: SeamAnswer) -> str:
+    by = "" if row["origin"] == "app" else f" by={row['origin']}"
+    at = datetime.fromtimestamp(row["time"], UTC).strftime("%H:%M:%S")
+    cause = f" d{row['dispatchId']}" if row.get("dispatchId") else ""
+    duration = f" {row['ms']:.3g}ms" if row.get("ms") is not None else ""
+    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause}{duration} {at}{by}"
+    changes = row.get("changes", [])
+    return line + " ".join([f" {change_line(one)}" for one in changes[:1]]) + _and_more(len(changes) - 1)
+
+
+def _and_more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
+
+
+def _handler_line(row: SeamAnswer) -> str:
+    doc = f": {row['doc']}" if row.get("doc") else ""
+    location = f" {row['file']}:{row['line']}" if row.get("file") else ""
+    return f"{row['kind']} {row['id']}{location}{doc}"
+
+
+def _machine_line(row: tuple[str, SeamAnswer]) -> str:
+    return f"{row[0]}: {row[1]['state']}"
+
+
+def _same(row: str) -> str:
+    return row
+
+
+_LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
+    "diff": ("changes", change_line),
+    "epochs": ("epochs", _epoch_line),
+    "trace": ("lines", _same),
+    "issues": ("lines", _same),
+    "handlers": ("handlers", _handler_line),
+    "machines": ("machines", _machine_line),
+}
+"""The field of the seam's answer that has the rows, and the function that formats a row, by kind of query."""
+_ABOUT: Final = frozenset({"contract", "enabled", "installedMs", "language"})
+"""Fields of `health` that agents do not need."""
+_OF_EVENTS: Final = frozenset({"trace", "issues"})
+_PLACED: Final = _OF_EVENTS | {"handlers"}
+_ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
+
+
+TOOL = Tool(
+    name="inspect_app",
+    title="Inspect the app",
+    description="The app's state, last changes, events, failures, handlers. First: health, issues.",
+    arguments=InspectArguments,
+    output=answer_schema(lines=STRINGS, value="string", count="integer", notes=STRINGS),
+    run=inspect_app,
+    needs=(SEAM,),
+    is_usual=True,
+    is_rare=True,
+    read_only=True,
+    idempotent=True,
+    search_hint="application state, trace of events, time travel",
+)

@@ -1,0 +1,14 @@
+"""The setting of applications."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codriver.settings.declared import Setting
+
+SHOWS_SENSITIVE: Final = Setting(
+    "allow_sensitive_reads",
+    default=False,
+    description="Let inspect_app reveal values that an application marks as sensitive, on request.",
+    grants="true",
+)

@@ -1,0 +1,108 @@
+"""`watch_app`: stream an application's events into the log's source `$app` until the stream is stopped."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from pydantic import Field
+
+from codriver.core import app_streams
+from codriver.core.actions import AppStreamStarted, AppStreamStopped
+from codriver.core.state import AppStream
+from codriver.features.applications.seam_answers import SEAM, app_repl, query_seam, refused, with_restart_note
+from codriver.log.logbook import near
+from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
+from codriver.tools.calls.tool import Tool
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.state import Repl
+    from codriver.tools.calls.call import Call
+
+QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
+"""Query with which `wait_for` waits for events, limited to one op-type unless the topic is `trace`."""
+
+
+class WatchArguments(Arguments):
+    """Arguments of `watch_app`."""
+
+    topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(None, description="None: list the streams.")
+    filter: dict[str, Any] | None = Field(
+        None, description="As in inspect_app; of calls also of (module:function or file:line), when (n > 3), hits."
+    )
+    stop: str | None = Field(None, description="A subId to end.")
+    repl_session_key: str | None = None
+
+
+async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
+    """Start or stop a stream of events, or list the streams."""
+    if arguments.stop is not None:
+        return await _stop(call, arguments.stop)
+    repl = app_repl(call, arguments.repl_session_key)
+    if arguments.topic is None:
+        return await _list(call, repl)
+    who, since = call.who(arguments.who), call.services.log.next_line - 1
+    query = {"topic": arguments.topic, "filter": arguments.filter or {}, "who": who}
+    answer = await query_seam(call, repl.id, "subscribe", query)
+    if not answer["ok"]:
+        return refused(call, answer)
+    stream = AppStream(str(answer["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
+    call.dispatch(AppStreamStarted(stream))
+    kind = app_streams.OPS.get(arguments.topic, arguments.topic)
+    op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
+    captured = {"lines": [near(_captured(answer["capture"]), call.services.workspace)]} if "capture" in answer else {}
+    started = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
+    return with_restart_note(call, repl, started)
+
+
+def _captured(answer: Mapping[str, Any]) -> str:
+    """Format a new capture as one line: its function, location, mechanism, and the parts that it does not record."""
+    untold = f"; not told: {answer['untold']}" if answer.get("untold") else ""
+    return f"{answer['of']} at {answer['at']}, {answer['how']}, until {answer['hits']} hits{untold}"
+
+
+async def _stop(call: Call, identity: str) -> Answer:
+    """Stop a stream, whoever started it."""
+    found = [stream for stream in app_streams.active_app_streams(call.state) if stream.id == identity]
+    existed = False
+    for stream in found:
+        answer = await query_seam(call, stream.repl, "unsubscribe", {"subId": stream.id})
+        existed = existed or bool(answer.get("existed"))
+        call.dispatch(AppStreamStopped(stream))
+    return Answer({"subId": identity, "existed": existed})
+
+
+async def _list(call: Call, repl: Repl) -> Answer:
+    """Return the streams of an application as lines."""
+    answer = await query_seam(call, repl.id, "subscriptions", {})
+    if not answer["ok"]:
+        return refused(call, answer)
+    rows = {row["id"]: row for row in answer["subs"]}
+    of_repl = [one for one in app_streams.active_app_streams(call.state) if one.repl == repl.id and one.id in rows]
+    return Answer({"lines": [_line(one, rows[one.id]) for one in of_repl], "count": len(of_repl)})
+
+
+def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
+    query = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
+    answer = f"{stream.id} {stream.topic}{query} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
+    capture = row.get("capture", {})
+    failing = [one for one in (row, capture) if "failed" in one]
+    answer += "".join([f", {one['failed']} conditions failed: {one['why']}" for one in failing])
+    return answer + (f"; {capture['replaced']}" if "replaced" in capture else "")
+
+
+TOOL = Tool(
+    name="watch_app",
+    title="Watch the app",
+    description="Have the app push its events into the log's $app till you leave. Then wait_for, as it says.",
+    arguments=WatchArguments,
+    output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS),
+    run=watch_app,
+    needs=(SEAM,),
+    is_usual=True,
+    is_rare=True,
+    search_hint="stream events, wait for an error of the application",
+)
