@@ -74,7 +74,8 @@ def instructions(
     """Return the instructions for a client: connected REPLs, how to work, and skills.
 
     Only tools in `offered` are mentioned, or all if it is None. A skill in `guides` is mentioned only with its tool.
-    `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what `codriver trust` would add to a workspace that is not accepted.
+    `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what
+    `codriver trust` would add to a workspace that is not accepted.
     The result has at most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
