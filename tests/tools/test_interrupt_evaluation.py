@@ -144,7 +144,7 @@ def test_an_uninterruptible_repl_started_by_codriver_is_ended_by_a_restart(tmp_p
     with serving(tmp_path, "--repl", "nbb") as live, live.client() as client, live.client(name="next") as other:
         client.call("evaluate_code", code="1")  # once the REPL is ready
         answer = client.call("evaluate_code", code="(loop [] (recur))", timeoutMs=300)
-        assert "restart_repl (nbb cannot interrupt) ends it" in str(answer["notes"])
+        assert "restart_repl (nbb cannot interrupt) stops it" in str(answer["notes"])
         queued = other.call("evaluate_code", code="1", timeoutMs=300)
         assert "stop it with restart_repl (nbb cannot interrupt)" in str(queued["notes"])
         assert "interrupt_evaluation" not in str([answer, queued])
