@@ -313,7 +313,7 @@ def test_unreadable_skills_are_reported(examine, launch, monkeypatch, tmp_path):
     (launch.workspace / "codriver.toml").write_text('skillSources = ["workspace", "toolbx"]\n')
     accept(launch.workspace)
     (check,) = of(examine(), "skills")
-    assert check.text == "skillSources names toolbx, which has no skills here; there are: codriver, workspace"
+    assert check.text == "skillSources names toolbx, which has no skills here; the sources are codriver, workspace"
     file.write_text("---\nname: ours\ndescription: How: we do it.\n---\n")
     check = of(examine(), "skills")[-1]
     assert check.text.startswith(f"left out: {file.parent}: SKILL.md has front matter that is not YAML")
@@ -355,7 +355,7 @@ def test_the_seam_row_shows_whether_an_application_is_visible(launch, machine):
         client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")
         assert "codriver_seam was imported from " in seam_rows()[0].detail
         client.call("evaluate_code", code="seam.install(True)")
-        assert "names no frame" in seam_rows()[0].detail
+        assert "has no frames" in seam_rows()[0].detail
         client.call("evaluate_code", code="seam.frame('shop', get=dict)")
         assert seam_rows() == [Row("seam", "works", "by codriver/seam; frames: shop")]
 
@@ -399,7 +399,7 @@ def test_an_entry_with_another_python_works_unless_it_is_missing(examine, launch
     entry = {"command": str(other), "args": [str(launch.relay), "port", "--start"]}
     (launch.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))
     (check,) = of(examine(), "clients")
-    assert (check.state, "in its own way" in check.text) == ("note", True)
+    assert (check.state, "starts the relay differently" in check.text) == ("note", True)
     other.unlink()
     (check,) = of(examine(), "clients")
     assert (check.state, f"{other} does not exist" in check.text) == ("wrong", True)
@@ -465,7 +465,7 @@ def test_the_users_own_group_may_write(examine, launch):
 def test_a_directory_open_to_others_is_ignored_and_reported(examine, launch, mode):
     (launch.workspace / ".calva" / "mcp-server").chmod(mode)
     (check,) = of(examine(), "permissions")
-    assert (check.state, "nothing in it counts" in check.text) == ("note", True)
+    assert (check.state, "so its content is ignored" in check.text) == ("note", True)
 
 
 def test_a_linked_directory_is_wrong(examine, launch):
@@ -498,7 +498,7 @@ def test_without_a_server_repls_of_port_files_are_checked(launch, machine):
     with listening("0.0.0.0") as port:
         (launch.workspace / ".nrepl-port").write_text(f"{port}\n")
         note, wide = of(diagnose(launch, nobody, machine), "REPLs")
-    assert note.text == f".nrepl-port says {port}"
+    assert note.text == f".nrepl-port has port {port}"
     assert wide.state == "wrong"
 
 

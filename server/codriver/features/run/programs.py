@@ -249,7 +249,7 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
             )
 
 
-async def look_at_programs(call: Call) -> AddRows:
+async def find_programs(call: Call) -> AddRows:
     """Find the processes of runs, and return the function that adds them to the rows of sessions."""
     programs = call.services.part(Programs)
     members = {one.id: one for one in await programs.find_members()} if programs.has_runs() else {}
