@@ -626,7 +626,7 @@ def test_stop_ends_the_server_and_is_harmless_when_repeated(tmp_path):
     live = Live(tmp_path, "--repl", "none")
     assert "stopped" in live.run("stop").stdout
     live.process.wait(30)
-    assert "no server runs" in live.run("stop").stdout
+    assert "no server is running" in live.run("stop").stdout
     live.process.stdout.close()
 
 

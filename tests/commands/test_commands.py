@@ -248,7 +248,7 @@ def test_piped_tools_are_listed_one_per_line(live):
 def test_an_unknown_client_or_scope_is_a_usage_error(tmp_path):
     done = run(tmp_path, "init", "--client", "nope", "--dry-run")
     assert done.returncode == 2
-    assert "known are claude-code" in done.stderr
+    assert "the known ones are claude-code" in done.stderr
     done = run(tmp_path, "init", "--client", "claude-desktop", "--scope", "workspace", "--dry-run")
     assert done.returncode == 2
     assert "use --scope user" in done.stderr
@@ -301,8 +301,8 @@ def test_the_workspace_option_works_before_and_after_a_command(tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     before, after = str(tmp_path / "one"), str(tmp_path / "two")
-    assert f"runs for {before}:" in CliRunner().invoke(cli, ["--workspace", before, "status"]).output
-    assert f"runs for {after}:" in CliRunner().invoke(cli, ["-w", before, "status", "-w", after]).output
+    assert f"is running for {before}:" in CliRunner().invoke(cli, ["--workspace", before, "status"]).output
+    assert f"is running for {after}:" in CliRunner().invoke(cli, ["-w", before, "status", "-w", after]).output
     assert "mcpSocketServerPort" in CliRunner().invoke(cli, ["-w", before, "config", "show"]).output
 
 
@@ -408,7 +408,12 @@ def test_every_command_that_reads_settings_reports_all_invalid_ones(tmp_path, wo
 
 @pytest.mark.parametrize(
     ("word", "told"),
-    [("stats", "`codriver status`"), ("serv", "`codriver serve`"), ("logs", "`codriver log`"), ("zzz", "there are: ")],
+    [
+        ("stats", "`codriver status`"),
+        ("serv", "`codriver serve`"),
+        ("logs", "`codriver log`"),
+        ("zzz", "the commands are "),
+    ],
 )
 def test_an_unknown_command_suggests_similar_ones(word, told):
     done = CliRunner().invoke(cli, [word])
@@ -532,7 +537,7 @@ def test_a_command_in_a_subdirectory_uses_the_workspace_above_and_names_it(tmp_p
         as_json = run(inner, "status", "--json", env=live.environ)
         assert (json.loads(as_json.stdout)["pid"], as_json.stderr) == (live.process.pid, "")
         exact = run(inner, "status", "--workspace", ".", env=live.environ)
-        assert (exact.returncode, f"runs for {inner}:" in exact.stdout) == (3, True)
+        assert (exact.returncode, f"is running for {inner}:" in exact.stdout) == (3, True)
         with serving(inner, "--repl", "none", "--workspace", str(inner)) as own:
             assert (
                 own.greeting
@@ -653,7 +658,7 @@ def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, 
         done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
     assert done.exit_code == 1
     assert f"fuser {folder / 'lock'}" in done.output
-    assert "no server runs" not in done.output
+    assert "no server is running" not in done.output
     again = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
     assert (again.exit_code, again.output) == (0, "no server is running for this workspace\n")
 
@@ -684,6 +689,6 @@ def test_a_running_evaluation_is_named_with_the_command_to_wait_for_it(live):
 def test_an_evaluation_waiting_for_input_ends_with_its_command(live):
     done = live.run("eval", "input()", "--session", "py", "--timeout", "30")
     assert done.returncode == 4
-    assert "it was interrupted" in done.stderr
+    assert "was interrupted because it reads standard input" in done.stderr
     assert "codriver call" not in done.stderr
     assert live.run("eval", "'free'", "--session", "py").stdout == "'free'\n"

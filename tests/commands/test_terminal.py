@@ -337,7 +337,7 @@ def test_an_invalid_answer_of_a_server_is_reported(tmp_path, name, words):
         done = forked.run([*words, "--workspace", str(tmp_path)], env=environ(tmp_path), timeout=WAIT_S)
     assert "Traceback" not in done.stderr + done.stdout
     assert (done.stdout + done.stderr).strip()
-    assert "no codriver server runs" not in done.stdout + done.stderr
+    assert "no codriver server is running" not in done.stdout + done.stderr
     if words in ASKING and (name, words[0]) != ("rows that are none", "eval"):  # a result of any kind is shown
         assert done.returncode != 0
 

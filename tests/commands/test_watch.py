@@ -45,7 +45,7 @@ def test_without_a_server_watch_says_so_and_leaves_the_terminal_alone(live, tmp_
     command = [*live.command("watch")[:-1], str(tmp_path)]
     with Terminal(command, live.environ) as terminal:
         assert terminal.end() == 3
-        assert b"no codriver server runs" in terminal.output
+        assert b"no codriver server is running" in terminal.output
         assert b"\x1b" not in terminal.output
 
 
@@ -162,7 +162,7 @@ def test_watched_application_events_are_printed_and_listed_by_category(live, cli
     ]
     assert "there is 1 event of applications too; --category appEvent" in live.run("log").stderr
     refused = live.run("log", "--run", "-1", "--category", "appEvent")
-    assert (refused.returncode, "until their server ends" in refused.stderr) == (2, True)
+    assert (refused.returncode, "are not stored beyond their server" in refused.stderr) == (2, True)
     with watching(live, "--limit", "2") as terminal:
         terminal.shows("fx db/write shop")
     client.call("watch_app", stop=watch["subId"])

@@ -128,7 +128,7 @@ def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relaye
 
 
 def test_starting_a_server_by_hand_ends_a_stop_for_good(tmp_path, run):
-    assert run("stop", "--for-good").stdout.startswith("no server runs")
+    assert run("stop", "--for-good").stdout.startswith("no server is running")
     assert run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true").returncode == 3
     with serving(tmp_path, "--repl", "none") as live:
         assert live.greeting.startswith("codriver listens")

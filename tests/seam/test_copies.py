@@ -152,7 +152,7 @@ def test_files_not_written_by_codriver_are_never_replaced(project, how):
     done = run(project, "seam", "copy", ".")
     assert done.returncode == 1
     assert done.stderr == (
-        f"codriver: nothing was copied: {theirs} would be replaced, and codriver did not write it like that; "
+        f"codriver: nothing was copied: {theirs} would be replaced, but was not written by codriver, or was changed; "
         "move it away, or name another folder\n"
     )
     assert theirs.read_text() == "theirs = 1\n"
@@ -180,7 +180,7 @@ def test_a_copy_never_leaves_its_directory_through_a_link_or_a_record(project):
 def test_the_package_is_not_copied_onto_itself(project):
     done = run(project, "seam", "copy", str(PACKAGE.parent))
     assert done.returncode == 1
-    assert done.stderr.startswith(f"codriver: nothing was copied: {Path(codriver.__file__).parents[1]} has")
+    assert done.stderr.startswith(f"codriver: nothing was copied: {Path(codriver.__file__).parents[1]} contains")
     assert not (PACKAGE / "worker").exists()
 
 

@@ -215,7 +215,7 @@ def test_outside_a_repository_paths_are_written_and_reported(workspace, machine)
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace, ())
     report = run_init(launch, InitOptions(["claude-code"]), machine)
     assert report.exit_status == 0
-    assert ".mcp.json contains paths of this machine" in report.text
+    assert ".mcp.json names paths of this machine" in report.text
     assert "--scope user" in report.text
 
 
@@ -225,7 +225,7 @@ def test_a_named_client_that_gets_no_entry_is_a_failure(workspace, machine):
     report = run_init(launch, InitOptions(["claude-code"]), machine)
     assert report.exit_status == 1
     assert "codriver-relay of this version is on the PATH" in report.text
-    assert "`uv tool install .` in a checkout of Codriver, then run init again; else" in report.text
+    assert "`uv tool install .` in a checkout of Codriver, then run init again; otherwise" in report.text
     assert not (workspace / ".mcp.json").exists()
 
 
@@ -236,7 +236,7 @@ def test_a_directory_that_auto_refuses_gets_no_shared_entry(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).with_shared(machine)
     assert launch.shared == ()
     (change,) = plan([CLIENTS["zed"]], launch, machine)
-    assert "takes no folder of others" in change.reason
+    assert "does not accept folders of others" in change.reason
 
 
 # What is said, and what is left
@@ -315,7 +315,7 @@ def test_doctor_explains_why_a_shared_file_has_no_entry(launch, workspace, machi
 def test_doctor_explains_that_a_file_belongs_to_another_client(launch, workspace, machine):
     (workspace / ".mcp.json").write_text('{"servers": {}}')
     (check, *_) = check_entries(launch, machine)
-    assert (check.state, "its key servers is for clients that read another key" in check.text) == ("note", True)
+    assert (check.state, "its key servers belongs to clients that use a different key" in check.text) == ("note", True)
     assert check.fix == "keep the two apart"
 
 

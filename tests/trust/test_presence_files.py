@@ -152,7 +152,7 @@ def test_a_planted_pid_is_not_killed(workspace, folder, stranger):
         for mode in (0o755, 0o700):
             plant(folder, stranger.port, pid=victim.pid)
             folder.chmod(mode)
-            assert "no server runs" in run(workspace, "stop").stdout
+            assert "no server is running" in run(workspace, "stop").stdout
             assert victim.poll() is None
         victim.communicate(b"\n", timeout=WAIT_S)
         assert victim.returncode == 0

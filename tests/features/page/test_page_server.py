@@ -69,7 +69,7 @@ def test_there_is_no_page_without_a_server_or_with_line_options(live, tmp_path):
     (tmp_path / ".git").mkdir()
     alone = live.run("watch", "--web", "--workspace", str(tmp_path))
     assert alone.returncode == 3
-    assert "no codriver server runs" in alone.stderr
+    assert "no codriver server is running" in alone.stderr
     assert alone.stdout == ""
 
 
