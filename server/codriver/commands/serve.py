@@ -80,7 +80,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
 ) -> None:
     """Run the server of a workspace.
 
-    It runs until it is stopped. It prints its address in one line when it accepts connections, and finds REPLs that are started later by their port
+    It prints its address in one line when it accepts connections, and finds REPLs that are started later by their port
     files. `codriver stop`, Ctrl-C or SIGTERM stop it, and the REPLs that it started.
 
     MCP clients must start `codriver-relay` instead of this command. If a client starts it, the exit status is 2 and
