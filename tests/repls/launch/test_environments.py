@@ -91,7 +91,7 @@ def test_the_first_answer_status_and_doctor_report_a_broken_environment(tmp_path
 
 def test_a_missing_environment_is_reported_once_per_workspace(tmp_path, workspace):
     (workspace / "pyproject.toml").touch()
-    told = "no environment of its own"
+    told = "has no virtual environment"
     with serving(tmp_path) as live, live.client() as client, live.client(name="other") as other:
         first = client.call("evaluate_code", code="1", timeoutMs=60_000)
         assert any(told in note for note in first["notes"])
