@@ -125,7 +125,7 @@ def test_an_edit_must_have_exactly_the_fields_of_its_type(client, greet, edit, p
 def test_an_invalid_field_is_refused_with_the_fields_of_an_edit(client, edit):
     answer = client.call("edit_files", edits=[edit])
     assert answer["reason"] == "bad-arguments"
-    assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, name, cell, line, ")
+    assert answer["hint"].startswith("each of edits accepts filePath, type, oldText, newText, name, line, ")
 
 
 @pytest.mark.parametrize("edits", [[], "[]"])
