@@ -72,7 +72,7 @@ def test_doctor_checks_the_port_file_of_a_repl_kind(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         write(tmp_path / ".moon" / "port", str(port))
-        assert [check.text for check in doctor_checks.check_port_files(tmp_path)] == [f".moon/port says {port}"]
+        assert [check.text for check in doctor_checks.check_port_files(tmp_path)] == [f".moon/port has port {port}"]
 
 
 def test_the_name_of_a_repl_kind_starts_it_under_its_key():

@@ -406,7 +406,7 @@ async def test_an_evaluation_without_an_end_blocks_its_session_only_until_an_int
         opened.start_evaluation(code("code"), endings.append)
         await until(lambda: events)
         interruption = await opened.interrupt()
-        assert (interruption.outcome, "never said" in interruption.note) == ("requested", True)
+        assert (interruption.outcome, "not how the evaluation ended" in interruption.note) == ("requested", True)
         await until(lambda: endings)
         assert endings[0].status == "interrupted"
         assert (await evaluate(opened, code("next"))).status == "done"
@@ -422,7 +422,7 @@ async def test_an_idle_session_without_its_end_is_replaced_by_a_clone(monkeypatc
         await until(lambda: events)
         server.answers["clone"] = [{"new-session": "s2", "status": ["done"]}]
         interruption = await opened.interrupt()
-        assert "a new session goes on" in interruption.note
+        assert "a new session replaces this one" in interruption.note
         await until(lambda: endings)
         assert [(await evaluate(opened, code("next"))).status for _ in range(2)] == ["done", "done"]
         assert [request["session"] for request in server.seen("eval") if request["code"] == "next"] == ["s2", "s2"]
