@@ -220,10 +220,10 @@ def test_a_relay_reports_a_read_only_workspace_and_a_full_disk(tmp_path):
             assert "Read-only file system; make the folder one of yours that can be written" in said
         fill(disk)
         said = refused_by_relay(tmp_path, disk)
-        assert "make room" in said
+        assert "free some space" in said
         done = forked.run(["eval", "1", "--start"], cwd=disk, env=environ(tmp_path))
         assert done.returncode == 3
-        assert "make room" in done.stderr
+        assert "free some space" in done.stderr
 
 
 def test_output_for_a_read_only_directory_is_retained_in_memory(tmp_path):
