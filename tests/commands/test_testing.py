@@ -247,7 +247,7 @@ def test_a_run_that_times_out_has_its_own_status_and_a_report(live):
     assert (fine.tests, fine.errors) == (1, 0)
     (stopped,) = slow
     assert (stopped.name, type(stopped.result[0]).__name__) == ("test_slow", "Error")
-    assert "did not end within 2 s" in stopped.result[0].message
+    assert "did not finish within 2 s" in stopped.result[0].message
 
 
 def test_a_report_is_not_written_through_a_link_out_of_the_workspace(live):

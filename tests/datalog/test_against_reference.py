@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codriver.log.output_log import APP_SCHEMA, SCHEMA
+from codriver.log import output_log
+from codriver.log.output_log import SCHEMA
 from codriver_datalog.budget import Budget
 from codriver_datalog.edn import from_json
 from codriver_datalog.entity_store import EntityStore
@@ -17,6 +19,7 @@ from codriver_datalog.query import parse, parse_rules
 from codriver_datalog.solve import solve
 from datalog.reference import Reference, UnboundError
 
+APP_SCHEMA = replace(output_log.APP_SCHEMA, sources=(("$", ""), ("$app", "")))
 RULES = """[
   [(by ?e ?w) [?e :output/who ?w]]
   [(linked ?x ?y) [?x :output/evaluation ?v] [?y :output/evaluation ?v]]

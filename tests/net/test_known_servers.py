@@ -101,7 +101,7 @@ def test_all_servers_of_a_user_are_listed_including_killed_ones(tmp_path, worksp
     pids = {server["workspace"]: server["pid"] for server in found["servers"]}
     posix_only.kill(pids[str(second)])
     # A process that was killed listens no more a moment before it holds no lock any more.
-    until(lambda: "ended without" in command("status", "--all", env=env)[2], "the end of the one that was killed")
+    until(lambda: "ended unexpectedly" in command("status", "--all", env=env)[2], "the end of the one that was killed")
     status, listed, said = command("status", "--all", env=env)
     assert (status, said) == (0, f"left out: {second}: its server ended unexpectedly\n")
     assert command("stop", "-w", workspace, env=env)[0] == 0

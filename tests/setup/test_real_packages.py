@@ -97,7 +97,7 @@ def test_the_same_directory_is_an_extension(place, name):
     with stopping(place):
         shown = place.run(agent, "mcp", "list")
     assert "✓ codriver" in shown, shown
-    assert "codriver-relay --workspace auto --start (stdio) - Connected" in shown, shown
+    assert "codriver-relay --workspace auto --start --no-skills (stdio) - Connected" in shown, shown
 
 
 # The bundle for Claude Desktop

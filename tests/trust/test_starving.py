@@ -202,7 +202,7 @@ def test_the_open_requests_of_one_client_are_bounded_in_bytes(live, victim):
         call["_meta"] = {"padding": "x" * 15 * 2**20}
         waits = [hungry.begin("tools/call", call) for _ in range(6)]
         refused = [hungry.answer(identity) for identity in waits[4:]]
-        assert all("are not answered yet" in answer["error"]["message"] for answer in refused)
+        assert all("are unanswered" in answer["error"]["message"] for answer in refused)
         assert all(f"{64 * 2**20:,}" in answer["error"]["message"] for answer in refused)
         assert victim.request("ping")["result"] == {}
         assert open_requests(victim, "hungry") == 4
@@ -243,7 +243,7 @@ NOTEBOOKS = {
     "a number that is too long": lambda: f'{{"cells":[{{"source":"{"x" * 50 * 2**20}"}}],"nbformat":{"4" * 5000}}}',
 }
 
-WHY = {"not in UTF-8": "it is not UTF-8", "a number that is too long": "heavy.ipynb is no notebook"}
+WHY = {"not in UTF-8": "it is not UTF-8", "a number that is too long": "heavy.ipynb is not a notebook"}
 """Why those are refused that are not heavy by their elements."""
 
 
@@ -271,7 +271,7 @@ def test_oversized_notebooks_of_four_clients_block_nobody_and_leak_nothing(tmp_p
             told += [one.answer(identity)["result"]["structuredContent"] for one, identity in calls[1:]]
         assert listed["cells"] == ["0 code x"]
         assert {answer["reason"] for answer in told} == {"file-unreadable"}
-        assert all("heavy.ipynb is no notebook" in answer["message"] for answer in told)
+        assert all("heavy.ipynb is not a notebook" in answer["message"] for answer in told)
         assert memory_mib(live) - before < 250
 
 

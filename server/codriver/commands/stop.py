@@ -113,7 +113,7 @@ def _report_no_server(folder: Path, claimed: ServerRecord) -> None:
         with suppress(StartError):  # then the next server removes them
             removed = registration.remove_left_over(folder)
         now = f", which are removed now: {', '.join(removed)}" if removed else ""
-        echo(f"no server runs for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
+        echo(f"no server is running for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
     else:
         lock = server_record.lock_file(folder)
         echo(

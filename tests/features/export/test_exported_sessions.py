@@ -46,7 +46,7 @@ async def apart(repl, name):
     adapter = repl._adapter
     await adapter.open_session(name)
     try:
-        yield FreshRepl(Apart(adapter, name), repl._heard, RUN_S)
+        yield FreshRepl(Apart(adapter, name), repl._received, RUN_S)
     finally:
         await adapter.close_session(name)
 

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 CellName = Annotated[
     str,
     BeforeValidator(lambda given: str(given) if type(given) is int else given),
-    WithJsonSchema({"type": ["integer", "string"]}),
+    WithJsonSchema({"type": "string"}),
 ]
-"""A cell as callers name it: its id, or its index from 0, also as a number."""
+"""A cell as callers name it: its id, or its index from 0.
+
+The schema names one type, since some clients accept no list of types. An index may be a number all the same.
+"""
 
 
 class StatusArguments(Given):
