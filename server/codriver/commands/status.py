@@ -33,7 +33,10 @@ PHASES = {"connected": "green", "stopped": "red"}
 @color_option
 @json_option
 def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
-    """Show whether a server is running for the workspace, and its state. The exit status is 3 if none is running."""
+    """Show the state of the workspace's server.
+
+    The exit status is 3 if no server is running.
+    """
     if is_every:
         show_all(as_json=as_json)
     try:
