@@ -115,7 +115,7 @@ class StoredAnswers:
         """
         self.streams = {}
         if handshake.initialized is not None:
-            self.of_session.delivered = None  # this client was told that the list has changed
+            self.of_session.delivered = None  # this client was notified that the list has changed
         for era in (self.of_session, self.of_stateless):
             if era.delivered is not None:
                 server.sendall(era.list_request())

@@ -195,7 +195,7 @@ Shape = Literal["relation", "collection", "tuple", "scalar"]
 
 @dataclass(frozen=True, slots=True)
 class RulesInput:
-    """`%` in `:in`, which stands for an input with rules."""
+    """`%` in `:in`, which declares an input with rules."""
 
 
 Input = Source | RulesInput | Binding

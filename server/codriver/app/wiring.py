@@ -136,7 +136,7 @@ def build(
 ) -> Parts:
     """Create all parts of the server of `workspace`. `performers` are those for effects on the server as a whole.
 
-    `session_id` is the server's id. `is_user_started` is whether the user started the server, and thereby requested its
+    `session_id` is the server's id. `is_user_started` is whether the user started the server, which also requests its
     REPLs. Blocks while it opens the history and undoes incomplete batches of edits.
     """
     redactor = Redactor.from_environment(os.environ)

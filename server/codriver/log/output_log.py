@@ -101,7 +101,7 @@ TIME_LIMIT_S = 2.0
 LIGHT_CHARACTERS = 2**12
 """Maximum length of the text of an entry that may wait to be added."""
 MOST_WAITING = 32
-"""Maximum number of entries that wait to be added. Adding so many takes a millisecond or two."""
+"""Maximum number of entries that wait to be added. Adding that many takes one or two milliseconds."""
 PARSED_QUERIES = 64  # cached, as most queries are repeated
 
 

@@ -1,4 +1,4 @@
-"""Planned changes to clients' configuration files, which are applied atomically unless a file has changed meanwhile.
+"""Planned changes to clients' configuration files, applied atomically unless a file has changed in the meantime.
 
 A configuration file is handled as text in which one entry is found, set or removed.
 """

@@ -269,7 +269,7 @@ def known_clients() -> Mapping[str, Client]:
 
 
 def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
-    """Return the clients with these ids, where `all` stands for every client.
+    """Return the clients with these ids, where `all` means every client.
 
     Raises:
         UnknownClientError: an id is unknown.

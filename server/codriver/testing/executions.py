@@ -47,7 +47,7 @@ class Executions:
     def add(self, recorded: Iterable[Recorded], *, is_finished: bool = False) -> None:
         """Add what a run recorded, replacing earlier records of its tests. Blocks.
 
-        `is_finished` is true if each test of the run finished, and no file changed meanwhile.
+        `is_finished` is true if each test of the run finished, and no file changed during the run.
         """
         found = executed_functions(recorded)
         fresh: dict[Function, frozenset[Function]] = {}

@@ -1,4 +1,4 @@
-"""What an agent is told when a tool needs a kernel and no REPL is one."""
+"""The hint for an agent when a tool needs a kernel and no REPL is one."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Stoppable(Protocol):
-    """An evaluation that can be told to stop."""
+    """An evaluation that can be stopped."""
 
     is_stopping: bool
     """Whether an interrupt was requested, so that no further form is sent."""

@@ -171,7 +171,7 @@ class Comparison:
         self._loaded_at = 0
         """The number of evaluations started at the last load."""
         self._may_scan = True
-        """Whether no other evaluation ran between the pending loads, so that caches filled meanwhile cannot be out of
+        """Whether no other evaluation ran between the pending loads, so that caches filled in between cannot be out of
         date.
         """
         self._is_first = True

@@ -133,9 +133,10 @@ class MinimalLoad:
             one.clear()
 
     def report_running(self, before: dict[str, Any]) -> None:
-        """Report the generators and coroutines that still run the former code, now that the load is done.
+        """Report the generators and coroutines that still run the previous code, now that the load is done.
 
-        One that only a name of the module held is gone if the name has another value now. `before`: the former values.
+        If only a name of the module referred to one, it is gone once that name has another value. `before` has the
+        previous values.
         """
         for name, word, reference in self._running:
             running = reference()
