@@ -18,7 +18,7 @@ def events(client, **arguments):
 
 
 def test_sessions_and_server_match_their_own_tools(client):
-    assert about(client, "sessions") == client.call("list_sessions")
+    assert about(client, "sessions") == client.call("status") == client.call("list_sessions")
     assert about(client, "server")["pid"] == client.call("server_health")["pid"]
 
 

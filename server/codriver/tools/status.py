@@ -68,7 +68,7 @@ TOOLS_BEHIND: Final = {
 class StatusArguments(ActivityArguments):
     """Arguments of `status`: the subject, the session or notebook, and the filters of activity."""
 
-    about: Annotated[str, WithJsonSchema({"enum": list(ABOUT), "type": "string"})]
+    about: Annotated[str, WithJsonSchema({"enum": list(ABOUT), "type": "string"})] = "sessions"
     repl_session_key: str | None = None
     file: str | None = Field(None, description=FILE.capitalize())
     limit: int | None = Field(None, ge=1, le=500)  # type: ignore[assignment]  # each list has its own default
