@@ -41,5 +41,5 @@ def test_a_message_reaches_stderr_even_if_the_server_ends_immediately(live):
     with live.client():
         connect_beyond_limit(live)
     live.process.send_signal(signal.SIGTERM)
-    assert "refused a client: 1 are connected already" in live.process.stdout.read()
+    assert "refused a client because 1 are already connected" in live.process.stdout.read()
     assert live.process.wait(20) == 0

@@ -261,7 +261,7 @@ def test_an_unknown_client_or_scope_is_a_usage_error(tmp_path):
         ("", "contains no port"),
         ("99999", "contains no port"),
         ("-1", "contains no port"),
-        ("1", "nothing answers on port 1, which its port file names (Connection refused)"),
+        ("1", "nothing answers on port 1, the port in its port file (Connection refused)"),
     ],
 )
 def test_an_invalid_port_file_is_explained(tmp_path, content, words):
@@ -504,14 +504,14 @@ def test_a_directory_without_a_repl_is_explained_with_advice(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken, serving(
         tmp_path, "--port", str(taken.getsockname()[1])
     ) as live:  # fmt: skip
-        assert " was taken" in live.greeting
+        assert " is in use" in live.greeting
         said = [live.run(*words) for words in (("eval", "1"), ("load", live.workspace / "main.go"), ("status",))]
     assert [done.returncode for done in said] == [6, 6, 0]
     for done in said:
         told = done.stdout + done.stderr
         assert "none is running in this workspace" in told
         assert "put repl = ['python']" in told.replace("Put", "put")
-        assert not [word for word in ("capability", "session", "list_sessions", "was taken") if word in told]
+        assert not [word for word in ("capability", "session", "list_sessions", "is in use") if word in told]
 
 
 def test_an_unknown_repl_fails_the_start_before_it_is_announced(tmp_path):

@@ -100,11 +100,11 @@ def test_an_orphaned_evaluation_is_ended_after_the_grace_period_for_a_waiting_ca
     assert server.ended == []
     server.do(GraceOver("gone"))
     assert server.ended == [running]
-    assert "its client left, and ann waits for its session" in server.one(running).stop_requested
+    assert "its client disconnected, and ann is waiting for its session" in server.one(running).stop_requested
     assert [e.text for e in server.of(dispatch.Append) if running in e.text]
     server.do(EvaluationFinished(running, "interrupted"))
     assert server.one(waiting).status == "running"
-    assert any("ann waits" in note for note in server.one(running).notes)
+    assert any("ann is waiting" in note for note in server.one(running).notes)
 
 
 def test_an_orphaned_evaluation_is_ended_for_a_caller_arriving_after_the_grace_period(server):

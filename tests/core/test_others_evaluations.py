@@ -45,7 +45,7 @@ def test_a_notebooks_evaluation_is_lost_with_the_connection(state):
     (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationFinished)]
     assert (ending.status, ending.failure.message) == (
         "lost",
-        "the kernel was restarted; how far it came is not known here",
+        "the kernel was restarted; it is unknown how far it got",
     )
 
 

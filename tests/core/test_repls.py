@@ -168,7 +168,7 @@ def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
     server.do(ReplLost("r1", "nothing listens there", is_unreachable=True))
     said = server.state.repls["r1"].note
-    assert said == "nothing listens there, so /shop/.nrepl-port is left from one that has ended"
+    assert said == "nothing listens there; /shop/.nrepl-port is probably left over from a process that has ended"
     again = ReplFound("r1", "py", left, "127.0.0.1:7888", rewritten=True)
     assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
 

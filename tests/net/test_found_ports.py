@@ -1,4 +1,4 @@
-"""Whether it is safe to send to the listener on a port that a file names."""
+"""Checks before anything is sent to a port that a file names."""
 
 import os
 import socket
@@ -26,11 +26,13 @@ def test_the_users_own_listener_is_accepted_however_old_the_file_is(file):
 
 
 def test_a_peer_that_disconnected_is_refused(file):
-    assert "has hung up" in objection_to_listener(Peer(GONE, 0), file)
+    assert "has closed the connection" in objection_to_listener(Peer(GONE, 0), file)
 
 
 def test_a_user_without_a_name_is_reported_by_number(file):
-    assert objection_to_listener(Peer(2**31 - 7, 1), file).startswith(f"the user {2**31 - 7} listens there")
+    assert objection_to_listener(Peer(2**31 - 7, 1), file).endswith(
+        f"another user of this machine, the user {2**31 - 7}"
+    )
 
 
 def test_without_kernel_information_a_recent_own_file_is_accepted(file):
@@ -39,7 +41,7 @@ def test_without_kernel_information_a_recent_own_file_is_accepted(file):
 
 def test_without_kernel_information_a_file_from_before_boot_is_refused(file):
     os.utime(file, (LONG_AGO, LONG_AGO))
-    assert "older than this machine's start" in objection_to_listener(None, file)
+    assert "was written before this machine started" in objection_to_listener(None, file)
 
 
 def test_without_kernel_information_a_world_writable_file_is_refused(file):
@@ -50,14 +52,14 @@ def test_without_kernel_information_a_world_writable_file_is_refused(file):
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give a file to another user: run the tests as root")
 def test_without_kernel_information_a_file_of_another_user_is_refused(file):
     posix_only.give_away(file)
-    assert "another user's" in objection_to_listener(None, file)
+    assert "belongs to another user" in objection_to_listener(None, file)
 
 
 def test_without_kernel_information_a_missing_file_is_refused(tmp_path):
-    assert "cannot be looked at" in objection_to_listener(None, tmp_path / "gone")
+    assert "cannot be checked" in objection_to_listener(None, tmp_path / "gone")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the user of a listener")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux identifies the user of a listener")
 @pytest.mark.parametrize("is_accepted", [False, True], ids=["waiting", "accepted"])
 def test_the_kernel_is_queried_by_connection_and_by_address(file, is_accepted):
     os.utime(file, (LONG_AGO, LONG_AGO))  # so that the file alone would not do

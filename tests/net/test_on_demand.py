@@ -117,7 +117,7 @@ def test_a_server_stopped_for_good_stays_stopped_until_it_is_started(run, relaye
     status = run("status")
     assert (status.returncode, "it was stopped for good" in status.stdout) == (3, True)
     refused = run("eval", "1 + 1", CODRIVER_AUTO_START_MCP_SERVER="true")
-    assert (refused.returncode, "it was stopped for good, by `codriver stop --for-good`; start" in refused.stderr) == (
+    assert (refused.returncode, "it was stopped for good with `codriver stop --for-good`; start" in refused.stderr) == (
         3,
         True,
     )

@@ -17,5 +17,5 @@ def test_refusals_are_logged_once_a_minute_and_counted_in_between(caplog):
     assert [record.getMessage() for record in caplog.records] == [
         "no token",
         "no JSON",
-        "no token (and 999 more since the last such line)",
+        "no token (and 999 more since the last such message)",
     ]

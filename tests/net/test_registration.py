@@ -142,7 +142,10 @@ def test_only_one_of_two_simultaneous_starts_succeeds(tmp_path):
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(AlreadyRunningError, match="just starting"), claim(tmp_path, is_alive=nobody, lock_s=0.1):
+        with (
+            pytest.raises(AlreadyRunningError, match="it is starting or stopping"),
+            claim(tmp_path, is_alive=nobody, lock_s=0.1),
+        ):
             pass
         holder.kill()
     with claim(tmp_path, is_alive=nobody):

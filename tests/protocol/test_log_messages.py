@@ -101,7 +101,7 @@ def restart(client):
 
 
 def is_of_restart(message):
-    return message.get("method") == "notifications/message" and "py restarts: " in message["params"]["data"]
+    return message.get("method") == "notifications/message" and "restarting REPL py: " in message["params"]["data"]
 
 
 def test_a_lost_repl_and_invalid_settings_are_warnings(live):

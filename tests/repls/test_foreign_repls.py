@@ -44,7 +44,7 @@ def test_a_repl_of_another_directory_is_reported_in_its_row_the_log_and_the_firs
         assert row["elsewhere"] is True
         (words,) = strange(row["notes"])
         assert f"runs in {found.folder.resolve()}," in words
-        assert f"the port file {live.workspace / '.nrepl-port'}" in words
+        assert f"The port file {live.workspace / '.nrepl-port'}" in words
         assert f"--nrepl {found.endpoint}" in words
         logged = client.call("repl_output_log", category=["otherErrorOutput"])["result"]
         assert [line["text"] for line in logged if line["text"] == words] == [words]

@@ -220,4 +220,4 @@ def test_an_evaluation_ended_with_its_isolated_session_says_so(tmp_path):
             nap = gone.call("evaluate_code", code="(Thread/sleep 600000)", isolate=True, timeoutMs=1000)
             assert nap["status"] == "running", nap
         ended = client.call("get_evaluation", evaluationId=nap["evaluationId"], waitMs=60_000)
-        assert "it was interrupted: its client left, and the session was its own" in ended["notes"]
+        assert "it was interrupted: its client disconnected, and the session belonged to that client" in ended["notes"]

@@ -45,7 +45,7 @@ def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
 
 
 def test_a_repl_running_above_the_workspace_is_still_reported():
-    assert "in the working tree /w/main, and this workspace is in another one" in stray(WORKSPACE, found())
+    assert "in the working tree /w/main, so it loads code from there" in stray(WORKSPACE, found())
 
 
 def test_a_repl_of_another_tree_does_not_serve_local_files(tmp_path):
@@ -80,7 +80,7 @@ def test_an_agent_must_name_the_repl_of_another_tree_to_use_it(tmp_path):
             assert client.call("list_sessions")["sessions"][0]["elsewhere"] is True
             meant = client.call("evaluate_code", code="1", replSessionKey="py", who="one")
             assert meant["ok"]
-            assert [note for note in meant["notes"] if "another one of the same repository" in note]
+            assert [note for note in meant["notes"] if "another working tree of the same repository" in note]
             assert client.call("evaluate_code", code="2", who="one")["ok"]
             assert client.call("evaluate_code", code="3", who="other")["reason"] == "other-worktree"
             by_hand = live.run("eval", "1 + 1")

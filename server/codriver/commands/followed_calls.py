@@ -182,7 +182,7 @@ class RunningTests:
         did = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
         answer = self.connection.call("get_evaluation", named)
         is_unknown = "tests" in answer and "stoppedIn" not in answer
-        where = ", in no test that the REPL knows of" if is_unknown else ""
+        where = ", in an unknown test" if is_unknown else ""
         ended = (
             f"the tests did not finish within {self.timeout_s:g} s and were interrupted, if the REPL supports it{where}"
         )

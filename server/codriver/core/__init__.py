@@ -1,20 +1,19 @@
 """The pure core: one immutable state, changed only by dispatched actions.
 
 `dispatch.Core` is the entry point. It passes each action (`actions`) to the handler for its class (`handlers`), stores
-the new state and has the effects performed. `records` has the references that actions and effects may contain in place
-of values, which `dispatch` resolves. `state` defines the state, built from the classes in `values`, which adapters and
-tools also use.
+the new state and performs the effects. Actions and effects may contain references instead of values (`records`), which
+`dispatch` resolves. `state` defines the state, built from the classes in `values`, which adapters and tools also use.
 
 On its way *from a request to the REPL*, an evaluation has five forms:
 
 1. the JSON-RPC line that a client sent, parsed to a dictionary (`protocol.plain_requests`);
 2. the validated arguments of the tool, such as `EvaluateArguments` (`tools.evaluate_code`);
-3. `values.Request`, created by the tool and never changed: the action `Evaluate` carries it in, the state stores it
-   while it waits, and the effect `RunEvaluation` carries it to the adapter;
+3. `values.Request`, created by the tool and never changed. The action `Evaluate` contains it, the state stores it
+   while it waits, and the effect `RunEvaluation` passes it to the adapter;
 4. the fields of the REPL's message, one message per form (`repls.nrepl.evaluation`);
 5. the bytes of that message (`wire.bencode`).
 
-On its way *back to the answer*, a failure has three:
+On its way *back to the answer*, a failure has three forms:
 
 1. the fields that the REPL's server sent (`repls.nrepl.failures.SentFailure`);
 2. `values.Failure`, which actions, the state and tools pass on unchanged;

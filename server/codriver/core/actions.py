@@ -163,7 +163,7 @@ class ProgramsSeen(Action):
 
 @dataclass(frozen=True)
 class ReplFound(Action):
-    """A request to connect to a REPL or to start it. Ignored if the `id` is known, unless that REPL was given up."""
+    """A request to connect to a REPL or to start it. Ignored if a REPL with this `id` exists and was not given up."""
 
     id: str
     key: str
@@ -310,7 +310,7 @@ class LaneRequested(Action):
 
 @dataclass(frozen=True)
 class SessionClosed(Action):
-    """Dispatched when a session that its client left has been closed in the REPL."""
+    """Dispatched when the REPL has closed a session whose client had disconnected."""
 
     id: str
     name: str
@@ -389,7 +389,7 @@ class EvaluationFinished(Action):
 
 @dataclass(frozen=True)
 class RunningReported(Action):
-    """Dispatched when an answer has informed the caller that its evaluation is running or waits for input.
+    """Dispatched when an answer has reported to the caller that its evaluation is running or waits for input.
 
     Ignored if the evaluation has finished.
     """

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
 
 CALLS: Final = "calls"
-"""The topic of call traces. Unlike the others, such a stream ends by itself after a number of events."""
+"""The topic of call traces. Unlike other streams, one on this topic ends on its own after a number of events."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
 """The op type of a topic's events, for topics where the two differ."""
 
@@ -54,8 +54,12 @@ def renew_or_forget_stream(state: State, action: AppStreamRenewed) -> Outcome:
         return Outcome(state)
     if action.is_active:
         return Outcome(state, (_renewal(stream),))
-    # A stream of call traces ends by itself.
-    why = "it has told enough, or the application ended it" if stream.topic == CALLS else "the application ended it"
+    # A stream of call traces ends on its own.
+    why = (
+        "it reached its maximum number of events, or the application ended it"
+        if stream.topic == CALLS
+        else "the application ended it"
+    )
     return _end_streams(state, [stream], why)
 
 
@@ -86,7 +90,7 @@ def end_streams_of(state: State, client: str) -> Outcome:
 
 
 def active_app_streams(state: State) -> list[AppStream]:
-    """Return the streams whose REPL is still connected by the connection that they were opened over."""
+    """Return the streams that were opened over the current connection of their REPL."""
     standing = {(repl.id, repl.generation) for repl in state.repls.values() if repl.phase == "connected"}
     return [stream for stream in state.app_streams if (stream.repl, stream.generation) in standing]
 

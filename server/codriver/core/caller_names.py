@@ -65,7 +65,7 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
 def name_of(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
     """Return the name given last in this conversation, or None.
 
-    With `client_name`, a name that a client so called gave over an earlier connection counts too.
+    If `client_name` is given, names that a client with this name gave over an earlier connection count too.
     """
     known = state.clients.get(client)
     name = known.names.get(conversation) if known is not None else None
@@ -91,7 +91,7 @@ def is_by_caller(state: State, client: str | None, who: str, by: tuple[str | Non
 
 
 def is_first_evaluation(state: State, evaluation: Evaluation) -> bool:
-    """Return whether its caller has evaluated nothing else in this connection of the REPL before."""
+    """Return whether this is the caller's first evaluation over this connection to the REPL."""
     return not any(
         (other.repl, other.generation) == (evaluation.repl, evaluation.generation)
         and is_by_caller(state, evaluation.client, evaluation.who, (other.client, other.who))

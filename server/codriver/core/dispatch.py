@@ -226,14 +226,14 @@ class UnhandledError(CodriverError):
     """Raised when no function is registered for an action or effect, which is a programming error."""
 
     def __init__(self, kind: str, names: Sequence[str]) -> None:
-        super().__init__(f"nobody handles the {kind} {', '.join(names)}: name a function for it where the core is made")
+        super().__init__(f"no function handles the {kind} {', '.join(names)}: pass one to the core")
 
 
 class UnresolvedError(CodriverError):
     """Raised when a reference in an action or effect names an unknown value, which is a programming error."""
 
     def __init__(self, later: Later[Any]) -> None:
-        super().__init__(f"cannot fill in {later}: nothing of that name is known here")
+        super().__init__(f"cannot resolve {later}: there is no value with this name")
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def id_of(state: State, number: int) -> str:
 
 
 def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
-    """Wrap a handler so that it receives the evaluation of its action, and is skipped if that has finished."""
+    """Wrap a handler so that it receives its action's evaluation, and is skipped if the evaluation has finished."""
 
     def handled(state: State, action: Any) -> Outcome:
         evaluation = state.evaluations.get(action.evaluation)
@@ -93,11 +93,11 @@ def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> Evaluatio
     Code that was running may have taken effect; queued code was never sent.
     """
     if evaluation.is_others:
-        return _lost(evaluation, f"{cause}; how far it came is not known here")
+        return _lost(evaluation, f"{cause}; it is unknown how far it got")
     if evaluation.status == "queued":
         return _lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
     if restarted:
-        return EvaluationFinished(evaluation.id, "interrupted", notes=(f"{cause}: what was defined in it is gone",))
+        return EvaluationFinished(evaluation.id, "interrupted", notes=(f"{cause}: its definitions are lost",))
     return _lost(evaluation, f"{cause}; the code was sent and {NOT_SENT_AGAIN}")
 
 
@@ -128,7 +128,7 @@ def accept(state: State, action: Evaluate) -> Outcome:
     evaluation = _accepted(state, action, repl, session)
     if state.lifecycle.phase in ("stopping", "stopped"):
         # Connections are closed last, so connected clients can still call.
-        why = "the server stops, so this code was never sent"
+        why = "the server is stopping, so this code was never sent"
         state = _put_new(state, evaluation, repl, session, action.now)
         return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
     if repl.phase != "connected" or holder(state, evaluation) is not None:
@@ -162,7 +162,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
         is_background=action.request.background,
     )
     if state.lifecycle.phase in ("stopping", "stopped"):
-        why = "the server stops, so this never started"
+        why = "the server is stopping, so this was never started"
         return Outcome(_with_new(state, job), follow_ups=(_lost(job, why, "server-stopped"),))
     if holder(state, job) is not None:
         return orphans.end_unwanted(_with_new(state, job))
@@ -346,7 +346,7 @@ def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcom
 def want_input(state: State, evaluation: Evaluation, _action: InputRequested) -> Outcome:
     """Mark the evaluation as waiting for input and wake the callers queued behind it.
 
-    If no connected client could send any input, the evaluation is stopped instead.
+    If no connected client can send input, the evaluation is stopped instead.
     """
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     finished = orphans.end_unwanted(waiting.state)
@@ -402,7 +402,7 @@ def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key
         cause = "; ".join(evaluation.notes) or "it was interrupted"
         text = f"{of}: {cause}"
     elif action.status == "lost":
-        cause = action.failure.message if action.failure else "nobody knows how it ended"
+        cause = action.failure.message if action.failure else "its outcome is unknown"
         text = f"{of} was lost: {cause}"
     else:
         return ()

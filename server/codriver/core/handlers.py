@@ -1,7 +1,7 @@
 """The table of handlers by class of action, and the handlers for the server's own life cycle.
 
 The server's phases are stopped → starting → started → stopping → stopped. An action that does not fit the current phase
-changes nothing. The server reports about itself by lines in the log, and by errors that are remembered until they are
+changes nothing. The server reports its own events as lines in the log, and as errors that are remembered until they are
 resolved.
 """
 
@@ -65,7 +65,7 @@ def listening(state: State, action: Listening) -> Outcome:
         return Outcome(state)
     note = None
     if action.requested_port not in (0, action.port):
-        note = f"port {action.requested_port} was taken, so this server listens on {action.port}"
+        note = f"port {action.requested_port} is in use, so this server listens on {action.port}"
     lifecycle = replace(state.lifecycle, phase="started", host=action.host, port=action.port, port_note=note)
     return Outcome(replace(state, lifecycle=lifecycle), effects=(Announce(),))
 

@@ -34,11 +34,11 @@ from codriver.core.state import (
 )
 from codriver.core.values import OCCUPYING, Evaluation
 
-SESSION_OF_CLIENT = "its client left, and the session was its own"
+SESSION_OF_CLIENT = "its client disconnected, and the session belonged to that client"
 """Reason for ending an evaluation in a session that its client had opened for itself."""
-LEFT_BACKGROUND = "its client left, and it ran in the background"
+LEFT_BACKGROUND = "its client disconnected, and it ran in the background"
 """Reason for ending an evaluation that ran in the background."""
-UNANSWERABLE = "it waits for input, and the client that asked for it left"
+UNANSWERABLE = "it waits for input, but its client has disconnected"
 """Reason for ending an evaluation that waits for input."""
 
 
@@ -49,14 +49,14 @@ class _Unwanted:
 
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
-    """Return the effect that starts a disconnected client's grace period, if it left evaluations or lanes behind."""
+    """Return the effect that starts a disconnected client's grace period, if it has unfinished evaluations or lanes."""
     if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)
 
 
 def end_grace(state: State, client: str) -> Outcome:
-    """Turn the evaluations of a disconnected client into orphans, close its idle lanes, and stop unwanted orphans."""
+    """Turn a disconnected client's evaluations into orphans, close its idle lanes, and stop orphans that must end."""
     for one in state.unfinished():
         if one.client == client:
             orphan = replace(one, is_orphan=True)
@@ -81,7 +81,7 @@ def end_unwanted(state: State) -> Outcome:
             stopping = replace(one, stop_requested=why)
             state = with_evaluation(state, stopping)
             effects.append(StopEvaluation(evaluation=one.id, why=why))
-            follow_ups.append(AddServerLine(f"evaluation {one.id} of {one.who} is ended: {why}"))
+            follow_ups.append(AddServerLine(f"stopping evaluation {one.id} of {one.who}: {why}"))
     return Outcome(state, tuple(effects), tuple(follow_ups))
 
 
@@ -103,7 +103,7 @@ def _unwanted(state: State) -> list[_Unwanted]:
         elif one.status == "needs-input":
             found.append(_Unwanted(one, UNANSWERABLE))
         elif waiter is not None:
-            found.append(_Unwanted(one, f"its client left, and {waiter.who} waits for its session"))
+            found.append(_Unwanted(one, f"its client disconnected, and {waiter.who} is waiting for its session"))
     return found
 
 
@@ -138,7 +138,7 @@ def close_after_last(state: State, repl: str, name: str) -> tuple[Effect, ...]:
 
 
 def forget_session(state: State, repl: str, name: str) -> State:
-    """Remove a session that its client left, after the REPL has closed it."""
+    """Remove a session of a disconnected client, after the REPL has closed it."""
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
         return state

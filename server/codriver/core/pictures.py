@@ -1,4 +1,4 @@
-"""Images within text: finds `data:` URLs and replaces them by marks that describe the image.
+"""Images within text: find `data:` URLs and replace them by marks that describe the image.
 
 A mark gives the media type, the width and height in pixels, the size and a digest: `<<image/png 640x480, 22 KB,
 sha256:…>>`. Marks can be parsed back. Dimensions are read from the file headers alone, without a library. Source: PNG
@@ -31,7 +31,7 @@ SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
 """File suffixes of the subtypes whose suffix differs from their name."""
 _DIGEST: Final = 16
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
-"""JPEG markers in the range of frame headers that are none: Huffman tables, extensions and arithmetic coding."""
+"""JPEG markers within the range of frame headers that mean something else, such as Huffman tables."""
 _LONGEST_HEADER: Final = 2**20
 """Maximum number of bytes that are searched for a JPEG's frame header, which follows profiles and thumbnails."""
 

@@ -70,7 +70,8 @@ SEAM_OP: Final = "codriver/seam"
 def announcing(handle: Handler) -> Handler:
     """Wrap a handler so that clients are notified when it changes the available tools, by a capability or a language.
 
-    Clients also list resources again when a rare capability appears or disappears, because its guide does so too.
+    Clients also list resources again when a rare capability appears or disappears, because its guide is listed only
+    with it.
     """
 
     def announced(state: State, action: Action) -> Outcome:
@@ -216,7 +217,7 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
         cause += f"; it was started {len(recent)} times within a minute and is not started again (use restart_repl)"
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"
     if is_stale:
-        cause += f", so {repl.origin.text} is left from one that has ended"
+        cause += f"; {repl.origin.text} is probably left over from a process that has ended"
     final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= FOUND_TRIES)
     lost = replace(
         repl,
@@ -292,8 +293,8 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
     )
     state = with_repl(state, restarting)
     ends = evaluation_queue.endings(state, repl.id, f"the REPL was restarted ({action.why})", restarted=True)
-    gone = "; what was defined in it is gone" if repl.generation else ""
-    announcements = AddServerLine(f"REPL {repl.key} restarts: {action.why}{gone}", repl=repl.key)
+    gone = "; its definitions are lost" if repl.generation else ""
+    announcements = AddServerLine(f"restarting REPL {repl.key}: {action.why}{gone}", repl=repl.key)
     return Outcome(state, (EndRepl(id=repl.id), StartRepl(id=repl.id)), (*ends, announcements))
 
 
@@ -304,7 +305,7 @@ def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
 
 
 def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
-    """Remove a session that its client has left."""
+    """Remove a session whose client has disconnected."""
     return Outcome(orphans.forget_session(state, repl.id, action.name))
 
 

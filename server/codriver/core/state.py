@@ -49,17 +49,17 @@ def without_item(mapping: Mapping[K, V], key: K) -> Mapping[K, V]:
 
 
 def with_evaluation(state: State, evaluation: Evaluation) -> State:
-    """Return the state with this evaluation added, or in place of the one with the same id."""
+    """Return the state with this evaluation added, replacing any with the same id."""
     return replace(state, evaluations=with_item(state.evaluations, evaluation.id, evaluation))
 
 
 def with_repl(state: State, repl: Repl) -> State:
-    """Return the state with this REPL added, or in place of the one with the same id."""
+    """Return the state with this REPL added, replacing any with the same id."""
     return replace(state, repls=with_item(state.repls, repl.id, repl))
 
 
 def with_session(state: State, repl: str, session: Session) -> State:
-    """Return the state with this session added to the REPL, or in place of the one with the same name."""
+    """Return the state with this session added to the REPL, replacing any with the same name."""
     known = state.repls[repl]
     known = replace(known, sessions=with_item(known.sessions, session.name, session))
     return replace(state, repls=with_item(state.repls, repl, known))  # `with_repl`, inlined for speed
@@ -136,7 +136,7 @@ class Session:
     who: str | None = None
     client: str | None = None
     is_leaving: bool = False
-    """Whether its client has left. Such a session accepts no code and is closed as soon as nothing runs in it."""
+    """Whether its client has disconnected. It then accepts no code and is closed as soon as nothing runs in it."""
     namespace: str | None = None
     last_activity: int | None = None
     last_evaluation_by: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -163,15 +163,15 @@ class Origin:
     program's command.
     """
     is_discovered_only: bool = False
-    """Whether nobody named the kernel.
+    """Whether the kernel was only discovered, not named by anyone.
 
-    It belongs to a person, and is only used by its key or if it is the only REPL.
+    Such a kernel belongs to a person. It is used only by its key, or if it is the only REPL.
     """
     stand_in_note: str = ""
     """The note about a stand-in: which REPL Codriver started, and why the project's own cannot be started."""
 
     is_unasked: bool = False
-    """Whether Codriver started the REPL because none was found or requested."""
+    """Whether Codriver started the REPL although nobody requested it, because none was found."""
     named_by: str = ""
     """The tool that an agent named the address with. Empty for an address that a person named."""
 
@@ -215,7 +215,7 @@ class Repl:
     formerly: frozenset[str] = frozenset()
     """The capabilities of the last connection. While the REPL reconnects, it is expected to have them again."""
     queued: frozenset[str] = frozenset()
-    """Those of these capabilities whose uses wait for the REPL, as evaluations do."""
+    """The subset of `formerly` for which calls wait until the REPL is connected again, as evaluations do."""
     sessions: Mapping[str, Session] = field(default_factory=lambda: MappingProxyType({MAIN_SESSION: Session()}))
 
     def session_key(self, session: str) -> str:
@@ -402,7 +402,7 @@ class State:
 def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
     """Return the queue of an evaluation as a pair of REPL id and session.
 
-    Background evaluations share none with others.
+    A background evaluation has a queue of its own.
     """
     if evaluation.is_background:
         return (evaluation.repl, evaluation.session)
@@ -442,16 +442,16 @@ def stray(state: State, repl: Repl) -> str | None:
         return None
     if tree := repl.other_tree:
         return (
-            f"REPL {repl.key} runs in {root}, in the working tree {tree}, and this workspace is in another one of the "
-            f"same repository: what is loaded is from there. The port file {repl.origin.text} leads to it"
+            f"REPL {repl.key} runs in {root}, in the working tree {tree}, so it loads code from there. This workspace "
+            f"is in another working tree of the same repository. The REPL was found by the port file {repl.origin.text}"
         )
     if _is_within(root, state.lifecycle.workspace) or _is_within(state.lifecycle.workspace, root):
         return None
     file = repl.origin.text
     return (
-        f"REPL {repl.key} runs in {root}, neither in nor above this workspace: the port file {file} may be left from "
-        "a REPL that is gone, and then code runs in another project. If so, delete the file and start the REPL again; "
-        f"if it is the right one, in a container say, name it with --nrepl {repl.address} and this is not said"
+        f"REPL {repl.key} runs in {root}, which is neither in nor above this workspace. The port file {file} may be "
+        "left over from another REPL, so code may run in another project. If so, delete it and start the REPL again. "
+        f"If it is the right REPL, for example in a container, pass --nrepl {repl.address} to silence this warning"
     )
 
 
@@ -479,8 +479,8 @@ def _programs_nearby(state: State, repl: Repl) -> str:
         return ""
     where = " and ".join(f"{one.address} (pid {one.pid})" for one in others[:MAX_NEARBY_PROGRAMS])
     return (
-        f"this is not the application that listens on {where}, which has no REPL: "
-        "codriver_seam.start_repl(True) in it, or start_repl() with CODRIVER_SEAM=1, gives it one"
+        f"this REPL is not part of the application that listens on {where}. To get a REPL in that application, call "
+        "codriver_seam.start_repl(True) in it, or start_repl() with CODRIVER_SEAM=1"
     )
 
 

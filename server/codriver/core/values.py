@@ -40,7 +40,7 @@ def checkpoint_name(description: str) -> str:
     return " ".join(name.split()) if word.strip().lower() == CHECKPOINT else ""
 
 
-NO_KNOWN_TEST = "no test that the REPL knows of"
+NO_KNOWN_TEST = "an unknown test"
 """The text that replaces a test's location if a run was stopped while the REPL knew of no running test."""
 
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
@@ -83,15 +83,15 @@ class Profile:
     missing: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """A line on how to get each capability that is not available, by name."""
     queued: frozenset[str] = frozenset({"test"})
-    """The capabilities whose uses wait while the REPL restarts, as evaluations do."""
+    """The capabilities for which calls wait while the REPL restarts, as evaluations do."""
     isolation: Literal["session", "connection", "none"] = "session"
     """What keeps namespaces apart: sessions of one connection, only separate connections, or nothing."""
     outside: str | None = None
     """A sentence about packages of the project that are imported from outside its working tree."""
     application: str = ""
-    """The name of the running application that the REPL is part of, or empty if it is none."""
+    """The name of the running application that the REPL is part of, or empty if it is not part of one."""
     shares: str = ""
-    """What an isolated session shares with the others, in words."""
+    """A description of what an isolated session shares with the others."""
     runs_concurrently: bool = False
     """Whether the REPL can run code in a session of its own while other code is running."""
     is_serial: bool = False

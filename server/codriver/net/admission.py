@@ -78,7 +78,7 @@ FIRST_BYTE_S = 300.0
 FIRST_LINE_S = 10.0
 """Maximum wait for the rest of the first line."""
 QUERY_THREADS = 4
-"""Number of threads that look up the users of peers. Nothing else uses them, so that admission is never delayed."""
+"""Number of threads that look up the users of peers. They do nothing else, so other work never delays admission."""
 TOKEN_LINE_BYTES = 4096
 """Maximum length of a first line that is not admitted yet."""
 READ_BYTES = 64 * 1024
@@ -163,7 +163,7 @@ async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, ref
     if owner == GONE:
         return False  # the peer disconnected before its user could be found
     if owner is not None and not is_mine(owner):
-        refusals.note("refused a connection of another user of this machine")
+        refusals.note("refused a connection from another user of this machine")
         return False
     return True
 
@@ -187,7 +187,7 @@ class Admission:
     async def admit(self, stream: SocketStream) -> Admitted | None:
         """Return the admitted peer, or None if it was refused.
 
-        A refused peer gets no answer and learns nothing, not even the name of the service.
+        A refused peer gets no answer, so it does not even see the name of the service.
         """
         first = await self._first_bytes(stream)
         if first is None:
@@ -232,10 +232,12 @@ class Admission:
             self._refusals.note("refused a connection without the token")
             return None
         if session != self._session_id:
-            self._refusals.note("refused a connection that means another server, by the port file of one that is gone")
+            self._refusals.note("refused a connection that expects another server: it read an outdated port file")
             return None
         if named_workspace is not None and not await self._send_workspace(stream, named_workspace):
-            self._refusals.note("refused a connection that means another workspace, whose port file names this server")
+            self._refusals.note(
+                "refused a connection that expects another workspace, whose port file names this server"
+            )
             return None
         return Admitted(
             rest,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class BackgroundWrites:
-    """Writes that run in threads, one after the other, and that nobody waits for."""
+    """Runs blocking writes in threads, one after the other. Callers do not wait for them."""
 
     def __init__(self) -> None:
         self._tasks = TaskSet()

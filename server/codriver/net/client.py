@@ -111,7 +111,7 @@ class StrangeServerError(CodriverError):
     """Raised when the server serves another workspace."""
 
     def __init__(self) -> None:
-        super().__init__("it is the server of another workspace")
+        super().__init__("it serves another workspace")
 
 
 class Connection:
@@ -275,7 +275,7 @@ def connect(
         except NoServerError:
             status = process.poll()
             if status == server_record.STOPPED_FOR_GOOD:
-                raise NoServerError(workspace, "it was stopped for good, by `codriver stop --for-good`") from None
+                raise NoServerError(workspace, "it was stopped for good with `codriver stop --for-good`") from None
             if status:
                 raise ServerFailedError(workspace, directory / "serve.log", status) from None
             if time.monotonic() > deadline:
@@ -285,7 +285,7 @@ def connect(
 
 def _connect(workspace: Path, directory: Path, name: str) -> Connection:
     port = _read_port(workspace, directory)
-    source = f"port {port}, which its port file names"
+    source = f"port {port}, the port in its port file"
     try:
         connection = _reach(workspace, directory, port)
         try:

@@ -1,10 +1,10 @@
 """The Linux kernel's tables of sockets: which user and process a socket belongs to.
 
-The listener of a port is often known from a file, which an earlier process of anybody may have written, but the
-kernel's answer cannot be forged. A query takes 0.02 ms, so both ends of every connection are checked. If the port comes
-from a file, such as a REPL's port file or a kernel's connection file, the user of the listener is checked before
-anything is sent, because the process that wrote the file may have ended and another user may have the port now. A port
-that the user names directly is trusted without a query.
+Often only a file claims who listens on a port. Any earlier process may have written it, but the kernel's answer cannot
+be forged. A query takes 0.02 ms, so both ends of every connection are checked. If the port comes from a file, such as a
+REPL's port file or a kernel's connection file, the user of the listener is checked before anything is sent, because the
+process that wrote the file may have ended and another user may have the port now. A port that the user names directly
+is trusted without a query.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def _query_listeners() -> list[Listener]:
                         uid, inode = struct.unpack_from("=II", data, 80)
                         found.append((uid, inode, socket.inet_ntop(family, host), port))
                     else:
-                        raise KernelSilentError(0, f"sock_diag answered a message of type {kind}")
+                        raise KernelSilentError(0, f"sock_diag answered with a message of type {kind}")
                     data = data[length + 3 & ~3 :]
     return found
 
@@ -221,7 +221,7 @@ def _host(words: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
-SILENT = "this system does not tell who listens there"
+SILENT = "this system cannot identify the process that listens there"
 
 
 def objection_to(connection: socket.socket, file: Path) -> str | None:
@@ -255,23 +255,23 @@ def objection_to_listener(listener: Peer | None, file: Path | None) -> str | Non
     if listener is None:
         return _objection_to_file(file) if file is not None else SILENT
     if listener.uid < 0:
-        return "whoever listened there has hung up"
+        return "the process that listened there has closed the connection"
     if is_mine(listener.uid):
         return None
     if listener.uid == 0:
-        return "root listens there, as the proxy of a container does, and not you"
-    return f"{_named(listener.uid)} listens there, another user of this machine"
+        return "it belongs to root, not to you: it may be the proxy of a container"
+    return f"it belongs to another user of this machine, {_named(listener.uid)}"
 
 
 def _objection_to_file(file: Path) -> str | None:
     try:
         status = file.lstat()
     except OSError as error:
-        return f"{SILENT}, and the file that names it cannot be looked at: {error.strerror}"
+        return f"{SILENT}, and the file with its port cannot be checked: {error.strerror}"
     if not is_trusted(status.st_uid) or is_open(status, stat.S_IWOTH):
-        return f"{SILENT}, and the file that names it is another user's, or others may write to it"
+        return f"{SILENT}, and the file with its port belongs to another user, or others may write to it"
     if status.st_mtime < started_at():
-        return f"{SILENT}, and the file that names it is older than this machine's start, so that its writer is gone"
+        return f"{SILENT}, and the file with its port was written before this machine started, so it is outdated"
     return None
 
 

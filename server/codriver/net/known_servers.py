@@ -95,7 +95,7 @@ def health_of(workspace: Path, name: str) -> KnownServer:
     except client.NoServerError as error:
         return KnownServer(workspace, None, _left_over(workspace) or error.why or str(error))
     except TimeoutError:
-        return KnownServer(workspace, None, f"its server does not answer within {ANSWER_S:g} s: see `codriver doctor`")
+        return KnownServer(workspace, None, f"its server did not answer within {ANSWER_S:g} s: run `codriver doctor`")
     except (CodriverError, OSError) as error:
         return KnownServer(workspace, None, str(error))
 

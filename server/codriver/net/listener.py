@@ -101,7 +101,7 @@ class Listener:
             async with stream:
                 await self._serve(stream)
         except Exception:
-            logger.exception("a connection ended by a fault")
+            logger.exception("a connection failed unexpectedly")
 
     async def _serve(self, stream: SocketStream) -> None:
         self._evict_oldest()
@@ -116,7 +116,7 @@ class Listener:
             return
         first = admitted.first
         if len(self._clients) >= self._limits.clients:
-            logger.warning("refused a client: %d are connected already", len(self._clients))
+            logger.warning("refused a client because %d are already connected", len(self._clients))
             await _refuse_full(stream, first, self._limits.clients)
             return
         raw = stream.extra(SocketAttribute.raw_socket)
@@ -175,14 +175,14 @@ class Listener:
 
 
 def _warn_of_loss(session: ClientSession) -> None:
-    logger.warning("the client %s reads too slowly: notifications to it are dropped", session.name or session.id)
+    logger.warning("the client %s reads too slowly, so notifications to it are dropped", session.name or session.id)
 
 
 async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
     """Send an error in answer to an excess client's first request, and read on so that no TCP reset discards it."""
     text = (
-        f"{most} clients are connected to this server, and maxClients allows no more: disconnect one, "
-        "(codriver status lists them), or raise maxClients in codriver.toml and restart the server"
+        f"{most} clients are connected to this server, and maxClients allows no more: disconnect one "
+        "(`codriver status` lists them), or raise maxClients in codriver.toml and restart the server"
     )
     with anyio.move_on_after(REFUSAL_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
         while b"\n" not in first and len(first) < REFUSAL_BYTES:

@@ -91,7 +91,7 @@ class PatientListener(SocketListener):
                 stream = await self._listener.accept()
             except OSError as error:
                 if not self._is_failing:
-                    logger.warning("connections cannot be accepted, and wait until they can: %s", error)
+                    logger.warning("cannot accept connections at the moment, retrying: %s", error)
                 self._is_failing = True
                 await anyio.sleep(ACCEPT_AGAIN_S)
             else:

@@ -1,4 +1,4 @@
-"""Rate-limited log messages about refused connections, whose frequency is up to the peers."""
+"""Rate-limited log messages about refused connections, because peers decide how often they connect."""
 
 from __future__ import annotations
 
@@ -30,4 +30,4 @@ class RefusalLog:
             return
         self._logged_at[reason] = now
         count = self._unlogged.pop(reason, 0)
-        self._logger.warning("%s%s", reason, f" (and {count} more since the last such line)" if count else "")
+        self._logger.warning("%s%s", reason, f" (and {count} more since the last such message)" if count else "")

@@ -47,7 +47,7 @@ class AlreadyRunningError(StartError):
     """Raised when the workspace has a running server."""
 
     def __init__(self, directory: Path, record: ServerRecord | None) -> None:
-        who = f"pid {record.pid} on port {record.port}" if record else "it is just starting or stopping"
+        who = f"pid {record.pid} on port {record.port}" if record else "it is starting or stopping"
         super().__init__(
             f"a codriver server is already running for this workspace ({who}; {directory}): "
             "connect to it, or stop it with `codriver stop`"
@@ -60,8 +60,8 @@ class ClaimError(StartError):
 
     def __init__(self, directory: Path, error: OSError) -> None:
         super().__init__(
-            f"cannot use {error.filename or directory}: {error.strerror or error}; make {directory} a folder of yours "
-            "that you can write, without links, or choose another --workspace"
+            f"cannot use {error.filename or directory}: {error.strerror or error}; make {directory} a writable "
+            "folder of yours that contains no links, or choose another --workspace"
         )
 
 
@@ -73,9 +73,9 @@ class StoppedForGoodError(StartError):
 
     def __init__(self, workspace: Path) -> None:
         super().__init__(
-            f"the server of {workspace} was stopped for good, by `codriver stop --for-good`, so that none starts by "
-            f"itself; `codriver serve --workspace {workspace}`, or `codriver eval --start` there, starts one again and "
-            "lets others do so from then on"
+            f"the server of {workspace} was stopped for good with `codriver stop --for-good`, so clients do not start "
+            f"it. To start it and allow that again, run `codriver serve --workspace {workspace}` or `codriver eval "
+            "--start` in the folder"
         )
 
 

@@ -56,7 +56,7 @@ class RelayNotInstalledError(StartError):
     def __init__(self, target: Path, error: OSError) -> None:
         super().__init__(
             f"cannot install the relay as {target}: {error.strerror or error}; make its folder writable, "
-            "or set XDG_CONFIG_HOME to one that is"
+            "or set XDG_CONFIG_HOME to a writable folder"
         )
 
 

@@ -75,7 +75,7 @@ def write(who: str, now_s: float) -> None:
             path, json.dumps(stored).encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE
         )
     except OSError as error:
-        logger.info("the client is not noted: %s", error)
+        logger.info("cannot record the client: %s", error)
 
 
 def read() -> Mapping[str, int]:

@@ -185,9 +185,9 @@ def _read(directory: Path, name: str, rules: Rules) -> bytes:
     with locate_in(directory, name) as opened:
         status = opened.directory_status()
         if not is_trusted(status.st_uid):
-            raise files.NotOwnedError(directory, "it is another user's folder, so nothing in it counts")
+            raise files.NotOwnedError(directory, "the folder belongs to another user, so its files are ignored")
         if not files.is_private(status):
-            why = "others may enter this folder, so nothing in it counts until `codriver serve` has made it private"
+            why = "other users can access this folder, so its files are ignored until `codriver serve` makes it private"
             raise files.NotOwnedError(directory, why)
         return opened.read(rules)
 
@@ -244,7 +244,7 @@ def process_of(claimed: ServerRecord, directory: Path) -> int | None:
 
 def _verified_process(listener: kernel_sockets.Peer | None, directory: Path) -> int | None:
     if listener is None:
-        raise NotTheServerError("nobody on this machine listens there")
+        raise NotTheServerError("no process on this machine listens there")
     if not is_trusted(listener.uid):  # only Linux reaches this line
         raise NotTheServerError("it belongs to another user of this machine")
     lock, claimed = lock_status(directory), read_record(directory)
@@ -252,10 +252,10 @@ def _verified_process(listener: kernel_sockets.Peer | None, directory: Path) -> 
         process = kernel_sockets.holder_of(lock, listener.inode, hint=claimed.pid if claimed else None)
         if process is not None:
             return process
-        if is_claimed(directory) is None:  # the file system knows no locks
+        if is_claimed(directory) is None:  # the file system does not support locks
             return None
     lock_path = lock_file(directory)
-    why = f"it is not who holds {lock_path}, but another program, or the server of another workspace"
+    why = f"it does not hold {lock_path}: it is another program, or the server of another workspace"
     raise NotTheServerError(why)
 
 
@@ -265,12 +265,12 @@ def _believe(connection: socket.socket, directory: Path) -> None:
     If the kernel can list the ports of a process, the recorded process must also listen on the port.
     """
     if is_claimed(directory) is False:
-        why = f"nobody holds {lock_file(directory)}: the server that wrote the port file is gone"
+        why = f"no process holds {lock_file(directory)}: the server that wrote the port file has ended"
         raise NotTheServerError(why)
     claimed = read_record(directory)
     try:
         port = connection.getpeername()[1]
     except OSError:
-        raise NotTheServerError("it has hung up already") from None
+        raise NotTheServerError("it has already closed the connection") from None
     if claimed is not None and listens(claimed.pid, port) is False:
-        raise NotTheServerError(f"pid {claimed.pid}, which {directory} names as the server's, does not listen there")
+        raise NotTheServerError(f"pid {claimed.pid}, the server according to {directory}, does not listen there")

@@ -175,7 +175,7 @@ class TcpTransport(asyncio.Protocol):
 
 
 def _pass_over(_: Any) -> None:
-    """Ignore a callback, because the connection has no owner."""
+    """Ignore a callback, because the connection has no owner yet."""
 
 
 def probe_when_silent(raw: socket.socket, *, idle_s: int, interval_s: int, probes: int) -> None:

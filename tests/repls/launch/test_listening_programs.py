@@ -63,7 +63,7 @@ def test_processes_started_by_the_server_are_not_applications(tmp_path, shop):
 
 def test_each_client_is_told_once_that_a_repl_is_not_the_application(tmp_path, shop):
     program = shop()
-    words = f"this is not the application that listens on {program.address} (pid {program.pid})"
+    words = f"this REPL is not part of the application that listens on {program.address} (pid {program.pid})"
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: words in str(client.call("list_sessions")), "the program to be seen")
         assert words in str(client.call("server_health"))
@@ -92,9 +92,13 @@ def test_the_embedded_python_is_distinguished_from_the_application_until_that_ha
     assert told(core) == ()
     core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
     (words,) = told(core)
-    assert words.startswith("this is not the application that listens on 127.0.0.1:5000 (pid 42) and 127.0.0.1:5001")
+    assert words.startswith(
+        "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42) and 127.0.0.1:5001"
+    )
     core.report(ReplFound("file:a", "app", Origin("port-file", "a"), "127.0.0.1:5001"))
-    assert told(core)[0].startswith("this is not the application that listens on 127.0.0.1:5000 (pid 42), which")
+    assert told(core)[0].startswith(
+        "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42). To"
+    )
     core.report(ReplConnected("file:a", Profile(dialect="python", process_id=42), "127.0.0.1:5001"))
     assert told(core) == ()
 

@@ -102,7 +102,7 @@ def _other_tree(target: Target, tree: str) -> RefusedError:
     return refused(
         "other-worktree",
         f"nothing was evaluated: the REPL {target.key} runs in the working tree {tree}, and this workspace is in "
-        "another one of the same repository, whose code may differ",
+        "another working tree of the same repository, whose code may differ",
         hint=f"To use it anyway, pass replSessionKey {target.key}. Otherwise start a REPL in this workspace, and "
         f"delete the port file {target.repl.origin.text} if it is stale.",
         details={"sessionKey": target.key},
