@@ -68,6 +68,11 @@ def test_a_disabled_seam_is_reported_with_its_file():
     )
 
 
+def test_a_seam_that_was_only_found_in_its_file_is_not_called_imported():
+    found = {"ok": True, "name": "install", "arglists": ["()"], "file": "/env/codriver_seam/recording.py"}
+    assert why(symbol_info={**found, "extra": {"type": "function", "imported": "no"}}) == WAYS["python"]
+
+
 def test_a_failed_import_of_the_seam_is_reported_with_its_error():
     assert why(symbol_info=UNKNOWN, repl_output_log=logged(LOST)) == (
         "an import of it failed (ModuleNotFoundError: No module named 'codriver_seam'): "

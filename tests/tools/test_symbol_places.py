@@ -109,6 +109,7 @@ def test_a_library_can_be_looked_up_without_importing_it(client, symbol, arglist
     found = about(client, symbol)
     assert found["arglists"] == [arglist]
     assert found["notes"] == ["not imported here: this is from its file"]
+    assert found["extra"]["imported"] == "no"
     assert client.call("evaluate_code", code=loaded)["result"] == "False", "looking it up imports nothing"
 
 

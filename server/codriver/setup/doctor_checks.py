@@ -34,6 +34,7 @@ from codriver.setup.agent_files import HOOK_DIRECTORY, PROGRAM, known_hooks, pla
 from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
 from codriver.systems.programs import to_open
+from codriver.wire.untrusted import as_map
 from codriver_relay.hook import CLIENTS
 from codriver_relay.starter import server_environment
 
@@ -435,7 +436,7 @@ def _left_behind(session: Mapping[str, Any]) -> Row | None:
 def _switched_off(session: Mapping[str, Any], way: Steps, call_tool: CallTool) -> str:
     """Return why a seam that was imported is not active, or an empty string if unknown."""
     found = _answer(call_tool, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
-    if "arglists" not in found:
+    if "arglists" not in found or as_map(found.get("extra")).get("imported") == "no":
         return ""
     file = f" from {found['file']}" if found.get("file") else ""
     return f"{way.module} was imported{file} but is not active: evaluate {way.code}"

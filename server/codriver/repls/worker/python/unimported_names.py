@@ -101,7 +101,7 @@ def _in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops:
 
 
 def _described(found: _Located) -> dict[str, Any]:
-    about: dict[str, Any] = {"file": found.file, "ns": found.module, "note": NOT_IMPORTED}
+    about: dict[str, Any] = {"file": found.file, "ns": found.module, "imported": "no", "note": NOT_IMPORTED}
     node = found.node
     if node is None:
         about.update(name=found.module, type="module", line=1)
