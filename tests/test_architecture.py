@@ -424,6 +424,7 @@ OPENERS = {
     "setup/agent_files.py": "the skills that come with us",
     "repls/dialects/re_frame.py": "the forms that come with us",
     "features/run/processes.py": "/proc",
+    "features/run/run_directory.py": "the private directory of all runs, to lock it",
     "features/run/requests.py": "its own sockets and requests in a private directory, which it checks",
     "features/run/program_copy.py": "a draft of the copy next to its place, in the private cache",
     "features/run/program/answer.py": "runs in the program, without Codriver: the request, and the REPL next to it",

@@ -474,13 +474,13 @@ def _programs_nearby(state: State, repl: Repl) -> str:
     profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
     addresses = [other.address for other in state.repls.values()]
     known = {*profiles, *(one.pid for one in state.programs if one.address in addresses)}
-    others = [one for one in state.programs if one.pid not in known]
+    others = [one for one in state.programs if one.pid not in known and not one.can_connect]
     if not others:
         return ""
     where = " and ".join(f"{one.address} (pid {one.pid})" for one in others[:MAX_NEARBY_PROGRAMS])
     return (
-        f"this REPL is not part of the application that listens on {where}. To get a REPL in that application, call "
-        "codriver_seam.start_repl(True) in it, or start_repl() with CODRIVER_SEAM=1"
+        f"this REPL is not part of the application that listens on {where}. To get a REPL in that application, start "
+        "it with `codriver run --` before its command, or call codriver_seam.start_repl(True) in it"
     )
 
 

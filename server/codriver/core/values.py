@@ -292,6 +292,8 @@ class ListeningProgram:
 
     pid: int
     address: str
+    can_connect: bool = False
+    """Whether the program gives Codriver a REPL when asked, because `codriver run` started it."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 # It is skipped on systems that lack some of these functions.
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from live_server import CODRIVER, serving, until
 
 import codriver_seam
+from codriver.features.run.run_directory import make_run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
 
@@ -214,6 +216,45 @@ def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(
         until(lambda: {row["key"] for row in rows(client, "shop")} == {"shop"}, "the killed run to be gone")
         (runs,) = Path(live.environ["XDG_STATE_HOME"]).glob("codriver/workspaces/*/programs")
         until(lambda: len([*runs.iterdir()]) == 1, "its directory to be removed")
+
+
+def test_runs_that_start_at_the_same_time_get_different_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    forking = multiprocessing.get_context("fork")
+    start, end, names = forking.Barrier(8), forking.Event(), forking.Queue()
+
+    def run():
+        start.wait(60)
+        names.put(make_run(tmp_path, ["shop"], "shop").name)
+        end.wait(60)
+
+    processes = [forking.Process(target=run) for _ in range(8)]
+    for one in processes:
+        one.start()
+    found = [names.get(timeout=60) for _ in processes]
+    end.set()
+    for one in processes:
+        one.join(60)
+    assert sorted(found) == sorted(["shop", *(f"shop-{number}" for number in range(2, 9))])
+
+
+def test_a_run_reports_no_failure_if_somebody_else_has_just_started_the_server(live):
+    code = "import sys; from pathlib import Path; from codriver.features.run import command; "
+    code += "command._await_server(Path(sys.argv[1]))"
+    words = [sys.executable, "-c", code, str(live.workspace)]
+    done = subprocess.run(words, capture_output=True, text=True, env=live.environ, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_a_program_of_a_run_is_not_said_to_have_no_repl(live, client):
+    text = (
+        f"import os, socket, sys; os.chdir({str(live.workspace)!r}); listener = socket.create_server(('127.0.0.1', 0));"
+        "print(listener.getsockname()[1], flush=True); sys.stdin.read()"
+    )
+    with program(live, text, file="listens.py") as running:
+        port = int(running.first[0])
+        until(lambda: [row for row in rows(client, "listens") if row.get("port") == port], "the port to be seen")
+        assert f"127.0.0.1:{port}" not in str(client.call("server_health"))
 
 
 def test_a_missing_command_has_the_exit_status_of_a_shell(live):

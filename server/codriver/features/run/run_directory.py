@@ -14,23 +14,27 @@ import os
 import secrets
 import stat
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.features.run.processes import process_at, processes_of
 from codriver.files import Links, Rules
-from codriver.files.own_folders import make_private_directory, workspace_state_directory
+from codriver.files.own_folders import make_private_directory, try_lock, workspace_state_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 RECORD: Final = "run.json"
 RULES: Final = Rules(Links.ANY, 256 * 1024)
 VARIABLE: Final = "CODRIVER_RUN"
 """The environment variable with the path of the directory. It is not a secret."""
+
+LOCK_S: Final = 2.0
+"""How long a run waits for others that choose their names. Each takes a few milliseconds."""
+LOCK_INTERVAL_S: Final = 0.005
 
 
 class OpenDirectoryError(OSError):
@@ -81,21 +85,38 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
     directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
     prune(workspace)
-    used_names = {run.name for run in read_runs(workspace)}
-    numbered = next(
-        one for number in range(1, len(used_names) + 2) if (one := _numbered(name, number)) not in used_names
-    )
     own = process_at(os.getpid())
-    run = Run(directory, os.getpid(), tuple(command), numbered, time.time_ns() // 1_000_000, own.started if own else 0)
-    record = {
-        "pid": run.pid,
-        "command": list(run.command),
-        "name": run.name,
-        "startedMs": run.started_ms,
-        "ticks": run.ticks,
-    }
-    files.replace(directory / RECORD, json.dumps(record).encode(), links=Links.ANY, is_durable=False)
+    with _name_lock(parent):
+        used = {run.name for run in read_runs(workspace)}
+        numbered = next(one for number in range(1, len(used) + 2) if (one := _numbered(name, number)) not in used)
+        started_ms = time.time_ns() // 1_000_000
+        run = Run(directory, os.getpid(), tuple(command), numbered, started_ms, own.started if own else 0)
+        record = {
+            "pid": run.pid,
+            "command": list(run.command),
+            "name": run.name,
+            "startedMs": run.started_ms,
+            "ticks": run.ticks,
+        }
+        files.replace(directory / RECORD, json.dumps(record).encode(), links=Links.ANY, is_durable=False)
     return run
+
+
+@contextmanager
+def _name_lock(parent: Path) -> Iterator[None]:
+    """Lock the directory of all runs, so that two runs that start at the same time do not choose the same name.
+
+    If another process holds the lock for longer than a name takes, such as a stopped one, continue without it.
+    """
+    descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        deadline = time.monotonic() + LOCK_S
+        with suppress(OSError):  # some file systems have no locks
+            while not try_lock(descriptor) and time.monotonic() < deadline:
+                time.sleep(LOCK_INTERVAL_S)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _numbered(name: str, number: int) -> str:

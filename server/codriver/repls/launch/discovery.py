@@ -293,6 +293,8 @@ REST_TIMES: Final = 2000
 """The minimum ratio of the time between searches to the time that a search takes."""
 PROCESSES: Final = Path("/proc")
 INTERPRETER: Final = "python"
+OF_A_RUN: Final = b"CODRIVER_RUN="
+"""A variable of programs that `codriver run` started."""
 OF_TOOLS: Final = ("codriver", "jupyter", "ipykernel", "debugpy")
 """Names that identify listening tools by their command lines, which are not applications."""
 
@@ -330,12 +332,13 @@ class ListeningPrograms:
                 if not self._is_program(directory, this_pid):
                     continue
                 links = [str(entry.readlink()) for entry in (directory / "fd").iterdir()]
+                can_connect = OF_A_RUN in (directory / "environ").read_bytes()
             except OSError:  # it has ended, or is another user's
                 continue
             inodes = [int(link[8:-1]) for link in links if link.startswith("socket:[")]
             for address in sorted({sockets[inode] for inode in inodes if inode in sockets} - seen):
                 seen.add(address)
-                yield ListeningProgram(int(directory.name), address)
+                yield ListeningProgram(int(directory.name), address, can_connect)
 
     def _process_ids(self) -> Iterator[str]:
         """Yield the ids of the processes whose working directory is in the workspace.
