@@ -265,6 +265,10 @@ def derived() -> Names:
         for name, schema in {**unlisted, **tool.schema["properties"]}.items():
             if words := values_of(schema):
                 found[f"values.{tool.name} {name}"] = words
+    found["answers.repl_output_log"] = {
+        *found["answers.repl_output_log"],
+        *(source.counted_as for hooks in server_hooks() for source, _ in hooks.query_sources if source.counted_as),
+    }
     found |= {
         "exit.statuses": exit_statuses(),
         "values.edit types": edit_types(),
@@ -288,7 +292,14 @@ def derived() -> Names:
         "settings.durations": {*model.Durations.__dataclass_fields__, *features.durations()} - {"others"},
         "settings.variables": variables(),
         "answers.reasons": get_args(Reason),
-        "log.attributes": {*ASKED.schema.attributes, *(f"run/{one}" for one in ASKED.schema.alongside[0].attributes)},
+        "log.attributes": {
+            *ASKED.schema.attributes,
+            *(
+                one if schema.namespace == ASKED.schema.namespace else f"{schema.namespace}/{one}"
+                for schema in ASKED.schema.alongside
+                for one in schema.attributes
+            ),
+        },
         "log.categories": get_args(Category),
         "log.sources": tuple(name for name, _ in ASKED.schema.sources),
         "resources.uris": uris(),

@@ -53,13 +53,16 @@ class Part(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Report(Generic[T]):
-    """A report that REPLs make about evaluations: see `codriver.repls.contract.extras`."""
+    """A report that REPLs send with replies to evaluations, or at any time: see `codriver.repls.contract.extras`."""
 
     name: str
     part: type[T]
     """The kind of the part that takes it."""
-    take: Callable[[T, str, str], None]
-    """Called with the part, the evaluation's id, and the report as JSON."""
+    take: Callable[[T, str, str | None, str], None]
+    """Called with the part, the REPL's id, the evaluation's id if it belongs to one, and the report's text.
+
+    The text is unvalidated data from the REPL.
+    """
 
 
 @dataclass(frozen=True, slots=True)

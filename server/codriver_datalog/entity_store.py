@@ -66,7 +66,8 @@ class Schema:
         """Return the keywords that a query may use, depending on the sources that it mentions."""
         names_source = self.only_in is None or self.only_in[0] in query
         named_keywords = self.keywords if names_source or self.only_in is None else self.keywords[: self.only_in[1]]
-        return named_keywords + tuple(keyword for schema in self.alongside for keyword in schema.keywords_for(query))
+        alongside = (keyword for schema in self.alongside for keyword in schema.keywords_for(query))
+        return tuple(dict.fromkeys((*named_keywords, *alongside)))
 
     @cached_property
     def source_names(self) -> frozenset[str]:

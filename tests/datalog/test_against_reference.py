@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codriver.log import output_log
 from codriver.log.output_log import SCHEMA
 from codriver_datalog.budget import Budget
 from codriver_datalog.edn import from_json
@@ -19,7 +18,13 @@ from codriver_datalog.query import parse, parse_rules
 from codriver_datalog.solve import solve
 from datalog.reference import Reference, UnboundError
 
-APP_SCHEMA = replace(output_log.APP_SCHEMA, sources=(("$", ""), ("$app", "")))
+APP_SCHEMA = replace(
+    SCHEMA,
+    attributes=(*SCHEMA.attributes, "op"),
+    indexed=SCHEMA.indexed | {"op"},
+    only_in=("$app", len(SCHEMA.attributes)),
+    sources=(("$", ""), ("$app", "")),
+)
 RULES = """[
   [(by ?e ?w) [?e :output/who ?w]]
   [(linked ?x ?y) [?x :output/evaluation ?v] [?y :output/evaluation ?v]]

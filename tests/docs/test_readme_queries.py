@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.log.logbook import AppEvent, AppLog
+from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log.md").read_text()
@@ -59,6 +59,7 @@ def test_each_query_of_the_page_has_an_expected_answer():
 def test_a_query_of_the_page_returns_its_expected_answer(row):
     question, query, inputs = row
     asked = log()
-    answer = asked.query(query, inputs=json.loads(inputs or "[]"), app=app_of(asked), history=history())
+    asked.sources = asked.sources.with_sources([(APP_SOURCE, app_of(asked))])
+    answer = asked.query(query, inputs=json.loads(inputs or "[]"), history=history())
     rows = [row[0]["line"] if isinstance(row[0], dict) else row for row in answer.result]
     assert sorted(rows) == FOUND[question]

@@ -7,9 +7,8 @@ import pytest
 
 from codriver.core.dispatch import Append
 from codriver.log.history import History
-from codriver.log.logbook import AppEvent, Logbook
-from codriver.log.memory import Memory, RunRecorder
-from codriver.log.output_log import NO_LINE, Entry, LogQuery
+from codriver.log.logbook import Logbook
+from codriver.log.output_log import NO_LINE, Entry
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 
@@ -83,23 +82,6 @@ def test_a_caller_is_looked_up_by_its_redacted_name(logbook):
     assert len(logbook.log.entries(who=name)) == 1
 
 
-def test_application_events_are_queried_with_the_log_and_redacted(logbook, history):
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
-    logbook.app.record(AppEvent(f"1 fx {SECRET}", 2, evaluation="e1"))
-    query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
-    assert logbook.query(LogQuery(query, (), 10)).result == [["(run)", f"1 fx {MARK}"]]
-    assert history.usage()["entities"] == 1
-
-
-def test_no_later_run_reuses_the_line_number_of_an_event(tmp_path, transcripts):
-    limits = {"max_entities": 100, "max_bytes": 2**20, "redactor": redactor}
-    history = History(tmp_path / "history.json")
-    logbook = Logbook(history, transcripts, history, next_line=history.load().next_line, **limits)
-    line = logbook.app.record(AppEvent("1 fx", 2))
-    history.close()
-    assert History(tmp_path / "history.json").load().next_line == line + 1
-
-
 @asynccontextmanager
 async def telling(logbook):
     """Record when it is notified of a growing log, starting after all earlier notifications."""
@@ -132,16 +114,6 @@ async def test_growth_of_the_log_is_notified_once_for_a_batch(logbook):
 
 
 @pytest.mark.anyio
-async def test_application_events_do_not_notify_growth_of_the_log(logbook):
-    async with telling(logbook) as told:
-        logbook.app.record(AppEvent("1 fx", 2))
-        assert logbook._notification._timer is None
-        logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
-        assert logbook._notification._timer is not None
-        await until(lambda: told)
-
-
-@pytest.mark.anyio
 async def test_nothing_is_notified_after_notifications_stopped(logbook):
     async with telling(logbook) as told:
         logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
@@ -149,20 +121,6 @@ async def test_nothing_is_notified_after_notifications_stopped(logbook):
     assert timer.cancelled()
     logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
     assert told == []
-
-
-def test_application_events_do_not_cause_a_run_to_be_rewritten(logbook, tmp_path):
-    memory = Memory(tmp_path / "memory")
-    recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, max_runs=lambda: 5)
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
-    recorder._write_run(None)
-    memory.forget_runs(memory.run_ids())
-    logbook.app.record(AppEvent("1 fx", 2))
-    recorder._write_run(None)
-    assert not memory.run_ids()
-    logbook.record(Entry(NO_LINE, "evaluationResults", "1", 1))
-    recorder._write_run(None)
-    assert [entry.text for entry in memory.entries(*memory.run_ids())] == ["(run)", "1"]
 
 
 @pytest.mark.anyio

@@ -317,7 +317,6 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
         hooks=features.call_hooks(),
         workspace=workspace,
         log=logbook.log,
-        app_log=logbook.app,
         transcripts=transcripts,
         repls=repls,
         tests=tests,

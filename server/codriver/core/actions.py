@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from codriver.core.records import Later, dataclass, from_context, from_result, from_settings
 
 if TYPE_CHECKING:
-    from codriver.core.state import AppStream, Origin, Seen
+    from codriver.core.state import Origin, Seen
     from codriver.core.values import Failure, Lane, ListeningProgram, Profile, Request
 
 
@@ -235,28 +235,6 @@ class SeamSeen(Action):
     seam: str
     provider: str | None = None
     """The provider, if the seam is queried by evaluating code."""
-
-
-@dataclass(frozen=True)
-class AppStreamStarted(Action):
-    """Dispatched when the application's seam has accepted a client's subscription to events."""
-
-    stream: AppStream
-
-
-@dataclass(frozen=True)
-class AppStreamRenewed(Action):
-    """Dispatched after a stream's lease was renewed. `is_active` is false if the application has ended the stream."""
-
-    stream: AppStream
-    is_active: Later[bool] = from_result()
-
-
-@dataclass(frozen=True)
-class AppStreamStopped(Action):
-    """Dispatched when a client has ended its stream."""
-
-    stream: AppStream
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.app_streams import end_streams_of
 from codriver.core.dispatch import (
     NotifyClients,
     Outcome,
@@ -35,11 +34,8 @@ def add_client(state: State, action: ClientConnected) -> Outcome:
 
 
 def remove_client(state: State, action: ClientGone) -> Outcome:
-    """Remove a client and end the sessions and streams that it owns."""
-    without = replace(state, clients=without_item(state.clients, action.client))
-    left = end_streams_of(without, action.client)
-    outcome = end_client_sessions(left.state, action.client)
-    return replace(outcome, effects=(*left.effects, *outcome.effects))
+    """Remove a client and end the sessions that it owns."""
+    return end_client_sessions(replace(state, clients=without_item(state.clients, action.client)), action.client)
 
 
 def end_client_grace(state: State, action: GraceOver) -> Outcome:

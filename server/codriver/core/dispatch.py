@@ -14,7 +14,8 @@ References in actions and effects are resolved first: see `codriver.core.records
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import cache
 from types import MappingProxyType
@@ -27,7 +28,7 @@ from codriver.errors import CodriverError
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from codriver.core.state import AppStream, Lifecycle, State
+    from codriver.core.state import Lifecycle, State
     from codriver.core.values import Request
 
 
@@ -151,31 +152,6 @@ class AwaitGrace(Effect):
 
 
 @dataclass(frozen=True)
-class RenewAppStream(Effect):
-    """An instruction to renew a stream before its lease expires.
-
-    Its result is false if the application has ended it.
-    """
-
-    stream: AppStream
-
-
-@dataclass(frozen=True)
-class EndAppStream(Effect):
-    """An instruction to end a stream in the application."""
-
-    stream: AppStream
-
-
-@dataclass(frozen=True)
-class ReportAppStreamEnd(Effect):
-    """An instruction to notify the callers that wait for a stream's events that it has ended, and why."""
-
-    stream: AppStream
-    why: str
-
-
-@dataclass(frozen=True)
 class WakeWaiters(Effect):
     """An instruction to wake the callers that wait for an evaluation, because it has finished or its status changed."""
 
@@ -275,8 +251,21 @@ class Core:
         self.now = now
         self._handlers = handlers
         self._performers = performers(self)
+        self._observers: tuple[Callable[[State, State], None], ...] = ()
         _check_all("action", ACTIONS, handlers)
         _check_all("effect", EFFECTS, self._performers)
+
+    @contextmanager
+    def observed_by(self, observer: Callable[[State, State], None]) -> Iterator[None]:
+        """Call the observer after each step, with the states before and after it, while the context is open.
+
+        It must not raise. It may dispatch actions.
+        """
+        self._observers = (*self._observers, observer)
+        try:
+            yield
+        finally:
+            self._observers = tuple(one for one in self._observers if one is not observer)
 
     def report(self, *actions: Action) -> None:
         """Dispatch events that no caller caused."""
@@ -299,7 +288,7 @@ class Core:
             self.report(*(fill(action, {"result": result}) for action in effect.then))
 
     def _dispatch(self, context: Context, actions: Sequence[Action]) -> None:
-        state = self.state
+        before = state = self.state
         sources = {"context": context, "settings": self.settings, "state": state}
         effects: list[Effect] = []
         follow_ups: list[Action] = []
@@ -324,6 +313,8 @@ class Core:
         finally:  # The effects of the new state are performed even if a follow-up fails.
             for effect in effects:
                 self._performers[type(effect)](effect)
+            for observe in self._observers:
+                observe(before, state)
 
 
 NOT_YET: Final = object()

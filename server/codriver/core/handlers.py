@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core import (
     actions,
-    app_streams,
     caller_names,
     clients,
     evaluation_queue,
@@ -172,12 +171,9 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.ReplStarted: of_known(repl_connections.started),
         actions.ReplConnected: of_known(repl_connections.connected),
         actions.SeamSeen: of_known(repl_connections.seam_seen),
-        actions.AppStreamStarted: app_streams.add_stream,
-        actions.AppStreamRenewed: app_streams.renew_or_forget_stream,
-        actions.AppStreamStopped: app_streams.forget_stream,
-        actions.ReplLost: of_known(app_streams.ending_streams(repl_connections.lost)),
+        actions.ReplLost: of_known(repl_connections.lost),
         actions.RetryDue: of_known(repl_connections.retry_due),
-        actions.RestartRepl: of_known(app_streams.ending_streams(repl_connections.restart)),
+        actions.RestartRepl: of_known(repl_connections.restart),
         actions.SessionOpened: of_known(repl_connections.session_opened),
         actions.LaneRequested: of_known(lanes.claim_lane),
         actions.SessionClosed: of_known(repl_connections.session_closed),

@@ -278,21 +278,6 @@ class Repl:
 
 
 @dataclass(frozen=True)
-class AppStream:
-    """A client's subscription to an application's events, over one connection to its REPL.
-
-    `id` is the id of the subscription in the application's seam.
-    """
-
-    id: str
-    repl: str
-    generation: int
-    client: str
-    who: str
-    topic: str
-
-
-@dataclass(frozen=True)
 class Latch:
     """An error that is remembered until the server stops. `count` is the number of occurrences."""
 
@@ -334,8 +319,6 @@ class State:
     latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
     rare: frozenset[str] = frozenset()
     """Capabilities that most REPLs lack, so that their tools and guides are listed only while a REPL has them."""
-    app_streams: tuple[AppStream, ...] = ()
-    """The subscriptions to applications' events, in the order in which they were opened."""
 
     def key_of(self, evaluation: Evaluation) -> str:
         """Return the key of an evaluation's session, even if the REPL has been dropped."""

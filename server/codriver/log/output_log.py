@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from codriver_datalog.solve import QueryAnswer
 
 __all__ = [
-    "APP_SCHEMA",
     "NO_LINE",
     "SCHEMA",
     "Category",
@@ -73,17 +72,7 @@ SCHEMA = Schema(
 )
 """The attributes of an entry in the log, the history and the memory. Only those in the memory have a `run`."""
 
-APP_SCHEMA = replace(
-    SCHEMA,
-    attributes=(*SCHEMA.attributes, "op", "name", "frame", "cause", "ms", "app-id"),
-    indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
-    only_in=("$app", len(SCHEMA.attributes)),
-)
-"""The attributes of an application's event: see `codriver.log.logbook`."""
-
-LOG_SOURCES = QuerySources(
-    replace(APP_SCHEMA, sources=(("$", "the log"), ("$app", ""), ("$history", ""), ("$memory", "")))
-)
+LOG_SOURCES = QuerySources(replace(SCHEMA, sources=(("$", "the log"), ("$history", ""), ("$memory", ""))))
 """The attributes and sources that queries can use if no feature adds any."""
 
 CATEGORY, TEXT, WHO, SESSION_KEY, EVALUATION = (
@@ -156,7 +145,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """A Datalog query over the log (`$`) and other sources, such as `$app`, `$history` and `$memory`.
+    """A Datalog query over the log (`$`), the history, the memory and the sources of features.
 
     `inputs` are JSON values in the order of `:in` without the sources. `limit` is the maximum number of rows. `until`
     is the last line that the query sees. With `every_row`, the answer has all rows even if `:find` specifies a single
@@ -178,7 +167,7 @@ Follower = Callable[[int], None]
 
 
 class BoundedLog:
-    """The common base of the output log and the app log: a limited store, its lock, and followers of new entries.
+    """The common base of logs that share line numbers: a limited store, its lock, and followers of new entries.
 
     Followers are called without the lock, in the thread that added the entry. Exceptions in them are logged.
     """
@@ -399,12 +388,11 @@ class OutputLog(BoundedLog):
                 found.append(record)
         return tuple(Entry.from_record(record) for record in reversed(found))
 
-    def query(  # noqa: PLR0913  # one argument per source and limit
+    def query(  # one argument per source and limit
         self,
         text: str,
         *,
         inputs: Sequence[object] = (),
-        app: Queryable | None = None,
         history: Queryable | None = None,
         memory: Queryable | None = None,
         limit: int = MAX_ROWS,
@@ -426,11 +414,11 @@ class OutputLog(BoundedLog):
         from codriver_datalog.errors import QueryError  # noqa: PLC0415  # as above
         from codriver_datalog.solve import solve  # noqa: PLC0415  # as above
 
-        named: dict[str, Queryable | None] = {"$": self, "$app": app, "$history": history}
+        named: dict[str, Queryable | None] = {"$": self, "$history": history}
         loaded = {name: source.snapshot() for name, source in named.items() if source is not None}
         loaded = {n: known if until is None else known.until(until) for n, known in loaded.items()}
         to_load = {**({} if memory is None else {"$memory": memory}), **self.sources.stores}
-        sources = _Sources(loaded, to_load)
+        sources = _Sources(loaded, to_load, {} if until is None else dict.fromkeys(self.sources.growing, until))
         try:
             query = self._parse(text)
             if every_row and query.shape in ("scalar", "tuple"):
@@ -448,13 +436,16 @@ class OutputLog(BoundedLog):
 class _Sources(Mapping[str, Snapshot]):
     """The sources of one query, some of which are loaded when the query first reads them."""
 
-    def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable]) -> None:
+    def __init__(self, loaded: dict[str, Snapshot], to_load: Mapping[str, Queryable], ends: Mapping[str, int]) -> None:
+        """`ends`: the last line that the query sees of a source."""
         self._loaded = loaded
         self._to_load = to_load
+        self._ends = ends
 
     def __getitem__(self, name: str) -> Snapshot:
         if name not in self._loaded:
-            self._loaded[name] = self._to_load[name].snapshot()
+            snapshot = self._to_load[name].snapshot()
+            self._loaded[name] = snapshot.until(self._ends[name]) if name in self._ends else snapshot
         return self._loaded[name]
 
     def __contains__(self, name: object) -> bool:

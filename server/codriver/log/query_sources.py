@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    from codriver_datalog.entity_store import Schema, Snapshot
+    from codriver_datalog.entity_store import Schema, Snapshot, Value
     from codriver_datalog.syntax_tree import Query, Rules
 
 
@@ -19,6 +20,36 @@ class Queryable(Protocol):
 
     def snapshot(self) -> Snapshot:
         """Return a snapshot of the current entities, with the attributes of the log."""
+
+
+class GrowingSource(Queryable, Protocol):
+    """A log next to the output log, which shares the output log's counter of lines. See `output_log.BoundedLog`."""
+
+    @property
+    def first_line(self) -> int | None:
+        """Return the lowest line in the log."""
+
+    @property
+    def last_line(self) -> int | None:
+        """Return the highest line in the log."""
+
+    @property
+    def last_evicted_line(self) -> int:
+        """Return the highest line that was evicted."""
+
+    def count(self, *, since: int | None = None, who: str | None = None) -> int:
+        """Return the number of retained entities, optionally after a line or of one caller."""
+
+    def usage(self) -> Mapping[str, object]:
+        """Return the counts for `server_health`, or {} if there have been no entities."""
+
+    def entries(
+        self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
+    ) -> list[dict[str, Value]]:
+        """Return the newest entities that pass all given filters, in order of their lines, as JSON objects."""
+
+    def followed_by(self, follower: Callable[[int], None]) -> AbstractContextManager[None]:
+        """Call `follower` with the line of each new entity, for the duration of the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +61,12 @@ class QuerySource:
     schema: Schema
     rules: str = ""
     """Rules in EDN that are available to every query with this source."""
+    category: str = ""
+    """The category of all its entities, if its store is a `GrowingSource`. Calls read it together with the log."""
+    counted_as: str = ""
+    """The field of answers about the log that has the number of its entities."""
+    usage_as: str = ""
+    """The field of `server_health` that has its usage."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +78,8 @@ class QuerySources:
     """The rules of each source, by its name."""
     stores: Mapping[str, Queryable] = field(default_factory=lambda: MappingProxyType({}))
     """The added sources by name. Each is only read for queries that name it."""
+    growing: Mapping[str, tuple[QuerySource, GrowingSource]] = field(default_factory=lambda: MappingProxyType({}))
+    """The sources that grow with the log, by name, each with its store."""
 
     def with_sources(self, added: Sequence[tuple[QuerySource, Queryable]]) -> QuerySources:
         """Return a copy extended by these sources and their stores."""
@@ -53,6 +92,10 @@ class QuerySources:
             ),
             {**self.rules, **{source.name: source.rules for source, _ in added if source.rules}},
             {**self.stores, **{source.name: store for source, store in added}},
+            {
+                **self.growing,
+                **{source.name: (source, cast("GrowingSource", store)) for source, store in added if source.category},
+            },
         )
 
     def parse(self, text: str) -> Query:

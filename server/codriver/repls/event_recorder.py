@@ -11,7 +11,6 @@ from codriver.core.records import Recent
 from codriver.core.values import DESCRIBED_KINDS, Evaluation, Failure
 from codriver.log.output_log import NO_LINE, Category, Entry
 from codriver.repls.contract.adapter_values import (
-    AppEvents,
     Display,
     Event,
     InputNeeded,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.app_event_recorder import AppEventRecorder
 
 MAX_OTHERS: Final = 1000
 """Maximum number of other clients' evaluations to which late output is still attributed."""
@@ -45,18 +43,17 @@ LATE: Final = "a value came when this was over, and is in no result: "
 class EventRecorder:
     """Records the events of all REPLs of one server in transcripts and the log."""
 
-    def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts, app_events: AppEventRecorder) -> None:
+    def __init__(self, core: Core, logbook: Logbook, transcripts: Transcripts) -> None:
         self._core = core
         self._logbook = logbook
         self._transcripts = transcripts
-        self._app_events = app_events
         self._others: Recent[tuple[str, str], str] = Recent(MAX_OTHERS)
         """The ids of evaluations that other clients started, by REPL and the id in its adapter's events."""
         self._updates: dict[str, dict[str, Display]] = {}
         """The last update of each display, by running evaluation and display id."""
-        self.listeners: Mapping[str, Callable[[str, str], None]] = {}
-        """The functions that receive the reports of evaluations as JSON, by report name. Set once, before the server
-        listens.
+        self.listeners: Mapping[str, Callable[[str, str | None, str], None]] = {}
+        """The functions that receive the reports of REPLs, by report name: see `server_hooks.Report`. Set once, before
+        the server listens.
         """
 
     def receive(self, repl_id: str, evaluation_id: str | None, event: Event) -> None:
@@ -80,23 +77,33 @@ class EventRecorder:
                     self._display(event, repl, evaluation)
             case OthersCode():
                 self._start_others(repl_id, str(event_id), event.code)
-            case SeamFound() | AppEvents() | SensitiveSeen():
-                self._receive_from_app(repl_id, event)
+            case SeamFound() | Reported() | SensitiveSeen():
+                self._pass_on(event, repl_id, evaluation.id if evaluation is not None else None)
             case _:
                 if evaluation is not None:
                     self._happened(event, evaluation)
 
-    def _happened(self, event: InputNeeded | ValueStored | OthersEnding | Reported, evaluation: Evaluation) -> None:
+    def _happened(self, event: InputNeeded | ValueStored | OthersEnding, evaluation: Evaluation) -> None:
         """Handle an event that adds no text to the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputRequested(evaluation.id))
-        elif isinstance(event, Reported):
-            self.listeners[event.name](evaluation.id, event.text)
         elif isinstance(event, ValueStored):
             self._mark_stored(evaluation, event.cut)
         else:
             failure = event.failure and self.cleared(event.failure)
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
+
+    def _pass_on(self, event: SeamFound | Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
+        """Handle an event that may belong to no evaluation."""
+        if isinstance(event, Reported):
+            self.listeners[event.name](repl_id, evaluation_id, event.text)
+        elif isinstance(event, SensitiveSeen):
+            self._logbook.learn_sensitive(repl_id, event.values)
+        else:
+            repl = self._core.state.repls.get(repl_id)
+            # Each evaluation reports the seam when it ends, so only a new session id is an update.
+            if repl is not None and repl.profile is not None and repl.profile.seam != event.session_id:
+                self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def cleared(self, failure: Failure) -> Failure:
         """Remove secrets from a failure, which is stored for longer than the secrets of an application are known."""
@@ -107,20 +114,6 @@ class EventRecorder:
             return self.cleared(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
 
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
-
-    def _receive_from_app(self, repl_id: str, event: SeamFound | AppEvents | SensitiveSeen) -> None:
-        """Record an event of the application that runs in a REPL. It belongs to no evaluation."""
-        if isinstance(event, SensitiveSeen):
-            self._logbook.learn_sensitive(repl_id, event.values)
-            return
-        repl = self._core.state.repls.get(repl_id)
-        if repl is None:
-            return
-        if isinstance(event, AppEvents):
-            self._app_events.record_frame(repl, event.frame)
-        # Each evaluation reports the seam when it ends, so only a new session id is an update.
-        elif repl.profile is not None and repl.profile.seam != event.session_id:
-            self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def _start_others(self, repl_id: str, event_id: str, code: str) -> None:
         """Record an evaluation that another client started. From then on it is treated like Codriver's own."""

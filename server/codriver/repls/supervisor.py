@@ -22,8 +22,6 @@ from codriver.core.records import replace
 from codriver.errors import NOT_CONNECTED, CodriverError, ReplDisconnectedError, StartError
 from codriver.files.working_trees import other_tree
 from codriver.repls import kinds
-from codriver.repls.app_event_recorder import AppEventRecorder
-from codriver.repls.app_stream_keeper import AppStreamKeeper
 from codriver.repls.contract.adapter import (
     Adapter,
     Connector,
@@ -123,16 +121,14 @@ class Repls:
         self._adapters: dict[str, Adapter] = {}
         self._core = core
         self._errors = ErrorLatch(core)
-        self._app_events = AppEventRecorder(core, logbook.app, self._begin, workspace)
-        self._events = EventRecorder(core, logbook, transcripts, self._app_events)
-        self._streams = AppStreamKeeper(core, self._adapters)
+        self._events = EventRecorder(core, logbook, transcripts)
         self._interrupter = Interrupter(core, self._adapters, transcripts)
         self._runner = Runner(core, self._errors, self._adapters, self._interrupter, self._begin, self._events.cleared)
         self.stop = self._interrupter.stop
         self.stacks = self._interrupter.stacks
 
-    def listen(self, listeners: Mapping[str, Callable[[str, str], None]]) -> None:
-        """Set the functions that receive reports of evaluations, by report name."""
+    def listen(self, listeners: Mapping[str, Callable[[str, str | None, str], None]]) -> None:
+        """Set the functions that receive the reports of REPLs, by report name: see `server_hooks.Report`."""
         self._events.listeners = listeners
 
     def connect_by(
@@ -170,9 +166,6 @@ class Repls:
             dispatch.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
             dispatch.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
             dispatch.WakeWaiters: self._events.wake_waiters,
-            dispatch.RenewAppStream: partial(self._begin, "renewing a stream", self._streams.renew),
-            dispatch.ReportAppStreamEnd: self._app_events.over,
-            dispatch.EndAppStream: partial(self._begin, "ending a stream", self._streams.end),
         }
 
     def _open(self, effect: dispatch.StartRepl | dispatch.ConnectRepl) -> None:

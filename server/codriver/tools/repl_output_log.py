@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 from pydantic import Field, WithJsonSchema
 
-from codriver.log.logbook import APP_EVENT
-from codriver.log.output_log import APP_SCHEMA, SCHEMA, Category, LogQuery
+from codriver.errors import refused
+from codriver.log.output_log import SCHEMA, Category, LogQuery
 from codriver.tools.answers.answer_budget import images_for
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments, without_default
@@ -23,16 +23,9 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
     from codriver_datalog.entity_store import Value
 
-# `watch_app` mentions the seventh category in its answer. Only its callers need it.
-AnyCategory = Annotated[
-    Category | Literal["appEvent"], WithJsonSchema({"enum": list(get_args(Category)), "type": "string"})
-]
-
-IN_TEXT: Final = frozenset(APP_SCHEMA.attributes) - frozenset(SCHEMA.attributes)
-"""Attributes of an event that its text contains as well.
-
-Queries can return them, but an agent need not read them twice.
-"""
+CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
+# The categories of features' logs are named where they are of use.
+AnyCategory = Annotated[str, WithJsonSchema({"enum": list(CATEGORIES), "type": "string"})]
 
 SESSION: Final = "repl-session-key"
 OF_EVALUATION: Final = frozenset({"who", "timestamp", "ns", SESSION})
@@ -66,8 +59,9 @@ class LogArguments(Arguments):
 async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     """Return entities of the log that match filters or a query."""
     log, work = call.services.log, call.services.work
+    _check_categories(call, arguments.category or ())
     # Read before the log, so that a caller that continues from these lines misses none.
-    lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_of_apps(call, arguments)}
+    lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_of_growing(call, arguments)}
     if arguments.query is None:
         entries = _entries(call, arguments)
         result: object = entries
@@ -94,17 +88,29 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     return Answer(fields, images=tuple(images.images), has_numbers=True)
 
 
+def _check_categories(call: Call, categories: Sequence[str]) -> None:
+    known = (*CATEGORIES, *(source.category for source, _ in call.services.log.sources.growing.values()))
+    if unknown := [one for one in categories if one not in known]:
+        raise refused(
+            "bad-arguments",
+            f"repl_output_log cannot use these arguments: category: there is no category {unknown[0]!r}",
+            hint=f"The categories are {', '.join(known)}.",
+        )
+
+
 def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
-    """Return the newest entities that match the filters, in line order, with applications' events if requested."""
+    """Return the newest entities that match the filters, in line order, with those of growing sources if requested."""
     since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
     of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
     found = [{name: value for name, value in entry.to_json().items() if name not in FACTS} for entry in of_log]
-    if category is None or APP_EVENT not in category:
-        return found
-    of_apps = call.services.app_log.entries(since=since, who=who, limit=limit)
-    if not traits_of(call.client_name).wants_detail:
-        of_apps = [{name: value for name, value in event.items() if name not in IN_TEXT} for event in of_apps]
-    return sorted([*found, *of_apps], key=lambda entity: entity["line"])[-limit:]
+    for source, store in call.services.log.sources.growing.values():
+        if category is not None and source.category in category:
+            of_source = store.entries(since=since, who=who, limit=limit)
+            if not traits_of(call.client_name).wants_detail:
+                # An entity's text has the content of the source's own attributes.
+                of_source = [{name: row[name] for name in row if name in SCHEMA.attributes} for row in of_source]
+            found = sorted([*found, *of_source], key=lambda entity: entity["line"])[-limit:]
+    return found
 
 
 def _fit_lean(fitted: Fitting, found: list[dict[str, Any]], *, has_one_session: bool) -> Fitted:
@@ -177,21 +183,23 @@ def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
     ]
 
 
-def _of_apps(call: Call, arguments: LogArguments) -> dict[str, int | None]:
-    """Return fields about applications' events.
+def _of_growing(call: Call, arguments: LogArguments) -> dict[str, int | None]:
+    """Return fields about the growing sources.
 
-    These are the last lines of both logs if events are included, or else the number of events.
+    These are the last lines of all logs if their entities are included, or else the number of entities.
     """
-    log, app_log = call.services.log, call.services.app_log
-    if arguments.query is not None or not app_log.stored:
-        return {}
-    if arguments.category is None:
-        count = app_log.count(since=arguments.since, who=arguments.by)
-        return {"appEvents": count} if count else {}
-    if APP_EVENT not in arguments.category:
-        return {}
-    lines = [line for one in (log, app_log) for line in (one.first_line, one.last_line) if line]
-    return {"firstLine": min(lines), "lastLine": max(lines)}
+    log, category = call.services.log, arguments.category
+    fields: dict[str, int | None] = {}
+    for source, store in call.services.log.sources.growing.values():
+        if arguments.query is not None or not store.last_line:
+            continue
+        if category is None:
+            count = store.count(since=arguments.since, who=arguments.by)
+            fields |= {source.counted_as: count} if count else {}
+        elif source.category in category:
+            lines = [line for one in (log, store) for line in (one.first_line, one.last_line) if line]
+            fields |= {"firstLine": min(lines), "lastLine": max(lines)}
+    return fields
 
 
 _LINE: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
@@ -208,7 +216,6 @@ TOOL = Tool(
         firstLine=_LINE,
         lastLine=_LINE,
         cut={"enum": [None, "rows", "time"]},
-        appEvents="integer",
         notes=STRINGS,
     ),
     run=repl_output_log,

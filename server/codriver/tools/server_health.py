@@ -15,7 +15,6 @@ from codriver.tools.session_rows import iso, repl_row
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
-    from codriver.log.logbook import AppLog
     from codriver.tools.calls.call import Call
 
 
@@ -47,7 +46,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "textBytes": log.text_bytes,
             "evicted": log.evicted,
         },
-        **event_counts(services.app_log),
+        **{source.usage_as: usage for source, store in log.sources.growing.values() if (usage := store.usage())},
         "history": services.history.usage(),
         "evaluations": {
             "accepted": state.evaluated,
@@ -66,15 +65,6 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
     if services.live.settings.python != "auto":
         fields["python"] = services.live.settings.python
     return Answer(fields)
-
-
-def event_counts(app_log: AppLog) -> dict[str, object]:
-    """Return the counts of applications' events, if there are any."""
-    if not app_log.stored and not app_log.dropped:
-        return {}
-    counts = {"entities": app_log.entity_count, "bytes": app_log.text_bytes}
-    counts |= {"kept": app_log.stored, "dropped": app_log.dropped}
-    return {"appLog": {"firstLine": app_log.first_line, "lastLine": app_log.last_line, **counts}}
 
 
 def _repl_health(state: State, repl: Repl) -> dict[str, object]:

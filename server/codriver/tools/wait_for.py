@@ -24,10 +24,10 @@ from codriver.tools.log_rows import fit_newest, row_budgets
 from codriver.tools.query_inputs import Input
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    from codriver.log.logbook import AppLog
     from codriver.log.output_log import OutputLog
+    from codriver.log.query_sources import GrowingSource
     from codriver.tools.calls.call import Call
     from codriver_datalog.solve import Cut, QueryAnswer
 
@@ -40,7 +40,6 @@ COALESCE_S = 0.05
 PATIENCE_S = 5.0
 """How long a wait waits for its turn to run its query, even beyond its own time limit."""
 MAX_NOTES = 5
-APP = "$app"
 MAX_ROWS = 100_000
 """Maximum number of rows that are compared: a hundred times the log's default."""
 
@@ -74,10 +73,11 @@ class _Wait:
     def __init__(self, call: Call, arguments: WaitArguments) -> None:
         self._call = call
         self._arguments = arguments
-        self.sources: Mapping[str, OutputLog | AppLog] = {"the log": call.services.log}
+        self.sources: dict[str, OutputLog | GrowingSource] = {"the log": call.services.log}
         """Growing logs that the query reads, by their names in notes."""
-        if any(APP in text for text in (arguments.query, *arguments.inputs) if isinstance(text, str)):
-            self.sources = {**self.sources, APP: call.services.app_log}
+        for name, (_, store) in call.services.log.sources.growing.items():
+            if any(name in text for text in (arguments.query, *arguments.inputs) if isinstance(text, str)):
+                self.sources[name] = store
         self._grown = anyio.Event()
         self._started = anyio.current_time()
         self._deadline = self._started + arguments.timeout_ms / 1000

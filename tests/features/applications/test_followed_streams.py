@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
 from codriver.features.applications.followed_streams import follow_stream
-from codriver.log.logbook import AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 
 
@@ -15,6 +15,7 @@ class Logs:
     def __init__(self):
         self.log = OutputLog()
         self.app_log = AppLog(self.log.line_for_another)
+        self.log.sources = self.log.sources.with_sources([(APP_SOURCE, self.app_log)])
         for number in range(3):
             self.log.append(Entry(NO_LINE, "evaluatedCode", f"code {number}", 0, who="ann"))
             self.app_log.record(AppEvent(f"event {number}", 0, op="fx", who="bob" if number else "ann"))
@@ -22,7 +23,7 @@ class Logs:
 
     def call(self, tool, asked):
         assert tool == "wait_for"
-        found = self.log.query(asked["query"], inputs=asked["inputs"], app=self.app_log).result
+        found = self.log.query(asked["query"], inputs=asked["inputs"]).result
         return {"ok": True, "result": found, "lastLine": self.log.next_line - 1, "gap": False}
 
 

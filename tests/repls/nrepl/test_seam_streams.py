@@ -9,7 +9,9 @@ from real_repls import fresh
 
 import codriver_seam
 from codriver.core.values import Request
-from codriver.repls.contract.adapter_values import AppEvents, Ending, Output
+from codriver.repls.contract.adapter_values import Ending, Output, Reported
+from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.dialects.seam_providers import EVENTS
 from codriver.repls.nrepl.connection import LINGERING
 from codriver.repls.nrepl.nrepl_adapter import connect
 
@@ -32,6 +34,9 @@ def server(request):
         yield running
 
 
+HOOKS = AdapterHooks(reply_fields={"codriver/app-events": EVENTS})
+
+
 class Hearing:
     """Records what a listener receives: event lines and printed output."""
 
@@ -40,9 +45,11 @@ class Hearing:
         self._news = anyio.Event()
 
     def __call__(self, _evaluation, event):
-        if isinstance(event, AppEvents):
-            self.frames.append(event.frame)
-            self.lines += [row["line"] for row in event.frame["events"]]
+        if isinstance(event, Reported):
+            assert event.name == EVENTS
+            frame = json.loads(event.text)
+            self.frames.append(frame)
+            self.lines += [row["line"] for row in frame["events"]]
         elif isinstance(event, Output):
             self.printed += event.text
         self._news.set()
@@ -57,7 +64,7 @@ class Hearing:
 @asynccontextmanager
 async def connected(server):
     hearing = Hearing()
-    async with connect(server.endpoint, listener=hearing) as adapter:
+    async with connect(server.endpoint, listener=hearing, hooks=HOOKS) as adapter:
         for request in (
             Request("1", "", file=codriver_seam.__file__, kind="load-file"),
             Request("2", INSTALL[server.name]),

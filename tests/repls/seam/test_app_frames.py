@@ -27,7 +27,7 @@ def read(*pieces, subscription="s1"):
             if isinstance(found, str):
                 printed += found
             else:
-                frames.append(found)
+                frames.append(json.loads(found.text))
     return frames, printed
 
 

@@ -1,19 +1,57 @@
-"""What applications add to a running server."""
+"""The hooks that add applications to a running server."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from codriver.features.applications import change_app, inspect_app, watch_app
+from codriver.features.applications.app_event_recorder import AppEventRecorder
+from codriver.features.applications.app_log import APP_SOURCE, AppLog
+from codriver.features.applications.app_streams import AppStreams
 from codriver.features.applications.seam_answers import SeenApplications
 from codriver.features.applications.session_rows import look_at_applications
-from codriver.server_hooks import Guide, Part, ServerHooks
+from codriver.repls.contract.extras import AdapterHooks
+from codriver.repls.dialects.seam_providers import EVENTS
+from codriver.server_hooks import Guide, Part, Report, ServerHooks
 from codriver.skills.library import LIVE_APP
 from codriver.tools.calls.call import CallHooks
 
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from codriver.tools.calls.call import Services
+
+EVENTS_FIELD: Final = "codriver/app-events"
+"""The field in which Codriver's worker sends frames of events."""
+
+
+def _log(services: Services, _tasks: TaskGroup) -> AppLog:
+    log = services.log
+    return AppLog(log.line_for_another, redact=log.without_secrets, follower=services.history.saw_line)
+
+
+def _recorder(services: Services, tasks: TaskGroup) -> AppEventRecorder:
+    return AppEventRecorder(services.core, services.part(AppLog), tasks, services.workspace)
+
+
+def _streams(services: Services, tasks: TaskGroup) -> AppStreams:
+    async def query(repl: str, accessor: str, arguments: str) -> str:
+        return await services.repls.adapter(repl).call_seam(accessor, arguments)
+
+    return AppStreams(services.core, services.part(AppLog), tasks, query)
+
+
 SERVER: Final = ServerHooks(
     tools=(inspect_app.TOOL, change_app.TOOL, watch_app.TOOL),
-    parts=(Part(SeenApplications, lambda _services, _tasks: SeenApplications()),),
+    parts=(
+        Part(SeenApplications, lambda _services, _tasks: SeenApplications()),
+        Part(AppLog, _log),
+        Part(AppEventRecorder, _recorder),
+        Part(AppStreams, _streams),
+    ),
     calls=CallHooks(sessions=(look_at_applications,)),
+    adapters=AdapterHooks(reply_fields={EVENTS_FIELD: EVENTS}),
+    reports=(Report(EVENTS, AppEventRecorder, AppEventRecorder.receive),),
     guides=(Guide(LIVE_APP, inspect_app.TOOL.name),),
+    query_sources=((APP_SOURCE, AppLog),),
 )

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from codriver.features.applications.app_log import near
 from codriver.features.applications.seam_answers import SEAM, app_repl, parse_answer, refused, with_restart_note
 from codriver.features.applications.settings import SHOWS_SENSITIVE
-from codriver.log.logbook import near
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments

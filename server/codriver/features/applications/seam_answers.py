@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.records import Recent
-from codriver.log.logbook import near
+from codriver.features.applications.app_log import near
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.session_choice import resolve
 

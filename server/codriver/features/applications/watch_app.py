@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from codriver.core import app_streams
-from codriver.core.actions import AppStreamStarted, AppStreamStopped
-from codriver.core.state import AppStream
+from codriver.features.applications.app_log import near
+from codriver.features.applications.app_streams import OPS, AppStream, AppStreams
 from codriver.features.applications.seam_answers import SEAM, app_repl, query_seam, refused, with_restart_note
-from codriver.log.logbook import near
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
@@ -50,8 +48,8 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
     if not answer["ok"]:
         return refused(call, answer)
     stream = AppStream(str(answer["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
-    call.dispatch(AppStreamStarted(stream))
-    kind = app_streams.OPS.get(arguments.topic, arguments.topic)
+    call.services.part(AppStreams).start(stream)
+    kind = OPS.get(arguments.topic, arguments.topic)
     op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
     captured = {"lines": [near(_captured(answer["capture"]), call.services.workspace)]} if "capture" in answer else {}
     started = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
@@ -66,12 +64,12 @@ def _captured(answer: Mapping[str, Any]) -> str:
 
 async def _stop(call: Call, identity: str) -> Answer:
     """Stop a stream, whoever started it."""
-    found = [stream for stream in app_streams.active_app_streams(call.state) if stream.id == identity]
+    streams = call.services.part(AppStreams)
     existed = False
-    for stream in found:
+    for stream in [one for one in streams.active() if one.id == identity]:
         answer = await query_seam(call, stream.repl, "unsubscribe", {"subId": stream.id})
         existed = existed or bool(answer.get("existed"))
-        call.dispatch(AppStreamStopped(stream))
+        streams.forget(stream)
     return Answer({"subId": identity, "existed": existed})
 
 
@@ -81,7 +79,8 @@ async def _list(call: Call, repl: Repl) -> Answer:
     if not answer["ok"]:
         return refused(call, answer)
     rows = {row["id"]: row for row in answer["subs"]}
-    of_repl = [one for one in app_streams.active_app_streams(call.state) if one.repl == repl.id and one.id in rows]
+    active = call.services.part(AppStreams).active()
+    of_repl = [one for one in active if one.repl == repl.id and one.id in rows]
     return Answer({"lines": [_line(one, rows[one.id]) for one in of_repl], "count": len(of_repl)})
 
 

@@ -21,10 +21,12 @@ from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from codriver.core.state import Repl, State
     from codriver.core.values import Evaluation
+    from codriver.log.output_log import OutputLog
+    from codriver.log.query_sources import GrowingSource
     from codriver.tools.calls.call import Services
 
 Row = dict[str, Any]
@@ -64,16 +66,26 @@ class RowReader:
         """Number of entries that left the log before they could be sent."""
 
     def _last_line(self) -> int:
-        return max(self._services.log.last_line or 0, self._services.app_log.last_line or 0)
+        return max(log.last_line or 0 for log in self._logs())
+
+    def _logs(self) -> Iterator[OutputLog | GrowingSource]:
+        """Yield the log, and the logs of features that grow with it."""
+        yield self._services.log
+        yield from (store for _, store in self._services.log.sources.growing.values())
+
+    def _events(self, *, since: int | None = None, until: int | None = None) -> Iterator[Mapping[str, Any]]:
+        """Yield the newest entities of features' logs."""
+        for _, store in self._services.log.sources.growing.values():
+            yield from store.entries(since=since, until=until, limit=MOST_ROWS)
 
     def older(self) -> list[Row]:
         """Return the newest rows among the earlier ones that have not been sent; empty if there are none."""
         if not self.before:
             return []
-        log, app, state = self._services.log, self._services.app_log, self._services.core.state
+        log, state = self._services.log, self._services.core.state
         coming: list[Entry | Mapping[str, Any]] = [
             *log.entries(until=self.before - 1, limit=MOST_ROWS),
-            *app.entries(until=self.before - 1, limit=MOST_ROWS),
+            *self._events(until=self.before - 1),
         ]
         coming = sorted(coming, key=_line_of)[-MOST_ROWS:]
         self.before = _line_of(coming[0]) if len(coming) == MOST_ROWS else 0
@@ -94,16 +106,15 @@ class RowReader:
         `tests` has the progress of running tests by evaluation, as `tests_under_way` returns it.
         """
         services, state = self._services, self._services.core.state
-        log, app = services.log, services.app_log
-        if state is self._seen and tests == self._tests and max(log.last_line or 0, app.last_line or 0) <= self.since:
+        log = services.log
+        if state is self._seen and tests == self._tests and self._last_line() <= self.since:
             return []
         self._seen = state
         rows: dict[str, Row] = {}
         entries = log.entries(since=self.since)
         if entries and self.since and log.evicted and log.last_evicted_line > self.since:
             self.gap += 1
-        events: list[Mapping[str, Any]] = [*app.entries(since=self.since, limit=MOST_ROWS)]
-        coming: list[Entry | Mapping[str, Any]] = [*entries, *events]
+        coming: list[Entry | Mapping[str, Any]] = [*entries, *self._events(since=self.since)]
         for one in sorted(coming, key=_line_of):
             if len(rows) >= MOST_ROWS:
                 self._seen = None  # checked again in any case

@@ -26,6 +26,11 @@ def _make(services: Services, _tasks: TaskGroup) -> RecordedRuns:
     return runs
 
 
+def _store_report(runs: RecordedRuns, _repl: str, evaluation: str | None, text: str) -> None:
+    if evaluation is not None:
+        runs.keep(evaluation, text)
+
+
 SERVER: Final = ServerHooks(
     parts=(Part(RecordedRuns, _make),),
     added_arguments=(
@@ -41,6 +46,6 @@ SERVER: Final = ServerHooks(
         parts={"trace": trace_answers.read_part},
     ),
     adapters=AdapterHooks(reply_fields={REPLY_FIELD: REPORT}, around={CallTrace: CallTraces}),
-    reports=(Report(REPORT, RecordedRuns, RecordedRuns.keep),),
+    reports=(Report(REPORT, RecordedRuns, _store_report),),
     query_sources=((QuerySource(RUNS, RUN_SCHEMA, RULES), RecordedRuns),),
 )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.records import dataclass
 
@@ -241,19 +241,6 @@ class SeamFound:
 
 
 @dataclass(frozen=True, slots=True)
-class AppEvents:
-    """One frame of events that the application in a REPL sent for a subscription of its seam.
-
-    The keys of `frame` are `sub`, the subscription; `dropped`, the number of events lost from its queue since the
-    previous frame; `depth`, the number of events still queued; and `events`. Each event has `id time opType operation
-    line` and optionally `frame eventId handlerId source origin dispatchId ms`. The frame is unvalidated data from the
-    REPL.
-    """
-
-    frame: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class SensitiveSeen:
     """The values at sensitive paths of the application's state, sent before any output that may contain them.
 
@@ -288,7 +275,7 @@ class OthersEnding:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The result of an extra of an evaluation, as JSON. See `codriver.repls.contract.extras`."""
+    """A report for a feature, usually the result of an extra of an evaluation. See `server_hooks.Report`."""
 
     name: str
     text: str = field(repr=False)
@@ -303,7 +290,6 @@ Event = (
     | OthersCode
     | OthersEnding
     | SeamFound
-    | AppEvents
     | SensitiveSeen
     | Reported
 )

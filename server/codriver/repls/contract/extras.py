@@ -68,7 +68,7 @@ class AdapterHooks:
     """What the features of a server add to its adapters."""
 
     reply_fields: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The names of reports, by the field of a reply that contains the report as JSON."""
+    """The names of reports, by the field of a message that contains the report."""
     around: Mapping[type, Callable[..., Around]] = field(default_factory=lambda: MappingProxyType({}))
     """Factories of programs for nREPL servers, by the type of the extra that needs them.
 
@@ -86,7 +86,8 @@ NO_HOOKS = AdapterHooks()
 class Programs:
     """The features' additions to the adapter of one nREPL server, with the same lifetime."""
 
-    reply_fields: Mapping[str, str]
+    report_fields: Sequence[tuple[str, str]]
+    """The fields of messages that contain reports, each with the name of the report."""
     around: Mapping[type, Around]
 
     @asynccontextmanager

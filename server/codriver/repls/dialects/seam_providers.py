@@ -8,7 +8,7 @@ application's sensitive paths are asked for before code runs that may show them.
 
 An application's events come in the output of a REPL under the id of the subscribing form: each frame is a line of JSON
 behind a record separator; only our own REPLs have a field for frames. Output comes in pieces that end anywhere, and
-other output may come between. Source: RFC 7464, and the plan of `AppEvents`.
+other output may come between. Source: RFC 7464, and `codriver_seam.streams`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import anyio
 import codriver
 from codriver.errors import CodriverError
 from codriver.repls import dialects
-from codriver.repls.contract.adapter_values import SensitiveSeen
+from codriver.repls.contract.adapter_values import Reported, SensitiveSeen
 from codriver.repls.dialects import re_frame
 
 if TYPE_CHECKING:
@@ -379,6 +379,10 @@ LINE_CHARACTERS: Final = 2**20
 """The longest frame: a batch of events is a tenth of it."""
 
 
+EVENTS: Final = "app-events"
+"""The name of the reports that contain a frame of events."""
+
+
 class FrameReader:
     """Tells frames from ordinary output, for the life of one subscription; no character is lost."""
 
@@ -388,8 +392,8 @@ class FrameReader:
         self._partial = ""
         """The received part of a line that may become a frame."""
 
-    def feed(self, text: str) -> Iterator[str | Mapping[str, Any]]:
-        """Yield the frames, and the ordinary output before, between and behind them, that a chunk completes."""
+    def feed(self, text: str) -> Iterator[str | Reported]:
+        """Yield the frames as reports, and the ordinary output around them, that a chunk completes."""
         text, self._partial = self._partial + text, ""
         while text:
             plain, mark, rest = text.partition(MARK)
@@ -408,14 +412,14 @@ class FrameReader:
             else:
                 self._partial = mark + line
 
-    def _frame(self, line: str) -> Mapping[str, Any] | None:
+    def _frame(self, line: str) -> Reported | None:
         try:
             frame = json.loads(line) if len(line) <= LINE_CHARACTERS else None
         except (ValueError, RecursionError):
             return None
         if not isinstance(frame, dict) or not isinstance(frame.get("events"), list):
             return None
-        return frame if self.subscription in (None, frame.get("sub")) else None
+        return Reported(EVENTS, line) if self.subscription in (None, frame.get("sub")) else None
 
 
 CHECK_S: Final = 1.0

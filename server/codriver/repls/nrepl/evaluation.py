@@ -28,7 +28,6 @@ from codriver.repls.nrepl.failures import is_alone, read_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import defines_its_namespace, preserve_loaders
 from codriver.repls.nrepl.responses import BACKGROUND, FRAME, STORED_VALUE, Reply
-from codriver.wire.untrusted import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -339,7 +338,7 @@ class Evaluation:
         """Begin an exchange, which is the session's running one until `_finish`."""
         shared = self._shared
         prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE in shared.probed.ops
-        reports = shared.programs.reply_fields if self._request.extras else NOTHING
+        reports = shared.programs.report_fields
         reply = Reply(self._request.id, shared.listener, None if prints_by_itself else self._limits, reports)
         connection = self._session.connection
         self._session.running = exchange = connection.begin(reply.receive, on_turned)

@@ -121,13 +121,14 @@ async def connect(  # all but the first are optional
         NotAnReplError: the server does not speak nREPL.
     """
     adapter: NreplAdapter | None = None
+    reports = tuple(hooks.reply_fields.items())
     async with cancelled_on_exit() as tasks:
 
         def on_stray(message: Message) -> None:
             if SENSITIVE_OP in message.fields:
                 listener(None, read_sensitive(message))
             else:
-                Reply(None, listener).receive(message)
+                Reply(None, listener, reports=reports).receive(message)
 
         sessions = SessionPool(endpoint, tasks, on_stray, op_timeout_s=op_timeout_s, record=record)
         try:
@@ -203,7 +204,7 @@ class NreplAdapter(KernelOperations):
         self._main = sessions.main
         undo_records = UndoRecords(sessions, probed)
         made = {kind: make(sessions, probed, listener, workspace) for kind, make in hooks.around.items()}
-        programs = Programs(hooks.reply_fields, made)
+        programs = Programs(tuple(hooks.reply_fields.items()), made)
         introspection = Introspection(sessions, probed, undo_records, op_timeout_s=op_timeout_s, workspace=workspace)
         self.query = introspection.query
         self.loaded = introspection.loaded
@@ -213,7 +214,7 @@ class NreplAdapter(KernelOperations):
         self.tests_so_far = self._tests.so_far
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
-        self._seam = SeamQueries(sessions, probed, listener, op_timeout_s=op_timeout_s)
+        self._seam = SeamQueries(sessions, probed, listener, programs, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
             sessions,
             probed,

@@ -7,7 +7,6 @@ same names.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
@@ -16,7 +15,6 @@ from codriver.core.values import Capability, Failure
 from codriver.repls.contract import adapter_values
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import (
-    AppEvents,
     InputNeeded,
     Listener,
     Output,
@@ -64,9 +62,6 @@ STORED_VALUE: Final = "codriver/value"
 SEAM_OP: Final = "codriver/seam"
 """The worker's op that calls the application's seam, and the field of its reply."""
 
-APP_EVENTS: Final = "codriver/app-events"
-"""The field in which the worker sends events of the application to subscribers."""
-
 SENSITIVE_OP: Final = "codriver/sensitive"
 """The op that makes the worker send the values at sensitive paths, and the field of those messages."""
 
@@ -83,11 +78,11 @@ class Reply:
         evaluation: str | None,
         listener: Listener,
         limits: PrintLimits | None = None,
-        reports: Mapping[str, str] = NOTHING,
+        reports: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._evaluation = evaluation
         self._reports = reports
-        """The names of features' reports, by the fields that contain them."""
+        """The fields that contain reports for features, each with the name of the report."""
         self._limits = limits
         """The print limits, for a REPL that cuts values without reporting it."""
         self._listener = listener
@@ -114,8 +109,9 @@ class Reply:
         After `done`, output and values are still reported, but do not change the ending. Such values are marked as
         late.
         """
-        if APP_EVENTS in message.fields and (frame := message.text(APP_EVENTS)):
-            self._pass_on_events(frame)
+        for key, name in self._reports:
+            if key in message.fields and (report := message.text(key)):
+                self._listener(self._evaluation, Reported(name, report))
         out, err, value, namespace, ex, root_ex, edited, directory, finding = message.text_fields(
             "out", "err", "value", "ns", "ex", "root-ex", "codriver/edited", "codriver/folder", "codriver/fresh"
         )
@@ -136,8 +132,6 @@ class Reply:
         self._directory = directory or self._directory
         self._finding = read_finding(finding) if finding else self._finding
         self._is_declined |= "codriver/declined" in message.fields
-        if self._reports:
-            self._pass_on_reports(message)
         if "codriver/error" in message.fields:
             self._parts = as_map(message.fields["codriver/error"]) or self._parts
         self.status |= message.status
@@ -151,24 +145,10 @@ class Reply:
         if SEAM_OP in message.fields and (seam := message.text(SEAM_OP)):
             self._listener(self._evaluation, SeamFound(seam))
 
-    def _pass_on_reports(self, message: Message) -> None:
-        for key, name in self._reports.items():
-            if key in message.fields and (report := message.text(key)):
-                self._listener(self._evaluation, Reported(name, report))
-
     def _print(self, stream: Literal["out", "err"], text: str) -> None:
         if isinstance(text, CutText):
             self.left_out += text.left_out
         self._listener(self._evaluation, Output(stream, text))
-
-    def _pass_on_events(self, text: str) -> None:
-        """Report events of the application, which belong to no evaluation. Invalid frames are ignored."""
-        try:
-            frame = json.loads(text)
-        except (ValueError, RecursionError):
-            return
-        if isinstance(frame, dict):
-            self._listener(None, AppEvents(frame))
 
     def _pass_on_value(self, text: str, namespace: str | None, message: Message, *, is_late: bool) -> None:
         is_cut, cut = TRUNCATED in message.status, ""

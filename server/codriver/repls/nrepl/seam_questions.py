@@ -16,7 +16,7 @@ import anyio
 from codriver.core.values import MAIN_SESSION, Failure, Request
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
-from codriver.repls.contract.adapter_values import AppEvents, Listener, Output, SeamFound
+from codriver.repls.contract.adapter_values import Listener, Output, SeamFound
 from codriver.repls.dialects import seam_providers
 from codriver.repls.dialects.seam_providers import CHECK_S, FrameReader, Provider, learn_sensitive
 from codriver.repls.nrepl.responses import SEAM_OP, Reply, check, read_data
@@ -25,6 +25,7 @@ from codriver.repls.nrepl.session_routes import TOOL_SESSION
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codriver.repls.contract.extras import Programs
     from codriver.repls.nrepl.connection import Message, NreplConnection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool
@@ -38,7 +39,9 @@ _SHOW_MESSAGES: Final = frozenset({"clojure", "hy"})
 class SeamQueries:
     """Calls the seam of the application in one REPL, for as long as its adapter exists."""
 
-    def __init__(self, sessions: SessionPool, probed: ProbeResult, listener: Listener, *, op_timeout_s: float) -> None:
+    def __init__(
+        self, sessions: SessionPool, probed: ProbeResult, listener: Listener, programs: Programs, *, op_timeout_s: float
+    ) -> None:
         self._sessions = sessions
         self._profile = probed.profile
         self._dialect = probed.dialect
@@ -48,6 +51,7 @@ class SeamQueries:
         self._streams: dict[str, _Stream] = {}
         """The event streams by the id of their subscription."""
         self._listener = listener
+        self._reports = programs.report_fields
         self._op_timeout_s = op_timeout_s
 
     async def call(self, accessor: str, arguments: str) -> str:
@@ -145,7 +149,7 @@ class SeamQueries:
         if seam_answer is None:
             raise self._missing()
         for message in answer:
-            Reply(None, self._listener).receive(message)
+            Reply(None, self._listener, reports=self._reports).receive(message)
         return seam_answer
 
     async def _subscribe(self, provider: Provider, code: str) -> str:
@@ -216,7 +220,7 @@ class _Stream:
         """Report frames and output to the listener. All other messages are replies to the form."""
         text = message.text("out")
         for found in self.frames.feed(text) if text else ():
-            self._listener(None, Output("out", found) if isinstance(found, str) else AppEvents(found))
+            self._listener(None, Output("out", found) if isinstance(found, str) else found)
         if err := message.text("err"):
             self._listener(None, Output("err", err))
         if not self._exchange.is_over:

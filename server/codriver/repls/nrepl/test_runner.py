@@ -259,7 +259,7 @@ class TestRunner:
         Output is reported to the listener as it is received.
         """
         messages: list[Message] = []
-        reply = Reply(evaluation, self._listener, reports=self._programs.reply_fields)
+        reply = Reply(evaluation, self._listener, reports=self._programs.report_fields)
         progress = self._progress.get(evaluation or "") or TestProgress()
 
         def on_message(message: Message) -> None:
@@ -271,7 +271,7 @@ class TestRunner:
                     self._listener(evaluation, Output("out", text))
                 if image := IMAGE.search(message.text("value") or ""):
                     self._listener(evaluation, Display({image[1]: image[2]}))
-                reports = {key: message.fields[key] for key in self._programs.reply_fields if key in message.fields}
+                reports = {key: message.fields[key] for key, _ in self._programs.report_fields if key in message.fields}
                 reply.receive(replace(message, fields=reports))
 
         connection = session.connection

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from codriver.editing import Editor
     from codriver.editing.file_changes import Change
     from codriver.log.history import History
-    from codriver.log.logbook import AppLog
     from codriver.log.output_log import Entry, LogQuery, OutputLog
     from codriver.log.picture_files import ImageFiles
     from codriver.log.remarks import Remarks
@@ -153,8 +152,6 @@ class Services:
     live: LiveSettings
     workspace: Path
     log: OutputLog
-    app_log: AppLog
-    """Events that applications report through their seams."""
     transcripts: Transcripts
     repls: Repls
     tests: TestJobs

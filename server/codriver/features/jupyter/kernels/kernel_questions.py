@@ -25,7 +25,7 @@ from codriver.core.values import Capability, Failure, Request
 from codriver.errors import CodriverError, refused
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, OpTimedOutError
-from codriver.repls.contract.adapter_values import AppEvents, Listener, SeamFound, SyntaxIssue
+from codriver.repls.contract.adapter_values import Listener, SeamFound, SyntaxIssue
 from codriver.repls.dialects import seam_providers
 from codriver.repls.dialects.seam_providers import FrameReader, learn_sensitive
 from codriver.wire.untrusted import NOTHING, mapping_of, strings_of, text_of
@@ -353,7 +353,7 @@ class KernelSeam:
             return
         for found in frames.feed(text_of(message.content, "text")):
             if not isinstance(found, str):
-                self._listener(None, AppEvents(found))
+                self._listener(None, found)
 
     async def _evaluate(self, code: str, exchange: Exchange) -> str:
         """Return the text that is the value of an expression.

@@ -4,13 +4,22 @@
 
 import threading
 
+import anyio
 import pytest
 
 from codriver.errors import RefusedError
-from codriver.log.logbook import MAX_EVENTS, AppEvent, AppLog
-from codriver.log.output_log import APP_SCHEMA, NO_LINE, SCHEMA, Entry, OutputLog
+from codriver.features.applications.app_log import APP_SCHEMA, APP_SOURCE, MAX_EVENTS, AppEvent, AppLog
+from codriver.log.history import History
+from codriver.log.logbook import Logbook
+from codriver.log.memory import Memory, RunRecorder
+from codriver.log.output_log import NO_LINE, SCHEMA, Entry, LogQuery, OutputLog
+from codriver.log.redaction import Redactor
+from codriver.log.transcripts import Transcripts
 
 CODE = "evaluatedCode"
+SECRET = "sk-Tr4vel-light-0042"
+MARK = "<<redacted:TRIP_TOKEN>>"
+REDACTOR = Redactor({"TRIP_TOKEN": SECRET})
 CAUSED = """[:find ?l ?t :in $ $app ?me
   :where [?e :output/who ?me] [?e :output/evaluation ?id] [?e :output/category "evaluatedCode"]
          [$app ?a :output/evaluation ?id] [$app ?a :output/text ?t] [$app ?a :output/line ?l]]"""
@@ -23,7 +32,30 @@ def log():
 
 @pytest.fixture
 def app(log):
-    return AppLog(log.line_for_another)
+    return app_log_of(log)
+
+
+def app_log_of(log, **options):
+    """Return an app log that queries to this log can read."""
+    app = AppLog(log.line_for_another, **options)
+    log.sources = log.sources.with_sources([(APP_SOURCE, app)])
+    return app
+
+
+@pytest.fixture
+def history(tmp_path):
+    return History(tmp_path / "history.json")
+
+
+@pytest.fixture
+def logbook(history):
+    return logbook_of(history)
+
+
+def logbook_of(history, next_line=5):
+    transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=REDACTOR)
+    limits = {"max_entities": 100, "max_bytes": 2**20}
+    return Logbook(history, transcripts, history, next_line=next_line, redactor=REDACTOR, **limits)
 
 
 def event(text="1 fx db/write", timestamp=7, **known):
@@ -31,7 +63,7 @@ def event(text="1 fx db/write", timestamp=7, **known):
 
 
 def query_result(log, app, query, *inputs):
-    return log.query(query, inputs=inputs, app=app).result
+    return log.query(query, inputs=inputs).result
 
 
 def test_both_logs_share_one_line_counter(log, app):
@@ -135,7 +167,7 @@ def test_pulls_support_attributes_of_both_logs(log, app):
 def test_an_unknown_attribute_error_lists_event_attributes_only_if_events_are_queried(log, app, wrong):
     for sources, is_told in (("$", False), ("$ $app", True)):
         with pytest.raises(RefusedError) as error:
-            log.query(f"[:find ?e :in {sources} :where {wrong}]", app=app)
+            log.query(f"[:find ?e :in {sources} :where {wrong}]")
         expected = error.value.details["expected"]
         assert ":output/notebook" in expected
         assert (":output/op" in expected) == is_told
@@ -154,7 +186,7 @@ def test_triples_of_events_include_their_attributes(log, app):
 
 
 def test_without_an_app_log_the_source_is_unknown(log):
-    with pytest.raises(RefusedError, match=r"one of the sources \$"):
+    with pytest.raises(RefusedError, match=r"or `\$memory`, found \$app"):
         log.query("[:find ?e :in $ $app :where [$app ?e :output/line]]")
 
 
@@ -162,7 +194,7 @@ def test_a_query_up_to_a_line_excludes_later_events(log, app):
     for _ in range(3):
         app.record(event())
     query = "[:find [?e ...] :in $ $app :where [$app ?e :output/line]]"
-    assert log.query(query, app=app, until=6).result == [5, 6]
+    assert log.query(query, until=6).result == [5, 6]
 
 
 def test_a_flood_of_events_evicts_nothing_from_the_log(log, app):
@@ -244,3 +276,51 @@ def test_dropped_events_are_counted(app):
 def test_the_log_attributes_come_first_and_are_unchanged():
     assert APP_SCHEMA.attributes[: len(SCHEMA.attributes)] == SCHEMA.attributes
     assert not {"op", "cause"} & set(SCHEMA.attributes)
+
+
+def test_application_events_are_queried_with_the_log_and_redacted(logbook, history):
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
+    app = app_log_of(logbook.log, redact=logbook.log.without_secrets)
+    app.record(event(f"1 fx {SECRET}", evaluation="e1"))
+    query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
+    assert logbook.query(LogQuery(query, (), 10)).result == [["(run)", f"1 fx {MARK}"]]
+    assert history.usage()["entities"] == 1
+
+
+def test_no_later_run_reuses_the_line_number_of_an_event(tmp_path):
+    history = History(tmp_path / "history.json")
+    log = logbook_of(history, history.load().next_line).log
+    line = app_log_of(log, follower=history.saw_line).record(event())
+    history.close()
+    assert History(tmp_path / "history.json").load().next_line == line + 1
+
+
+@pytest.mark.anyio
+async def test_application_events_do_not_notify_growth_of_the_log(logbook):
+    app = app_log_of(logbook.log)
+    async with anyio.create_task_group() as tasks:
+        is_notified = anyio.Event()
+        tasks.start_soon(logbook.run, is_notified.set)
+        with anyio.fail_after(30):
+            await is_notified.wait()
+        while logbook._notification._timer is not None:
+            await anyio.sleep(0.001)
+        app.record(event())
+        assert logbook._notification._timer is None
+        logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
+        assert logbook._notification._timer is not None
+        tasks.cancel_scope.cancel()
+
+
+def test_application_events_do_not_cause_a_run_to_be_rewritten(logbook, tmp_path):
+    memory = Memory(tmp_path / "memory")
+    recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, max_runs=lambda: 5)
+    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
+    recorder._write_run(None)
+    memory.forget_runs(memory.run_ids())
+    app_log_of(logbook.log).record(event())
+    recorder._write_run(None)
+    assert not memory.run_ids()
+    logbook.record(Entry(NO_LINE, "evaluationResults", "1", 1))
+    recorder._write_run(None)
+    assert [entry.text for entry in memory.entries(*memory.run_ids())] == ["(run)", "1"]

@@ -1,24 +1,20 @@
 """Recording an application's events from frames: each event once, up to a rate, and the rest counted."""
 
-import contextlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from worker_client import Repl
 
 from codriver.core import dispatch
-from codriver.core.actions import AppStreamStarted, ClientConnected, ReplConnected, ReplFound, ReplLost
+from codriver.core.actions import ReplConnected, ReplFound, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import AppStream, Lifecycle, Origin, State
+from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Profile
-from codriver.log.logbook import AppLog
+from codriver.features.applications.app_event_recorder import MOST_IN_WINDOW, AppEventRecorder
+from codriver.features.applications.app_log import AppLog
 from codriver.log.output_log import OutputLog
-from codriver.repls.app_event_recorder import MOST_IN_WINDOW, AppEventRecorder
-from codriver.repls.app_stream_keeper import AppStreamKeeper
-from codriver.repls.contract.adapter_values import Endpoint
-from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.settings.model import Settings
 
 PROFILE = Profile(dialect="python")
@@ -40,17 +36,17 @@ class Recording:
         )
         self.log = AppLog(OutputLog().line_for_another)
         self.begun = []
-        self.recorder = AppEventRecorder(
-            self.core, self.log, lambda *job: self.begun.append(job), Path("/home/ann/shop")
-        )
+        tasks = SimpleNamespace(start_soon=lambda *job: self.begun.append(job))
+        self.recorder = AppEventRecorder(self.core, self.log, tasks, Path("/home/ann/shop"))
 
     def heard(self, *events, sub="s1", **more):
-        self.recorder.record_frame(
-            self.core.state.repls["r1"], {"sub": sub, "dropped": 0, "events": list(events), **more}
-        )
+        self.receive(json.dumps({"sub": sub, "dropped": 0, "events": list(events), **more}))
+
+    def receive(self, text, repl="r1"):
+        self.recorder.receive(repl, None, text)
 
     async def second(self):
-        [(_, close, repl)] = self.begun
+        [(close, repl)] = self.begun
         self.begun.clear()
         await close(repl)
 
@@ -61,15 +57,6 @@ class Recording:
     @property
     def texts(self):
         return [row["text"] for row in self.rows]
-
-
-@pytest.fixture(scope="module")
-def worker(tmp_path_factory):
-    with contextlib.closing(Repl(tmp_path_factory.mktemp("app"))) as repl:
-        repl.connect()
-        repl.evaluate("import codriver_seam as seam; seam.install(True)")
-        repl.socket.close()
-        yield repl
 
 
 @pytest.fixture
@@ -103,7 +90,14 @@ def test_an_event_is_recorded_with_all_its_fields(recording):
     ],
 )
 def test_malformed_events_are_skipped(recording, frame):
-    recording.recorder.record_frame(recording.core.state.repls["r1"], frame)
+    recording.receive(json.dumps(frame))
+    assert recording.rows == []
+
+
+@pytest.mark.parametrize("text", ["", "{not json", "[1]", "7", "[" * 100_000])
+def test_malformed_frames_and_those_of_removed_repls_are_ignored(recording, text):
+    recording.receive(text)
+    recording.receive(json.dumps({"sub": "s1", "events": [event(1)]}), repl="r9")
     assert recording.rows == []
 
 
@@ -127,7 +121,7 @@ async def test_an_event_in_several_streams_is_recorded_once_per_repl_generation(
 
 @pytest.mark.anyio
 async def test_events_beyond_the_rate_are_summarized_in_one_line(recording, monkeypatch):
-    monkeypatch.setattr("codriver.repls.app_event_recorder.WINDOW_S", 0)
+    monkeypatch.setattr("codriver.features.applications.app_event_recorder.WINDOW_S", 0)
     recording.heard(*map(event, range(MOST_IN_WINDOW + 30)), dropped=7)
     assert len(recording.rows) == MOST_IN_WINDOW
     await recording.second()
@@ -139,32 +133,3 @@ async def test_events_beyond_the_rate_are_summarized_in_one_line(recording, monk
     assert recording.texts[-1] == "1000 fx"
     await recording.second()
     assert recording.texts[-1] == "1000 fx", "nothing was left out of that second"
-
-
-@pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
-def test_the_end_of_a_stream_is_an_event_of_its_topic(recording, topic, op):
-    stream = AppStream("s1", "r1", 1, "c1", "ann", topic)
-    recording.recorder.over(dispatch.ReportAppStreamEnd(stream=stream, why="the REPL py restarts"))
-    [row] = recording.rows
-    assert (row["op"], row["name"]) == (op, "stream-over")
-    assert row["text"].startswith(f"s1 ({topic}) of ann is over: the REPL py restarts; watch_app again")
-
-
-@pytest.mark.anyio
-async def test_a_stream_is_renewed_until_the_application_no_longer_has_it(recording, worker, monkeypatch):
-    monkeypatch.setattr("codriver.repls.app_stream_keeper.RENEW_S", 0)
-    core, begun, over = recording.core, [], []
-    recording.performers |= {dispatch.ReportAppStreamEnd: over.append, dispatch.RenewAppStream: begun.append}
-    async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
-        keeper = AppStreamKeeper(core, {"r1": adapter})
-        told = json.loads(await adapter.call_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
-        stream = AppStream(told["subId"], "r1", 1, "c1", "ann", "fx")
-        core.report(ClientConnected("c1"), AppStreamStarted(stream))
-        for _ in range(2):
-            await keeper.renew(begun.pop())
-            assert core.state.app_streams == (stream,)
-        await keeper.end(dispatch.EndAppStream(stream=stream))
-        assert json.loads(await adapter.call_seam("subscriptions", "{}"))["subs"] == []
-        await keeper.renew(begun.pop())
-    assert core.state.app_streams == ()
-    assert [effect.stream for effect in over] == [stream]

@@ -1,7 +1,8 @@
-"""The recorder of applications' events: into the app log, up to a number of events per second for each REPL."""
+"""The recorder of applications' events, which writes them to the app log up to a number per second for each REPL."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -9,20 +10,19 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.app_streams import OPS
 from codriver.core.records import Recent
-from codriver.log.logbook import AppEvent, AppLog, near
+from codriver.features.applications.app_log import AppEvent, AppLog, near
 from codriver.wire import untrusted
-from codriver.wire.untrusted import as_int, as_list, as_number, mapping_of
+from codriver.wire.untrusted import as_int, as_list, as_map, as_number, mapping_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.core.dispatch import Core, ReportAppStreamEnd
-    from codriver.core.state import Repl
+    from anyio.abc import TaskGroup
 
-    Later = Callable[[str, Callable[[str], Awaitable[None]], str], None]
+    from codriver.core.dispatch import Core
+    from codriver.core.state import Repl
 
 MOST_IN_WINDOW: Final = 200
 WINDOW_S: Final = 1.0
@@ -48,25 +48,37 @@ class AppEventRecorder:
     once.
     """
 
-    def __init__(self, core: Core, log: AppLog, later: Later, workspace: Path) -> None:
-        """`later` runs a coroutine function with an argument, in a task of its own, named for its faults.
-
-        Files in the `workspace` are named from there.
-        """
+    def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, workspace: Path) -> None:
+        """Create a recorder that shortens the paths of files in the `workspace`."""
         self._core = core
         self._log = log
-        self._later = later
+        self._tasks = tasks
         self._workspace = workspace
         self._intakes: dict[str, _Intake] = {}
 
+    def receive(self, repl_id: str, _evaluation: str | None, text: str) -> None:
+        """Record the frame that a REPL sent as JSON. Invalid frames, and those of REPLs that are gone, are ignored."""
+        repl = self._core.state.repls.get(repl_id)
+        try:
+            frame = as_map(json.loads(text))
+        except (ValueError, RecursionError):
+            return
+        if repl is not None and frame:
+            self.record_frame(repl, frame)
+
     def record_frame(self, repl: Repl, frame: Mapping[str, object]) -> None:
-        """Record the events of one frame."""
+        """Record the events of one frame.
+
+        The keys of `frame` are `sub`, the subscription; `dropped`, the number of events lost from its queue since the
+        previous frame; `depth`, the number of events still queued; and `events`. Each event has `id time opType
+        operation line` and optionally `frame eventId handlerId source origin dispatchId ms`.
+        """
         intake = self._intakes.get(repl.id)
         if intake is None or intake.generation != repl.generation:
             intake = self._intakes[repl.id] = _Intake(repl.generation)
         if not intake.is_open:
             intake.is_open, intake.recorded = True, 0
-            self._later("recording the events of an application", self._close, repl.id)
+            self._tasks.start_soon(self._close, repl.id)
         stream = str(frame.get("sub"))
         intake.dropped[stream] += as_int(frame.get("dropped")) or 0
         for row in as_list(frame.get("events")):
@@ -100,17 +112,9 @@ class AppEventRecorder:
                 now = self._core.now()
                 self._log.record(AppEvent(text, now, op="stream", name="not-kept", session_key=key))
 
-    def over(self, effect: ReportAppStreamEnd) -> None:
-        """Record that a stream ended, as an event of its topic, which wakes all who wait for its events."""
-        stream, repl = effect.stream, self._core.state.repls.get(effect.stream.repl)
-        text = f"{stream.id} ({stream.topic}) of {stream.who} is over: {effect.why}; watch_app again once it is back"
-        op = "stream" if stream.topic == "trace" else OPS.get(stream.topic, stream.topic)
-        key = repl.key if repl else None
-        self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))
-
 
 def read_event(row: object, session_key: str) -> AppEvent | None:
-    """Return the event that a REPL reported; None for anything else. `AppEvents` describes the shape."""
+    """Return the event in a row of a frame, or None if the row is invalid."""
     if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
     by, time, cause = mapping_of(row, "origin"), as_number(row.get("time")), row.get("dispatchId")

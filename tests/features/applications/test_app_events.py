@@ -7,14 +7,13 @@ import anyio.lowlevel
 import pytest
 
 from codriver.core.state import State
-from codriver.log.logbook import AppEvent, AppLog
+from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
 from codriver.tools.calls.call import Call
 from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.repl_output_log import LogArguments, repl_output_log
-from codriver.tools.server_health import event_counts
 from codriver.tools.wait_for import WaitArguments, wait_for
 
 pytestmark = pytest.mark.anyio
@@ -34,6 +33,7 @@ class Logs:
     def __init__(self, next_line=1, max_events=2000):
         self.log = OutputLog(next_line=next_line)
         self.app_log = AppLog(self.log.line_for_another, max_events=max_events)
+        self.log.sources = self.log.sources.with_sources([(APP_SOURCE, self.app_log)])
         self.asked = []
         self.core = SimpleNamespace(state=State())
         self.live = SimpleNamespace(settings=Settings())
@@ -44,7 +44,7 @@ class Logs:
     def query(self, asked):
         self.asked.append(asked.until)
         return self.log.query(
-            asked.text, inputs=asked.inputs, app=self.app_log, limit=asked.limit, until=asked.until,
+            asked.text, inputs=asked.inputs, limit=asked.limit, until=asked.until,
             every_row=asked.every_row,
         )  # fmt: skip
 
@@ -215,11 +215,11 @@ async def test_lines_of_an_earlier_run_are_a_gap_in_the_log():
 
 def test_server_health_counts_events_if_there_are_any():
     logs = Logs(max_events=2)
-    assert event_counts(logs.app_log) == {}
+    assert logs.app_log.usage() == {}
     for _ in range(3):
         logs.tell()
     logs.app_log.drop(37)
-    told = event_counts(logs.app_log)["appLog"]
+    told = logs.app_log.usage()
     assert told["bytes"] > 0
     assert {**told, "bytes": 0} == {
         "firstLine": 2, "lastLine": 3, "entities": 2, "bytes": 0, "kept": 3, "dropped": 37,

@@ -1,0 +1,181 @@
+"""Streams of application events: renewed while both ends exist, and ended with their client."""
+
+import contextlib
+import json
+
+import anyio
+import pytest
+from worker_client import Repl
+
+from codriver.core import dispatch
+from codriver.core.actions import ClientConnected, ClientGone, ReplConnected, ReplFound, ReplLost, RestartRepl
+from codriver.core.dispatch import Core
+from codriver.core.handlers import HANDLERS
+from codriver.core.state import Lifecycle, Origin, State
+from codriver.core.values import Capability, Profile
+from codriver.features.applications.app_log import AppLog
+from codriver.features.applications.app_streams import AppStream, AppStreams
+from codriver.log.output_log import OutputLog
+from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.nrepl.nrepl_adapter import connect
+from codriver.settings.model import Settings
+
+pytestmark = pytest.mark.anyio
+
+PROFILE = Profile(dialect="python", capabilities={"evaluate": Capability("eval"), "seam": Capability("x")})
+FIRST = AppStream("s1-a", "r1", 1, "c1", "ann", "error")
+SECOND = AppStream("s2-a", "r1", 1, "c2", "bob", "trace")
+
+
+class Server:
+    """A core with two clients, a REPL, and an application that has the streams named in `existing`."""
+
+    def __init__(self, tasks):
+        self.core = Core(
+            state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
+            settings=Settings(),
+            now=lambda: 1000,
+            handlers=HANDLERS,
+            performers=lambda _: dict.fromkeys(dispatch.EFFECTS, [].append),
+        )
+        self.core.report(ClientConnected("c1"), ClientConnected("c2"))
+        self.core.report(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", PROFILE, "x:1"))
+        self.log = AppLog(OutputLog().line_for_another)
+        self.existing = {FIRST.id, SECOND.id}
+        self.queries = []
+        self.streams = AppStreams(self.core, self.log, tasks, self.query)
+
+    async def query(self, repl, accessor, arguments):
+        await anyio.lowlevel.checkpoint()
+        self.queries.append((repl, accessor, json.loads(arguments)))
+        return json.dumps({"ok": True, "subs": [{"id": one} for one in self.existing]})
+
+    async def until(self, holds):
+        with anyio.fail_after(30):
+            while not holds():
+                await anyio.lowlevel.checkpoint()
+
+    @property
+    def renewals(self):
+        return [arguments["renew"] for _, accessor, arguments in self.queries if accessor == "subscriptions"]
+
+    @property
+    def ended(self):
+        """Return the streams that were ended in the application."""
+        return [arguments["subId"] for _, accessor, arguments in self.queries if accessor == "unsubscribe"]
+
+    @property
+    def endings(self):
+        return [row["text"] for row in self.log.entries(limit=10)]
+
+
+@pytest.fixture
+async def server(monkeypatch):
+    monkeypatch.setattr("codriver.features.applications.app_streams.RENEW_S", 0)
+    async with anyio.create_task_group() as tasks:
+        yield Server(tasks)
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_stream_is_renewed_until_the_application_no_longer_has_it(server):
+    server.streams.start(FIRST)
+    await server.until(lambda: len(server.renewals) >= 3)
+    assert server.renewals[0] == [FIRST.id]
+    assert server.streams.active() == [FIRST]
+    server.existing.clear()
+    await server.until(lambda: server.endings)
+    assert server.streams.active() == []
+    [text] = server.endings
+    assert text == "s1-a (error) of ann is over: the application ended it; watch_app again once it is back"
+
+
+@pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
+async def test_the_end_of_a_stream_is_an_event_of_its_topic(server, topic, op):
+    server.streams.start(AppStream("s1", "r1", 1, "c1", "ann", topic))
+    server.core.report(ReplLost("r1", "gone"))
+    [row] = server.log.entries(limit=10)
+    assert (row["op"], row["name"]) == (op, "stream-over")
+    assert row["text"] == f"s1 ({topic}) of ann is over: the REPL py is lost (gone); watch_app again once it is back"
+
+
+async def test_a_stream_ends_with_its_connection_and_does_not_return_with_the_next(server):
+    server.streams.start(FIRST)
+    server.core.report(ReplLost("r1", "gone"))
+    assert len(server.endings) == 1
+    server.core.report(ReplConnected("r1", PROFILE, "x:1"))
+    assert server.streams.active() == []
+    server.queries.clear()
+    await anyio.wait_all_tasks_blocked()
+    assert server.queries == []
+
+
+async def test_a_restart_ends_only_streams_of_a_restartable_repl(server):
+    server.streams.start(FIRST)
+    server.core.report(RestartRepl("r1", "for a test"))
+    assert server.streams.active() == [FIRST]
+    server.core.report(ReplFound("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
+    server.streams.start(AppStream("s1-b", "r2", 1, "c1", "ann", "fx"))
+    server.core.report(RestartRepl("r2", "for a test"))
+    assert server.endings == ["s1-b (fx) of ann is over: the REPL own restarts; watch_app again once it is back"]
+    assert server.streams.active() == [FIRST]
+
+
+async def test_a_disconnected_client_ends_only_its_own_streams(server):
+    server.streams.start(FIRST)
+    server.streams.start(SECOND)
+    server.core.report(ClientGone("c1"))
+    assert server.streams.active() == [SECOND]
+    await server.until(lambda: server.ended)
+    assert (server.ended, server.endings) == ([FIRST.id], [])
+
+
+async def test_a_stream_that_starts_after_its_client_left_is_ended(server):
+    server.streams.start(FIRST)
+    server.core.report(ClientGone("c2"))
+    server.streams.start(SECOND)
+    assert server.streams.active() == [FIRST]
+    await server.until(lambda: server.ended)
+    assert server.ended == [SECOND.id]
+
+
+async def test_a_stopped_stream_is_not_renewed(server):
+    server.streams.start(FIRST)
+    server.streams.forget(FIRST)
+    await anyio.wait_all_tasks_blocked()
+    assert server.queries == []
+
+
+async def test_the_core_is_only_observed_while_there_are_streams(server):
+    assert server.core._observers == ()
+    server.streams.start(FIRST)
+    server.streams.start(SECOND)
+    assert len(server.core._observers) == 1
+    server.core.report(ClientGone("c1"), ClientGone("c2"))
+    assert server.core._observers == ()
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory):
+    with contextlib.closing(Repl(tmp_path_factory.mktemp("app"))) as repl:
+        repl.connect()
+        repl.evaluate("import codriver_seam as seam; seam.install(True)")
+        repl.socket.close()
+        yield repl
+
+
+async def test_an_application_in_a_worker_answers_renewals_and_ends_streams(server, worker):
+    async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
+
+        async def query(_repl, accessor, arguments):
+            server.queries.append((_repl, accessor, json.loads(arguments)))
+            return await adapter.call_seam(accessor, arguments)
+
+        server.streams._query = query
+        answer = json.loads(await adapter.call_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
+        stream = AppStream(answer["subId"], "r1", 1, "c1", "ann", "fx")
+        server.streams.start(stream)
+        await server.until(lambda: len(server.renewals) >= 2)
+        assert server.streams.active() == [stream]
+        await adapter.call_seam("unsubscribe", json.dumps({"subId": stream.id}))
+        await server.until(lambda: server.endings)
+        assert server.streams.active() == []
