@@ -87,7 +87,7 @@ MAY_IMPORT |= {
 
 # Libraries that only these rooms know.
 DOORS = {
-    "codriver_datalog": {"features/traces", "log", "tools", "tools/calls"},
+    "codriver_datalog": {"features/applications", "features/traces", "log", "tools", "tools/calls"},
     "codriver_lisp": {
         "editing",
         "features/export",
@@ -578,7 +578,7 @@ def test_every_refusal_class_is_caught_somewhere():
 
 
 # Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client.
-SECRETS_DOORS = {"log", "protocol", "protocol/sdk", "features/traces"}
+SECRETS_DOORS = {"log", "protocol", "protocol/sdk", "features/applications", "features/traces"}
 # Who makes the object that takes them out, and hands it on.
 REDACTOR_IS_MADE_BY = {
     "app/wiring.py": "the server's, for those two doors",

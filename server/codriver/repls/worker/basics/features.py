@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, ContextManager
 
+    from .connections import Connection, Message
     from .dialect import Dialect
-    from .jobs import Job
+    from .jobs import Job, Session
 
 _PACKAGE = __name__.rpartition(".")[0].rpartition(".")[0] + ".features"
 _DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features")
@@ -23,13 +24,15 @@ _DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features"
 class WorkerFeature:
     """The additions of one feature."""
 
-    __slots__ = ("around", "fields", "operations")
+    __slots__ = ("about", "around", "fields", "operations", "ops")
 
     def __init__(
         self,
         fields: "tuple[str, ...]",
         around: "Callable[[Job, Dialect], ContextManager[None]]",
         operations: "Callable[[Callable[..., int]], Mapping[str, Callable[..., Any]]]",
+        ops: "Mapping[str, Callable[[Message, Connection, Session], None]] | None" = None,
+        about: "Callable[[], dict[str, str]] | None" = None,
     ) -> None:
         self.fields = fields
         """The fields of requests that this feature handles."""
@@ -37,6 +40,10 @@ class WorkerFeature:
         """Returns the context manager in which a request with one of these fields is evaluated."""
         self.operations = operations
         """Returns the feature's kernel operations by name. Its argument returns when code was last changed."""
+        self.ops = ops or {}
+        """The ops that the feature adds to the nREPL server."""
+        self.about = about
+        """Returns fields that describe the process, which are sent with `describe` and the end of each request."""
 
 
 def found() -> "list[WorkerFeature]":

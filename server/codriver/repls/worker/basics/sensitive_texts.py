@@ -6,7 +6,6 @@ is found by its module name.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -16,7 +15,6 @@ from .connections import START_THREAD, pack, start_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from .connections import Connection, Message
@@ -66,25 +64,15 @@ class SeamChecks:
         self._next = after + max(AGAIN_S, SHARE * (after - now))
 
 
-class evaluating:  # noqa: N801  # it is used like a function
-    """A context manager for evaluating code. It checks the state before and after, and sets the origin of events."""
+class checking:  # noqa: N801  # it is used like a function
+    """A context manager for evaluating code. It checks the state before and after."""
 
-    __slots__ = ("_origin", "_token", "_variable")
-
-    def __init__(self, origin: object) -> None:
-        self._origin = origin if isinstance(origin, dict) else None
-        self._variable: Any = None
+    __slots__ = ()
 
     def __enter__(self) -> None:
         check()
-        if self._origin:
-            self._variable = getattr(installed(), "origin", None)
-        if self._variable is not None:
-            self._token = self._variable.set(self._origin)
 
     def __exit__(self, *_: object) -> None:
-        if self._variable is not None:
-            self._variable.reset(self._token)
         check()
 
 
@@ -157,35 +145,6 @@ def installed() -> Any:
     """Return the module of the seam if the application has enabled it, or None."""
     module = sys.modules.get(NAME)
     return module if getattr(module, "session_id", None) else None
-
-
-def seam_field() -> dict[str, str]:
-    """Return the field that reports a seam to a client, or {} if there is none or it is disabled."""
-    module = installed()
-    return {"codriver/seam": str(module.session_id)} if module else {}
-
-
-def answer(name: str, arguments: str, origin: str) -> str | None:
-    """Call an accessor of the seam, and return its answer as JSON, or None without a seam."""
-    module = installed()
-    return str(module.call(name, arguments, origin)) if module else None
-
-
-def subscribe(
-    arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
-) -> str | None:
-    """Subscribe to a stream whose frames are passed to `push`, and answer like `answer`.
-
-    A function that ends the subscription is added to `at_end`.
-    """
-    module = installed()
-    if module is None:
-        return None
-    seam_field = str(module.call("subscribe", arguments, origin, push))
-    identity = json.loads(seam_field).get("subId")
-    if identity:
-        at_end.append(lambda: answer("unsubscribe", json.dumps({"subId": identity}), "null"))
-    return seam_field
 
 
 def note_load() -> None:

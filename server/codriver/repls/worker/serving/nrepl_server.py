@@ -71,6 +71,7 @@ class Server:
         self._dialect = dialect
         self._features = found()
         self._feature_fields = frozenset(field for feature in self._features for field in feature.fields)
+        self._about_features = [feature.about for feature in self._features if feature.about is not None]
         self._about = about
         self._interrupts = interrupts
         self._output = output
@@ -107,10 +108,11 @@ class Server:
             "codriver/locals": self._locals,
             "codriver/value": self._enqueue,
             "codriver/restore": self._restore,
-            "codriver/seam": self._seam,
             sensitive_texts.SENSITIVE: sensitive_texts.begin_reporting,
         }
         self._add_ops_of(dialect)
+        for feature in self._features:
+            self._ops.update(feature.ops)
 
     def _add_ops_of(self, dialect: Dialect) -> None:
         if dialect.runs_concurrently:
@@ -218,7 +220,9 @@ class Server:
         versions = {name: {"version-string": text} for name, text in self._dialect.versions().items()}
         versions["codriver-worker"] = {"version-string": VERSION}
         ops: dict[str, dict[str, str]] = {op: {} for op in self._ops}
-        fields = {**self._about, **sensitive_texts.seam_field()}
+        fields: dict[str, object] = {**self._about}
+        for about in self._about_features:
+            fields.update(about())
         connection.answer(message, {"ops": ops, "versions": versions, **fields, "status": ["done"]})
 
     def _enqueue(self, message: Message, connection: Connection, session: Session) -> None:
@@ -333,28 +337,6 @@ class Server:
         found = self._dialect.loaded(message.get("root") or "", message.get("known") or "")
         connection.answer(message, {**found, "status": ["done"]})
 
-    def _seam(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Call an accessor of the application's seam on a new thread, because its getters may block."""
-        name, arguments = message.get("name") or "", message.get("args") or "{}"
-
-        def call() -> None:
-            try:
-                if name == "subscribe":
-                    # Frames are sent with the id of this message until the client disconnects.
-                    push = connection.pusher(message, "codriver/app-events")
-                    fields = sensitive_texts.subscribe(
-                        arguments, message.get("origin") or "null", push, connection.at_end
-                    )
-                else:
-                    fields = sensitive_texts.answer(name, arguments, "null")
-            except Exception as error:
-                connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
-                return
-            answer = {} if fields is None else {"answer": fields}
-            connection.answer(message, {**answer, **sensitive_texts.seam_field(), "status": ["done"]})
-
-        start_thread(call)
-
     def _stacks(self, message: Message, connection: Connection, _session: Session) -> None:
         made = [session.made_tasks for session in list(self._sessions.values())]
         connection.answer(message, {"stacks": stacks(made), "status": ["done"]})
@@ -396,7 +378,7 @@ class Server:
     def _act(self, job: Job) -> None:
         job.connection.wait_for_space()
         job.directory, job.declined = working_directory(), PACKAGE.declined
-        with sensitive_texts.evaluating(job.message.get("codriver/origin")):
+        with sensitive_texts.checking():
             if self._feature_fields.isdisjoint(job.message):
                 self._evaluate(job)
                 return
@@ -462,7 +444,10 @@ class Server:
             if job not in self._open:
                 return  # the job was abandoned, which was reported
             self._open = [one for one in self._open if one is not job]
-        job.send({"status": status, **(fields or {}), **sensitive_texts.seam_field()})
+        last: dict[str, Any] = {"status": status, **(fields or {})}
+        for about in self._about_features:
+            last.update(about())
+        job.send(last)
         job.over.set()
 
     def _failed(self, job: Job, error: BaseException) -> list[str]:

@@ -1,0 +1,104 @@
+"""Applications: the op that calls the application's seam, the origin of its events, and the field that reports it."""
+
+from __future__ import annotations
+
+import json
+
+from ..basics.connections import start_thread
+from ..basics.features import WorkerFeature
+from ..basics.sensitive_texts import installed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..basics.connections import Connection, Message
+    from ..basics.dialect import Dialect
+    from ..basics.jobs import Job, Session
+
+SEAM = "codriver/seam"
+"""The op that calls an accessor of the seam, and the field with the session id of the seam."""
+EVENTS = "codriver/app-events"
+"""The field with a frame of events. Frames are sent with the id of the request that subscribed to them."""
+ORIGIN = "codriver/origin"
+"""The field of a request that identifies its caller in the application's events."""
+
+
+def seam_field() -> dict[str, str]:
+    """Return the field that reports a seam to a client, or {} if there is none or it is disabled."""
+    module = installed()
+    return {SEAM: str(module.session_id)} if module else {}
+
+
+class evaluating_for:  # noqa: N801  # it is used like a function
+    """A context manager that sets the origin of the events that a request causes."""
+
+    __slots__ = ("_origin", "_token", "_variable")
+
+    def __init__(self, job: Job, _dialect: Dialect) -> None:
+        origin = job.message.get(ORIGIN)
+        self._origin = origin if isinstance(origin, dict) else None
+        self._variable: Any = None
+
+    def __enter__(self) -> None:
+        if self._origin:
+            self._variable = getattr(installed(), "origin", None)
+        if self._variable is not None:
+            self._token = self._variable.set(self._origin)
+
+    def __exit__(self, *_: object) -> None:
+        if self._variable is not None:
+            self._variable.reset(self._token)
+
+
+def call_seam(message: Message, connection: Connection, _session: Session) -> None:
+    """Call an accessor of the application's seam on a new thread, because its getters may block."""
+    name, arguments = message.get("name") or "", message.get("args") or "{}"
+
+    def call() -> None:
+        try:
+            if name == "subscribe":
+                # Frames are sent with the id of this message until the client disconnects.
+                push = connection.pusher(message, EVENTS)
+                found = subscribe(arguments, message.get("origin") or "null", push, connection.at_end)
+            else:
+                found = answer(name, arguments, "null")
+        except Exception as error:
+            connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+            return
+        fields = {} if found is None else {"answer": found}
+        connection.answer(message, {**fields, **seam_field(), "status": ["done"]})
+
+    start_thread(call)
+
+
+def answer(name: str, arguments: str, origin: str) -> str | None:
+    """Call an accessor of the seam, and return its answer as JSON, or None without a seam."""
+    module = installed()
+    return str(module.call(name, arguments, origin)) if module else None
+
+
+def subscribe(
+    arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
+) -> str | None:
+    """Subscribe to a stream whose frames are passed to `push`, and answer like `answer`.
+
+    A function that ends the subscription is added to `at_end`.
+    """
+    module = installed()
+    if module is None:
+        return None
+    found = str(module.call("subscribe", arguments, origin, push))
+    identity = json.loads(found).get("subId")
+    if identity:
+        at_end.append(lambda: answer("unsubscribe", json.dumps({"subId": identity}), "null"))
+    return found
+
+
+def operations(_changed_ms: Callable[..., int]) -> Mapping[str, Callable[..., Any]]:
+    """Return no operations: in a kernel the seam is called by evaluating code."""
+    return {}
+
+
+FEATURE = WorkerFeature((ORIGIN,), evaluating_for, operations, {SEAM: call_seam}, seam_field)
