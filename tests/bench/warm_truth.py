@@ -25,6 +25,8 @@ ORDINARY_NAMES = {name for name, *_ in ORDINARY}
 TRIES = 3
 """Repeated runs of both sides after a difference."""
 LIMIT_S = 600
+MUTATED_S = 90
+"""Time limit for the comparison after a mutation, which may never end on either side."""
 
 
 class Results:
@@ -307,7 +309,7 @@ async def run_library(python, results, options, version):
                 former = {path: path.read_text() if path.exists() else None for path in texts}
                 try:
                     write(texts)
-                    with anyio.fail_after(LIMIT_S):
+                    with anyio.fail_after(options.limit):
                         before = None
                         if how == "last failed":
                             await run_pytest(python, root, arguments[1], **variables)
@@ -320,7 +322,10 @@ async def run_library(python, results, options, version):
                             **await compare(made, arguments, variables=variables, before=before),
                         )
                 except TimeoutError:
-                    results.add(key, kind=kind, hang=True)
+                    with anyio.move_on_after(options.limit) as waiting:
+                        await run_pytest(python, root, *arguments, **variables)
+                    hangs = {"endless": True} if waiting.cancelled_caught else {"hang": True}
+                    results.add(key, kind=kind, how=how, **hangs)
                 finally:
                     write(former)
 
@@ -357,6 +362,7 @@ def report(results):
     print("warm runs", sum(line["warm"] for line in compared), "of", sum(line["of"] for line in compared))
     print("test outcomes compared", sum(line["tests"] * line["of"] for line in compared))
     print("hangs", [line["key"] for line in results.lines if line.get("hang")])
+    print("endless on both sides", [line["key"] for line in results.lines if line.get("endless")])
     for line in results.lines:
         if line.get("differences") or line.get("error") or (line.get("left_out") and "differences" not in line):
             print(json.dumps(line)[:600])
@@ -390,6 +396,7 @@ def main():
     parser.add_argument("--arguments", default="", help="of pytest")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--seed", default="1")
+    parser.add_argument("--limit", type=float, default=MUTATED_S, help="seconds of a comparison after a mutation")
     parser.add_argument("--kind", default="", help="the only kind of mutation, such as hiding_file")
     options = parser.parse_args()
     results = Results(options.results)

@@ -6,6 +6,7 @@ from refusals import refused_as
 from codriver.core.records import replace
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
+from codriver.tools.calls.gate import is_choice_open
 from codriver.tools.calls.session_choice import resolve, server_of
 
 UNASKED = Origin("process", "python", is_unasked=True)
@@ -95,6 +96,26 @@ def test_a_stopped_repl_is_not_chosen_for_having_been_used():
     assert resolve(state_of(stopped, SHOP), None, used=[stopped.id]).key == "shop"
 
 
+CONNECTING = replace(WORKER, phase="connecting", profile=None, generation=0)
+
+
+@pytest.mark.parametrize(
+    ("repls", "used", "is_open"),
+    [
+        ([SHOP, CONNECTING], [], True),
+        ([OURS, CONNECTING], [], True),
+        ([OURS, CONNECTING], [OURS], False),
+        ([CONNECTING], [], False),
+        ([SHOP, WORKER], [], False),
+        ([SHOP, replace(CONNECTING, phase="waiting")], [], False),
+        ([SHOP, replace(CONNECTING, phase="connecting", generation=1)], [], False),
+        ([SHOP, replace(CONNECTING, origin=CONFIGURED)], [], False),
+    ],
+)
+def test_a_choice_waits_for_a_repl_that_may_be_an_application(repls, used, is_open):
+    assert is_choice_open(state_of(*repls), [one.id for one in used]) is is_open
+
+
 def test_a_file_is_served_by_the_session_that_a_call_would_choose(tmp_path):
     file = tmp_path / "a.py"
     shop, worker = (
@@ -104,6 +125,11 @@ def test_a_file_is_served_by_the_session_that_a_call_would_choose(tmp_path):
     assert server_of(file, [OURS, shop], tmp_path) is shop
     assert server_of(file, [OURS, shop], tmp_path, used=[OURS.id]) is OURS
     assert server_of(file, [OURS, CLOJURE], tmp_path) is OURS
+    started_elsewhere = replace(shop, profile=replace(shop.profile, project_root="/"))
+    ours = replace(OURS, profile=replace(OURS.profile, project_root=str(tmp_path)))
+    assert server_of(file, [ours, started_elsewhere], tmp_path) is started_elsewhere
+    in_part = replace(shop, profile=replace(shop.profile, project_root=str(tmp_path / "backend")))
+    assert server_of(file, [ours, in_part], tmp_path) is ours
     unclear = server_of(file, [shop, worker], tmp_path)
     assert isinstance(unclear, str)
     assert "replSessionKey" in unclear

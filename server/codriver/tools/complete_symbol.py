@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -20,6 +20,8 @@ COMPLETIONS, MAX_COMPLETIONS = 50, 200
 
 class CompleteArguments(Arguments):
     """Arguments of `complete_symbol`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     prefix: str = Field(min_length=1, max_length=500)
     namespace: str | None = None

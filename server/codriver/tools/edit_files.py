@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -48,6 +48,8 @@ DESCRIPTION: Final = (
 class EditFilesArguments(Evaluating):
     """Arguments of `edit_files`."""
 
+    CHOOSES_SESSION: ClassVar[bool] = True
+
     edits: list[EditArguments] = Field(min_length=1, max_length=MAX_EDITS)
     dry_run: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     load: bool = Field(default=False, description="Load the changed code into the live session.")
@@ -62,6 +64,16 @@ class EditFilesArguments(Evaluating):
     limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the tests after this time.")
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """Key of the session that loads the files."""
+
+    @property
+    def chooses_session(self) -> bool:
+        """Return whether the call leaves the choice of the session that loads or tests to the rules."""
+        return super().chooses_session and (self.load or bool(self.test)) and not self.dry_run
+
+    @property
+    def session_files(self) -> tuple[str, ...]:
+        """Return the edited files."""
+        return tuple(one.file_path for one in self.edits if one.file_path)
 
     @property
     def is_undo(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 import anyio
 from pydantic import Field
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 class EvaluateArguments(Evaluating):
     """Arguments of `evaluate_code`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     code: str
     namespace: str | None = Field(None, description="Run inside this namespace; in Python inside this module.")

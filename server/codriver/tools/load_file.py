@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import anyio
 from pydantic import Field
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 class LoadFileArguments(Evaluating):
     """Arguments of `load_file`."""
 
+    CHOOSES_SESSION: ClassVar[bool] = True
+
     file_path: str
     dependents: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether to load the namespaces that require the file's afterwards.
@@ -50,6 +52,11 @@ class LoadFileArguments(Evaluating):
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
     """How long the call waits. `get_evaluation` waits longer."""
     max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
+
+    @property
+    def session_files(self) -> tuple[str, ...]:
+        """Return the file to load."""
+        return (self.file_path,)
 
 
 async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 class ExpandArguments(Arguments):
     """Arguments of `macroexpand`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     code: str = Field(min_length=1)
     namespace: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
 
@@ -301,6 +301,8 @@ OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
 
 class SymbolArguments(Arguments):
     """Arguments of `symbol_info`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = Field(None, description="Where the name is used.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from codriver.repls.contract.fresh_imports import finding_lines
 from codriver.tools.answers.answer_budget import budget, fit
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 class DriftArguments(Arguments):
     """Arguments of `what_changed`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     fresh: bool = False
     """Whether to compare reloaded Python modules with a fresh import of them."""

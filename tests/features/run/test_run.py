@@ -41,6 +41,21 @@ sys.stdin.read()
 """
 
 
+NEW_FILE = {"type": "create", "filePath": "new.py", "content": "A = 1\n", "overwrite": True}
+CHOOSING = {
+    "evaluate_code": {"code": "ORDERS"},
+    "load_file": {"filePath": "shop.py"},
+    "edit_files": {"edits": [NEW_FILE], "load": True},
+    "run_tests": {},
+    "symbol_info": {"symbol": "ORDERS"},
+    "complete_symbol": {"prefix": "ORD"},
+    "what_changed": {},
+    "try_code": {"candidates": [{"label": "one", "edits": [NEW_FILE]}, {"label": "two", "edits": [NEW_FILE]}]},
+    "inspect_app": {"what": "state"},
+}
+"""Calls that choose a session if they name none."""
+
+
 class Program:
     """A program that `codriver run` started in the workspace of a server."""
 
@@ -198,14 +213,27 @@ def test_several_programs_are_refused_by_name_also_if_one_is_connected(live):
     with live.client(name="opencode") as caller, program(live, SHOP):
         assert caller.call("evaluate_code", code="ORDERS", who="first")["result"] == "[]"
         with program(live, SHOP, file="bank.py"):
-            for tool, arguments in (("evaluate_code", {"code": "ORDERS"}), ("load_file", {"filePath": "shop.py"})):
+            for tool, arguments in CHOOSING.items():
                 refused = caller.call(tool, who="second", **arguments)
                 assert (refused["reason"], refused["sessions"]) == ("ambiguous-session", ["bank", "shop"]), refused
+            assert not (live.workspace / "new.py").exists()
+            assert caller.call("edit_files", edits=[NEW_FILE], who="second")["ok"], "an edit alone needs no session"
             assert caller.call("evaluate_code", code="ORDERS", who="first")["ok"], (
                 "it goes on with the one that it used"
             )
             assert caller.call("evaluate_code", code="ORDERS", replSessionKey="bank", who="second")["ok"]
             assert caller.call("evaluate_code", code="'bank' in str(__file__)", who="second")["result"] == "True"
+
+
+@pytest.mark.parametrize("replSessionKey", ["shop", None])
+def test_an_edit_is_loaded_into_a_program_that_is_not_connected_yet(live, replSessionKey):  # noqa: N803  # an argument
+    named = {"replSessionKey": replSessionKey} if replSessionKey else {}
+    with live.client(name="opencode") as caller, program(live, SHOP):
+        (live.workspace / "new.py").unlink(missing_ok=True)
+        edit = {**NEW_FILE, "content": "import __main__\n__main__.ORDERS.append(5)\n"}
+        answer = caller.call("edit_files", edits=[edit], load=True, **named)
+        assert answer["ok"], answer
+        assert caller.call("evaluate_code", code="ORDERS", replSessionKey="shop")["result"] == "[5]"
 
 
 def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):

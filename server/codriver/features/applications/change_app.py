@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -38,6 +38,8 @@ OUT: Final = frozenset({"result", "values"})
 
 class ChangeArguments(Evaluating):
     """Arguments of `change_app`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     what: Literal["dispatch", "restore", "reset"]
     event: str | None = Field(None, description="Of dispatch: ['order/add', 3].")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,8 @@ NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some
 
 class InspectArguments(Arguments):
     """Arguments of `inspect_app`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     what: Literal["health", "state", "diff", "epochs", "trace", "issues", "handlers", "machines"] = "health"
     frame: str | None = Field(None, description="If several.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?
 
 class WatchArguments(Arguments):
     """Arguments of `watch_app`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(None, description="None: list the streams.")
     filter: dict[str, Any] | None = Field(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,10 +25,10 @@ from codriver.features.run.naming import Named, named
 from codriver.features.run.processes import processes_of
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, prune, read_runs, runs_directory
+from codriver.repls.kinds import dialects_by_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from codriver.core.state import Repl
     from codriver.repls.contract.adapter_values import AcceptedStream
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 PROTOCOL: Final = "run"
 CHECK_S: Final = 0.25
 WAIT_S: Final = 0.02
-CHOOSING: Final = frozenset({"evaluate_code", "load_file"})
-"""Tools that connect to the only program, or refuse several, if a call names no session."""
 SILENT_S: Final = 2.0
 """How long a program may take to start the next process before its session reports that there is none."""
 
@@ -167,14 +166,14 @@ class Programs:
                     self.services.core.report(ReplProgress(repl.id, words))
 
 
-async def connect_before_call(call: Call, tool: str, arguments: Arguments) -> None:
+async def connect_before_call(call: Call, arguments: Arguments) -> None:
     """Connect to the program that a call names, or can only mean.
 
     Raises:
         RefusedError: the program does not answer, or several could be meant.
     """
     programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
-    if not programs.has_runs() or not _may_mean_program(call, tool, key, arguments.who):
+    if not programs.has_runs() or not _may_mean_program(call, arguments, key):
         return
     members = await programs.find_members()
     ready = [one for one in members if one.named.process.is_ready]
@@ -208,7 +207,7 @@ def _applications(call: Call) -> list[Repl]:
     return [repl for repl in call.state.repls.values() if repl.profile is not None and repl.profile.application]
 
 
-def _may_mean_program(call: Call, tool: str, key: str | None, who: str | None) -> bool:
+def _may_mean_program(call: Call, arguments: Arguments, key: str | None) -> bool:
     """Return whether a call could mean a program without a connection, or one of several.
 
     A caller that names no session means the one that it used last.
@@ -217,7 +216,10 @@ def _may_mean_program(call: Call, tool: str, key: str | None, who: str | None) -
     if key is not None:
         keys = {repl.session_key(name) for repl in repls for name in repl.sessions}
         return key not in keys.union(*(repl.aliases for repl in repls))
-    return tool in CHOOSING and not recent_repls_of(call.state, call.client, call.who(who))
+    files = arguments.session_files
+    if files and not any(PYTHON in dialects_by_suffix().get(Path(file).suffix, ()) for file in files):
+        return False
+    return arguments.chooses_session and not recent_repls_of(call.state, call.client, call.who(arguments.who))
 
 
 async def _connect(call: Call, programs: Programs, member: Member) -> None:

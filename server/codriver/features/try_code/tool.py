@@ -7,7 +7,7 @@ Python processes that it starts. Nothing is written.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Self
 
 from pydantic import Field, WithJsonSchema, model_validator
 
@@ -76,6 +76,8 @@ Candidates = Annotated[
 
 class TryArguments(Evaluating):
     """Arguments of `try_code`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     candidates: Candidates = Field(min_length=1, max_length=MOST)
     test: list[str] = Field([AFFECTED], min_length=1, max_length=MAX_TESTS, description="As in edit_files.")

@@ -38,7 +38,7 @@ from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import location_of_run, run_tests, runs_of_repl
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, in_lane, serving
+from codriver.tools.calls.session_choice import Target, await_server, check_server, in_lane, serving
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ class LiveSteps:
             is_python = path.suffix == PYTHON
             if (self._undo_id or self._tests) and not is_python:
                 await await_server(self._call, path, self._call.wait_ms() / 1000)
+            if self._is_loaded and self._key is None:
+                check_server(self._call, path, self._who)
             repl = self._server(path)
             if not isinstance(repl, str):
                 if self._is_loaded:

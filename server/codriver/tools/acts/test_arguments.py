@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from codriver.errors import refused
+from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.arguments import UNLISTED
 
@@ -40,6 +41,8 @@ Variables = Annotated[
 
 class TestArguments(Evaluating):
     """Arguments of `run_tests`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
 
     __test__ = False  # or pytest would collect it as a test
 
@@ -88,6 +91,12 @@ class TestArguments(Evaluating):
     def all_paths(self) -> tuple[str, ...]:
         """Return the paths, including the one passed as `namespace`."""
         return (*self.paths, *([self.namespace] if self.namespace else []))
+
+    @property
+    def session_files(self) -> tuple[str, ...]:
+        """Return the test files, without directories and namespaces."""
+        files = (path.partition("::")[0] for path in self.all_paths)
+        return tuple(file for file in files if dialects_by_suffix().get(Path(file).suffix))
 
     @property
     def is_interrupted_late(self) -> bool:

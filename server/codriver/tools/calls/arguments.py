@@ -38,6 +38,19 @@ class Arguments(Given):
     who: str | None = Field(None, json_schema_extra={UNLISTED: True})
     """The caller, for `Call.who`. Every tool accepts it, but only `evaluate_code` lists it."""
 
+    CHOOSES_SESSION: ClassVar[bool] = False
+    """Whether the tool chooses a session by rules if `repl_session_key` is omitted."""
+
+    @property
+    def chooses_session(self) -> bool:
+        """Return whether this call leaves the choice of its session to the rules."""
+        return self.CHOOSES_SESSION and getattr(self, "repl_session_key", None) is None
+
+    @property
+    def session_files(self) -> tuple[str, ...]:
+        """Return the files whose language the session has to speak, or nothing if any session will do."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class AddedArguments:

@@ -65,10 +65,10 @@ class LiveSettings(Protocol):
 class CallHooks:
     """Hooks of all features into calls of the base's tools."""
 
-    before: tuple[Callable[[Call, str, Arguments], Awaitable[None]], ...] = ()
-    """Called before a tool that needs a REPL, to connect to REPLs that the call may refer to.
+    before: tuple[Callable[[Call, Arguments], Awaitable[None]], ...] = ()
+    """Called before a tool that uses a REPL, to connect to REPLs that the call may refer to.
 
-    Receives the tool's name and the arguments. May refuse the call by raising an error.
+    May refuse the call by raising an error.
     """
     sessions: tuple[Callable[[Call], Awaitable[AddRows]], ...] = ()
     """Called before `list_sessions` describes the REPLs: return the function that adds fields and rows to its rows."""

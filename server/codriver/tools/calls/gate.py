@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_args
 import anyio
 from pydantic import ValidationError
 
+from codriver.core.recent_repls import recent_repls_of
 from codriver.core.state import TRUST
 from codriver.core.values import LISP, PYTHON
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
@@ -33,7 +34,7 @@ from codriver.tools.calls.argument_reading import (
 from codriver.tools.calls.arguments import Arguments, Given, Json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from codriver.core.dispatch import Core
     from codriver.core.state import State
@@ -45,6 +46,8 @@ G = TypeVar("G", bound=Given)
 
 CHECK_INTERVAL_S = 0.02
 SHORT_WAIT_MS = 100
+CONNECTING_S = 2.0
+"""Time for REPLs that were just found to connect before one is chosen. A port that does not answer takes 5 s."""
 SEARCH_S = 10.0
 """Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
 
@@ -88,6 +91,20 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
                 break
             await anyio.sleep(CHECK_INTERVAL_S)
     return obstacle
+
+
+async def await_candidates(call: Call, given: Arguments) -> None:
+    """Wait a moment for REPLs that connect for the first time, because an application among them may be chosen."""
+    with anyio.move_on_after(CONNECTING_S):
+        while is_choice_open(call.state, recent_repls_of(call.state, call.client, call.who(given.who))):
+            await anyio.sleep(CHECK_INTERVAL_S)
+
+
+def is_choice_open(state: State, used: Sequence[str]) -> bool:
+    """Return whether a REPL that connects for the first time may be chosen over others by a caller who used `used`."""
+    able = [repl for repl in state.repls.values() if repl.phase != "stopped" and not repl.origin.is_discovered_only]
+    is_coming = any(repl.is_coming and not repl.owned for repl in able)
+    return len(able) > 1 and is_coming and not any(repl.id in used for repl in able)
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
@@ -205,21 +222,23 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
         await await_search(core)
     if tool.added and not tool.base_arguments.issuperset(arguments):
         call, arguments = with_added(tool, call, arguments)
-    given = None
-    if tool.needs and call.services.hooks.before and not switched_off(tool, call.services.live.settings):
+    given, started = None, anyio.current_time()
+    if not switched_off(tool, call.services.live.settings):
         given = await parsed(tool, call, arguments)
-        for prepare in call.services.hooks.before:
-            await prepare(call, tool.name, given)
-    obstacle, waited_ms = refusal(tool, core.state, call.services.live.settings), 0
+        if tool.needs or given.chooses_session or getattr(given, "repl_session_key", None) is not None:
+            for prepare in call.services.hooks.before:
+                await prepare(call, given)
+        if given.chooses_session:
+            await await_candidates(call, given)
+    obstacle = refusal(tool, core.state, call.services.live.settings)
     if obstacle is not None:
         given = given or await parsed(tool, call, arguments)
-        started = anyio.current_time()
         most_ms = call.wait_ms(getattr(given, "timeout_ms", None))
         obstacle = await await_start(tool, core, call.services.live.settings, most_ms / 1000)
-        waited_ms = round((anyio.current_time() - started) * 1000)
     if obstacle is not None:
         raise obstacle
     given = given or await parsed(tool, call, arguments)
+    waited_ms = round((anyio.current_time() - started) * 1000)
     if given.who is not None:
         call.note_name(given.who)
     if waited_ms > SHORT_WAIT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:

@@ -320,16 +320,39 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence
     Among the REPLs of the file's most likely dialect, the one whose project is nearest to the file serves it, and among
     equals the one that `preferred` names. See there for `used`.
     """
-    dialects = dialects_by_suffix().get(file.suffix, ())
-    speaking = [
-        repl
-        for repl in repls
-        if repl.phase == "connected" and repl.dialect in dialects and not repl.origin.is_discovered_only
-    ]
-    able = [repl for repl in speaking if repl.other_tree is None]
-    if not able:
-        in_other_tree = next(iter(speaking), None)
+    repls = tuple(repls)
+    best = _servers_of(file, repls, workspace, used)
+    if len(best) == 1:
+        return best[0]
+    if not best:
+        in_other_tree = next((repl for repl in repls if _speaks(repl, file)), None)
         return f"{in_other_tree.key} runs in another working tree" if in_other_tree else None
+    return f"{' and '.join(sorted(repl.key for repl in best))} could all serve it: select one with replSessionKey"
+
+
+def check_server(call: Call, file: Path, who: str) -> None:
+    """Check that a file is not served by several sessions among which the caller has to choose.
+
+    Raises:
+        RefusedError: there are several.
+    """
+    best = _servers_of(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
+    if len(best) > 1:
+        raise _ambiguous(best)
+
+
+def _speaks(repl: Repl, file: Path) -> bool:
+    """Return whether a connected REPL speaks the language of a file and may be used without being named."""
+    dialects = dialects_by_suffix().get(file.suffix, ())
+    return repl.phase == "connected" and repl.dialect in dialects and not repl.origin.is_discovered_only
+
+
+def _servers_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str]) -> list[Repl]:
+    """Return the REPLs that serve a file equally well."""
+    dialects = dialects_by_suffix().get(file.suffix, ())
+    able = [repl for repl in repls if _speaks(repl, file) and repl.other_tree is None]
+    if not able:
+        return []
 
     def distance(repl: Repl) -> tuple[int, int]:
         home = _home(repl, workspace)
@@ -337,10 +360,7 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence
         return dialects.index(repl.dialect), -len(home.parts) if inside else 1
 
     nearest = min(map(distance, able))
-    best, _ = preferred([repl for repl in able if distance(repl) == nearest], used)
-    if len(best) == 1:
-        return best[0]
-    return f"{' and '.join(sorted(repl.key for repl in best))} could all serve it: select one with replSessionKey"
+    return preferred([repl for repl in able if distance(repl) == nearest], used)[0]
 
 
 def serving(call: Call, file: Path, who: str, key: str | None = None) -> Repl | str | None:
@@ -368,9 +388,13 @@ async def await_server(call: Call, file: Path, wait_s: float) -> None:
 
 
 def _home(repl: Repl, workspace: Path) -> Path:
-    """Return the directory of the project in which a REPL was started, if known."""
+    """Return the directory of the project in which a REPL was started, if known.
+
+    An application of this workspace may have been started from anywhere.
+    """
     if repl.profile is not None and repl.profile.project_root:
-        return Path(repl.profile.project_root)
+        root = Path(repl.profile.project_root)
+        return workspace if repl.profile.application and not root.is_relative_to(workspace) else root
     if repl.origin.kind == "port-file":
         directory = Path(repl.origin.text).parent
         return directory.parent if directory.name.startswith(".") else directory
