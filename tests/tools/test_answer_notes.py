@@ -101,6 +101,18 @@ def test_each_action_of_others_since_the_last_call_is_noted_once(client, other):
     assert client.call("evaluate_code", code='"mark 3"')["notes"] == []
 
 
+def test_loads_of_others_are_noted_by_file_in_one_line(live, client, other):
+    for name in ("one", "two"):
+        (live.workspace / f"{name}.clj").write_text('(println "a long text that nobody needs to read")\n' * 9)
+    (live.workspace / "bad.clj").write_text("(/ 1 0)\n")
+    client.call("evaluate_code", code='"mark 6"')
+    loads = [other.call("load_file", filePath=f"{name}.clj")["evaluationId"] for name in ("one", "two", "one", "bad")]
+    assert client.call("evaluate_code", code='"mark 7"')["notes"] == [
+        f"meanwhile bob in mem loaded one.clj, two.clj ({loads[2]}, done)",
+        f"meanwhile bob in mem loaded bad.clj ({loads[3]}, failed: ZeroDivisionError)",
+    ]
+
+
 def test_at_most_five_newest_actions_are_noted_and_the_rest_counted(client, other):
     client.call("evaluate_code", code='"mark 4"')
     for number in range(8):

@@ -208,6 +208,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         turn=state.turns + 1,
         previous=max(known.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
+        file=action.request.file,
         is_fresh=tests is not None and tests.fresh,
         is_in_frame=action.request.frame is not None,
         is_background=action.request.background,

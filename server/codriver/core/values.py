@@ -346,6 +346,8 @@ class Evaluation:
     is_orphan: bool = False
     """Whether the client has disconnected and its grace period has passed."""
     kind: Kind = "evaluate"
+    file: str | None = None
+    """The file that is loaded or that the code comes from."""
     lane: Lane | None = None
     """The caller's lane, while the evaluation is not in it because the REPL is starting or has no free lane."""
     is_others: bool = False

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codriver.core import caller_names, lanes, reported_evaluations
 from codriver.core.actions import EvaluationsReported
 from codriver.core.state import cautions
 from codriver.core.values import MAIN_SESSION
-from codriver.errors import cut
+from codriver.errors import cut, few
 from codriver.log.transcripts import read
 from codriver.tools.answers.text_parts import is_same
 from codriver.tools.calls.client_traits import traits_of
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
 MAX_OTHERS = 5
 CODE_CHARACTERS = 60
+MAX_LOADED = 3
+"""Maximum number of loaded files that a line names."""
 CAUSE_CHARACTERS = 160
 LOADS = ("load-file", "load-forms")
 MAX_REPEATS = 5
@@ -76,8 +80,9 @@ def notes_of_others(answer: AnswerInProgress) -> list[str]:
         call.dispatch(EvaluationsReported(session=session, seen=reported_state), who=who)
     if not theirs:
         return []
-    lines = [_line(call, evaluation) for evaluation in theirs[-MAX_OTHERS:]]
-    more = len(theirs) - len(lines)
+    groups = [list(group) for _, group in groupby(theirs, _load_group)]
+    lines = [_line(call, group) for group in groups[-MAX_OTHERS:]]
+    more = sum(len(group) for group in groups[:-MAX_OTHERS])
     return [*lines, f"and {more} earlier ones by others: see repl_output_log"] if more else lines
 
 
@@ -102,12 +107,31 @@ def notes_of_background(answer: AnswerInProgress) -> list[str]:
     ]
 
 
-def _line(call: Call, evaluation: Evaluation) -> str:
-    code = cut(" ".join(evaluation.head[: 4 * CODE_CHARACTERS].split()), CODE_CHARACTERS)
+def _load_group(evaluation: Evaluation) -> tuple[object, ...]:
+    """Return the same value for loads that one line describes, and another one for each other evaluation."""
+    if evaluation.kind not in LOADS or evaluation.status != "done":
+        return (evaluation.id,)
+    return evaluation.who, evaluation.repl, evaluation.session
+
+
+def _line(call: Call, group: Sequence[Evaluation]) -> str:
+    """Return the line about an evaluation, or about loads that succeeded one after the other. Code is cut short."""
+    evaluation = group[-1]
     how: str = evaluation.status
     if evaluation.failure:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
-    return f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}: {code} ({evaluation.id}, {how})"
+    where = f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}"
+    if evaluation.kind in LOADS and evaluation.file:
+        files = [_from_workspace(one.file or "", call.services.workspace) for one in group]
+        return f"{where} loaded {few([*dict.fromkeys(files)], MAX_LOADED)} ({evaluation.id}, {how})"
+    code = cut(" ".join(evaluation.head[: 4 * CODE_CHARACTERS].split()), CODE_CHARACTERS)
+    return f"{where}: {code} ({evaluation.id}, {how})"
+
+
+def _from_workspace(file: str, workspace: Path) -> str:
+    """Return a path as the agent knows it: relative to the workspace if it is inside."""
+    path = Path(file)
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
 
 
 def notes_of_first_use(answer: AnswerInProgress) -> list[str]:
