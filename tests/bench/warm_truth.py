@@ -348,10 +348,10 @@ def restoring(folder):
 
 
 def write(texts):
+    """Write files anew, because the installed ones may be hard links to those of other environments."""
     for path, text in texts.items():
-        if text is None:
-            path.unlink(missing_ok=True)
-        else:
+        path.unlink(missing_ok=True)
+        if text is not None:
             path.write_text(text)
 
 

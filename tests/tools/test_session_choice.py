@@ -118,18 +118,20 @@ def test_a_choice_waits_for_a_repl_that_may_be_an_application(repls, used, is_op
 
 def test_a_file_is_served_by_the_session_that_a_call_would_choose(tmp_path):
     file = tmp_path / "a.py"
-    shop, worker = (
-        repl(name, Origin("port-file", str(tmp_path / ".codriver" / f"{name}.port")), application=name)
-        for name in ("shop", "worker")
-    )
+
+    def application(name, root=None):
+        profile = Profile(dialect="python", application=name, project_root=root)
+        origin = Origin("port-file", str(tmp_path / ".codriver" / f"{name}.port"))
+        return replace(repl(name, origin), profile=profile)
+
+    ours = replace(OURS, profile=Profile(dialect="python", project_root=str(tmp_path)))
+    shop, worker = application("shop"), application("worker")
     assert server_of(file, [OURS, shop], tmp_path) is shop
     assert server_of(file, [OURS, shop], tmp_path, used=[OURS.id]) is OURS
     assert server_of(file, [OURS, CLOJURE], tmp_path) is OURS
-    started_elsewhere = replace(shop, profile=replace(shop.profile, project_root="/"))
-    ours = replace(OURS, profile=replace(OURS.profile, project_root=str(tmp_path)))
+    started_elsewhere, of_a_part = application("shop", "/"), application("shop", str(tmp_path / "backend"))
     assert server_of(file, [ours, started_elsewhere], tmp_path) is started_elsewhere
-    in_part = replace(shop, profile=replace(shop.profile, project_root=str(tmp_path / "backend")))
-    assert server_of(file, [ours, in_part], tmp_path) is ours
+    assert server_of(file, [ours, of_a_part], tmp_path) is ours
     unclear = server_of(file, [shop, worker], tmp_path)
     assert isinstance(unclear, str)
     assert "replSessionKey" in unclear

@@ -1,5 +1,8 @@
 """Tests that run in REPLs other than Codriver's worker: on the JVM, in nbb and in Hy."""
 
+import subprocess
+import sys
+
 import pytest
 from live_server import serving, until
 from real_repls import repl
@@ -227,3 +230,32 @@ def test_jvm_failures_have_full_paths_where_clojure_reports_base_names(tmp_path)
             ("broken", str(tests / "orders_test.clj"), 3),
             ("helped", str(tests / "checks.clj"), 3),
         ]
+
+
+APPLICATION = (
+    "import sys, codriver_seam\ncodriver_seam.start_repl(True)\nprint('started', flush=True)\nsys.stdin.read()\n"
+)
+
+
+def test_an_application_in_an_unaccepted_workspace_runs_pytest_itself(tmp_path):
+    with serving(tmp_path, "--on-demand", "--repl", "none") as live, live.client() as client:
+        (live.workspace / "test_shop.py").write_text("def test_one():\n    assert 1 == 2\n")
+        (live.workspace / "empty.py").write_text("")
+        command = [sys.executable, "-c", APPLICATION]
+        with subprocess.Popen(
+            command, cwd=live.workspace, env=live.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as program:
+            program.stdout.readline()
+            until(lambda: any(one["phase"] == "connected" for one in client.call("list_sessions")["sessions"]), "it")
+            answer = client.call("run_tests", paths=["test_shop.py"])
+            assert (answer["reason"], answer["failed"]) == ("tests-failed", 1), answer
+            missing = client.call("run_tests", paths=["test_none.py"])
+            assert (missing["reason"], missing["message"]) == ("unknown-namespace", "test_none.py does not exist")
+            none = client.call("run_tests", paths=["empty.py"])
+            assert (none["reason"], none["message"]) == ("no-tests", "there are no tests in empty.py")
+            options = client.call("run_tests", args=["-x"])
+            assert options["reason"] == "bad-arguments"
+            for refused in (missing, none, options):
+                assert "load_file" not in refused["hint"]
+                assert refused["hint"].endswith(f"ask your human to run: codriver trust (in {live.workspace})")
+            program.stdin.close()

@@ -193,7 +193,6 @@ def _next_job(state: State, now: int) -> Outcome:
 def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
     client = state.clients.get(action.client or "")
     known = repl.in_common(session)
-    tests = action.request.tests
     return Evaluation(
         id=action.request.id,
         number=state.evaluated + 1,
@@ -209,7 +208,6 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         previous=max(known.last_evaluation_by.get(action.who, 0), client.since if client else 0),
         kind=action.request.kind,
         file=action.request.file,
-        is_fresh=tests is not None and tests.fresh,
         is_in_frame=action.request.frame is not None,
         is_background=action.request.background,
         lane=action.lane,

@@ -135,8 +135,6 @@ class TestSelection:
     """An expression of name parts with `and`, `or` and `not`, as for pytest's `-k`."""
     only: tuple[tuple[str, str], ...] = ()
     """Restricts the run to these tests, each given by namespace and name."""
-    fresh: bool = False
-    """Whether to run in a new process, in which nothing is loaded yet."""
     extras: tuple[Any, ...] = ()
     """See `Request.extras`."""
 
@@ -144,8 +142,7 @@ class TestSelection:
         """Describe the selection in words."""
         named = "/".join(part for part in (self.namespace, self.test) if part)
         words = [named or ("what failed last" if self.only else "all tests")]
-        words += [f"matching {self.match}"] if self.match else []
-        return " ".join([*words, *(["in a new process"] if self.fresh else [])])
+        return " ".join([*words, *([f"matching {self.match}"] if self.match else [])])
 
 
 HowToLoad = Literal["", "whole"]
@@ -333,8 +330,6 @@ class Evaluation:
     """
     turn: int = 0
     """The position in the order of turns. Among the next evaluations of all clients, the lowest one runs first."""
-    is_fresh: bool = False
-    """Whether tests ran in a new process."""
     is_in_frame: bool = False
     """Whether the code ran in a frame of an error. That error stays the session's last one, however the code ends."""
     is_background: bool = False

@@ -66,7 +66,7 @@ class TestEvaluations:
     async def _evaluate(self, request: Request) -> Ending:
         selection = request.tests or TestSelection()
         run = await self._run(selection, request.session, request.id)
-        self._listener(request.id, Value(report_text(run, is_fresh=selection.fresh)))
+        self._listener(request.id, Value(report_text(run)))
         failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
         log_line, data = f"{request.code}: {words_of(run)}", facts_of(request, run).to_data()
         ending = Ending("failed" if failure else "done", failure=failure, log_line=log_line, data=data)

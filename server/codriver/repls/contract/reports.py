@@ -30,10 +30,10 @@ NAMED = 10
 """Maximum number of failures named in one line."""
 
 
-def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
+def report_text(run: TestRun) -> str:
     """Format a run as JSON: the counts, the results with failures first, and the test that was interrupted.
 
-    `times` has the namespace, name and seconds of each finished test. `fresh` marks tests that ran in a new process.
+    `times` has the namespace, name and seconds of each finished test.
     """
     rows = [_row(result) for result in run.results]
     fields: dict[str, object] = {
@@ -51,8 +51,6 @@ def report_text(run: TestRun, *, is_fresh: bool = False) -> str:
         fields["of"] = run.of
     if run.stopped:
         fields["stopped"] = _row(run.stopped)
-    if is_fresh:
-        fields["fresh"] = True
     return json.dumps(fields, ensure_ascii=False)
 
 

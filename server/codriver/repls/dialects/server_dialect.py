@@ -61,8 +61,7 @@ class Dialect:
     """The program for each capability. `$name`, `$ns`, `$code` and `$session` become string literals.
 
     If a test run continues after its reply, which is `pending`, `test-rest` returns the rest. `test-unloaded` returns
-    the namespaces of test files that must be loaded first, if the program cannot load them. `test-fresh` runs tests in
-    a new process.
+    the namespaces of test files that must be loaded first, if the program cannot load them.
     """
     before: Mapping[str, str] = field(default_factory=dict)
     """Code that must run before the program of a capability, because a form is compiled before any part of it runs."""
@@ -267,7 +266,7 @@ def program_of_tests() -> str:
 
 
 @cache
-def _fresh() -> str:
+def _runs_anew() -> str:
     return python_text("python/run_values.py", "python/runs_anew.py")
 
 
@@ -277,7 +276,7 @@ def _process() -> str:
 
 
 def _test() -> str:
-    """Return the expression that runs tests.
+    """Return the expression that runs tests in a new process, without the code that the REPL has loaded.
 
     `$ns`, `$name` and `$match` are string literals, empty for no restriction. `$only` lists namespaces with tests.
     `$root` is the directory to run in, or empty for the REPL's own. `$words` is `$match` as alternatives of words that
@@ -286,14 +285,15 @@ def _test() -> str:
     The program is on a line of its own, because tracebacks and stacks display the line of a call.
     """
     return (
-        '[space["answer"]($ns, $name, $match, $words, $only, root=$root)\n'
+        '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
         ' for space in [{"__name__": "tests"}]\n'
-        f" for _ in [exec(\n{program_of_tests()!r}\n, space)]][0]"
+        f" for process, program in [({_process()!r}, {program_of_tests()!r})]\n"
+        f" for _ in [exec(\n{_runs_anew()!r}\n, space)]][0]"
     )
 
 
 def _test_hy() -> str:
-    """Return the Hy expression that runs tests with the same program.
+    """Return the Hy expression that runs tests in the REPL with the same program.
 
     `$session` is the id of the session whose definitions are included.
     """
@@ -301,26 +301,6 @@ def _test_hy() -> str:
         '(get (lfor\n space [{"__name__" "tests"}]\n'
         f" _ [(exec {json.dumps(program_of_tests())} space)]\n"
         ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session :root $root))) 0)'
-    )
-
-
-def _test_fresh() -> str:
-    """Return the expression that runs tests in a new process, without the code that the REPL has loaded."""
-    return (
-        '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
-        ' for space in [{"__name__": "tests"}]\n'
-        f" for process, program in [({_process()!r}, {program_of_tests()!r})]\n"
-        f" for _ in [exec(\n{_fresh()!r}\n, space)]][0]"
-    )
-
-
-def _test_fresh_hy() -> str:
-    """Return the Hy expression that runs tests in a new process, where the session's definitions do not exist."""
-    return (
-        '(get (lfor\n space [{"__name__" "tests"}]\n'
-        f" _ [(exec {json.dumps(_fresh())} space)]\n"
-        ' (.loads (__import__ "json") ((get space "run_in_new_process")\n'
-        f" {json.dumps(_process())} {json.dumps(program_of_tests())} $root $ns $name $match $words $only))) 0)"
     )
 
 
@@ -337,11 +317,10 @@ def _hy_names(call: str) -> Callable[[], str]:
     return expression
 
 
-PYTHON_EXPRESSIONS: Final = Programs({"test": Written(_test), "test-fresh": Written(_test_fresh)})
+PYTHON_EXPRESSIONS: Final = Programs({"test": Written(_test)})
 HY_EXPRESSIONS: Final = Programs(
     {
         "test": Written(_test_hy),
-        "test-fresh": Written(_test_fresh_hy),
         "names": Written(_hy_names('((get space "answer") $name $pattern $session)')),
         "glimpse": Written(_hy_names('((get space "glimpse") $name $session)')),
     }

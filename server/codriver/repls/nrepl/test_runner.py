@@ -133,8 +133,6 @@ class TestRunner:
     async def _choose(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         """Run tests with Codriver's program if the dialect has one, or with the server's op."""
         support = require(self._profile, "test")
-        if selection.fresh and "test-fresh" not in self._dialect.expressions:
-            raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
         target = self._sessions.get(session)
         is_plain = (
             bool(selection.namespace)
@@ -178,9 +176,8 @@ class TestRunner:
         # The REPL can store one run that continues after its reply, so runs take turns.
         async with self._testing:
             unread = await self._load(tool, names, target.namespace)
-            how = "test-fresh" if selection.fresh else "test"
             root = self._profile.project_root or ""
-            code = self._dialect.expression(how, **names, session=target.names_id, root=root)
+            code = self._dialect.expression("test", **names, session=target.names_id, root=root)
             fields: dict[str, bencode.Value] = {"code": code}
             for extra in selection.extras:
                 fields |= extra.fields

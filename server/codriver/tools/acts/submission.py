@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codriver.core.actions import Evaluate
 from codriver.core.state import queue_at, queue_of
-from codriver.core.values import NO_LIMITS, OCCUPYING, PrintLimits, place_of
+from codriver.core.values import NO_LIMITS, OCCUPYING, PYTHON, PrintLimits, place_of
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.client_traits import traits_of
@@ -153,8 +153,10 @@ def has_test_frames(state: State, run: Evaluation) -> bool:
     """Return whether a REPL still has the frames of a test run, because no other run has started there since."""
     repl = state.repls.get(run.repl)
     runs = [one for one in state.evaluations.values() if one.kind == "run-tests" and one.repl == run.repl]
-    newest = max((one for one in runs if not one.is_fresh), key=lambda one: one.number, default=None)
-    return repl is not None and run.generation == repl.generation and newest is not None and newest.id == run.id
+    newest = max(runs, key=lambda one: one.number, default=None)
+    if repl is None or repl.dialect == PYTHON:  # tests of Python run in a process of their own
+        return False
+    return run.generation == repl.generation and newest is not None and newest.id == run.id
 
 
 def has_frames(target: Target) -> bool:
@@ -178,7 +180,7 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
         raise _no_frame("nothing failed in this session; tests of Python run in a process of their own")
     if failed.kind != "run-tests":
         return {"frame": number}
-    if failed.is_fresh:
+    if target.repl.dialect == PYTHON:
         raise _no_frame("the failed tests ran in a separate process, which has ended")
     if not has_test_frames(call.state, failed):
         raise _no_frame("other tests have run in this REPL since: run the failed test again")

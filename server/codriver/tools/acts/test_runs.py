@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core import evaluation_queue
+from codriver.core.state import TRUST
 from codriver.core.values import PYTHON, Request, TestSelection
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, cut, refused
@@ -47,6 +48,7 @@ from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from codriver.core.state import Repl
     from codriver.core.values import Evaluation
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.calls.arguments import Json
@@ -70,21 +72,33 @@ HINTS = {
 FAILED = 'Errors and failures come first in results. status with about: "error" has all frames.'
 
 HINT = "Load the test file with load_file first."
+PYTHON_HINT = "Name test files of the project as paths, such as tests/test_shop.py."
 HY_HINT = "Pass the test file in paths, such as tests/test_core.hy. Hy runs files that are named or loaded."
 
 
-def _no_tests(selection: str, output: str, dialect: str) -> RefusedError:
+def _no_tests(selection: str, output: str, repl: Repl | None, hint: str) -> RefusedError:
     """Return the refusal of a run that found no test."""
     everywhere, _, match = selection.partition(" matching ")
-    where = "" if match and everywhere == ALL_TESTS else f" in {everywhere}"
-    where = " in the namespaces that are loaded" if selection == ALL_TESTS else where
-    where = where.replace(f" in {ALL_TESTS} ", " ")  # in a new process
+    where = "" if everywhere == ALL_TESTS else f" in {everywhere}"
+    if not where and not match and (repl is None or repl.dialect != PYTHON):
+        where = " in the namespaces that are loaded"
     return refused(
         "no-tests",
         f"there are no tests{where}{f' that match {match}' if match else ''}",
-        hint=("Correct or omit match, which selects tests by name. " if match else "")
-        + (HY_HINT if dialect == "hy" else HINT),
+        hint=("Correct or omit match, which selects tests by name. " if match else "") + hint,
         details={"stdout": output} if output else None,
+    )
+
+
+async def _hint_of_names(call: Call, repl: Repl | None) -> str:
+    """Return how to name tests that a REPL can run."""
+    if repl is None or repl.dialect != PYTHON:
+        return HY_HINT if repl is not None and repl.dialect == "hy" else HINT
+    if await call.services.work.files.run(call.client, call.services.may_run_files):
+        return PYTHON_HINT
+    return (
+        f"{PYTHON_HINT} Codriver runs no program of a workspace that is not accepted, so {repl.key} started pytest, "
+        f"without its options and reports. For those, ask your human to run: {TRUST} (in {call.services.workspace})"
     )
 
 
@@ -105,7 +119,9 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
         raise refused(
             "bad-arguments",
             f"{where.repl.key} runs tests itself: it takes no args, env or directory",
-            hint="Pass only paths (namespaces or files) or match.",
+            hint=await _hint_of_names(call, where.repl)
+            if where.repl.dialect == PYTHON
+            else "Pass only paths (namespaces or files) or match.",
         )
     if arguments.fresh and where.repl.dialect != PYTHON:
         raise CapabilityMissingError("test", message="only Python tests can be run in a new process")
@@ -168,11 +184,10 @@ async def _run_in_repl(
 ) -> Answer:
     """Run tests in their REPL. A Python REPL elsewhere starts a new process for them."""
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
-    is_fresh = target.repl.dialect == PYTHON
     extras = extras_of(call, target.repl)
     only = await _failed_last(call, target) if arguments.failed else only
-    named = namespace, arguments.test, arguments.match, only, is_fresh
-    tests = TestSelection(*named, extras=() if is_fresh else extras)
+    is_in_repl = target.repl.dialect != PYTHON
+    tests = TestSelection(namespace, arguments.test, arguments.match, only, extras if is_in_repl else ())
     request = Request(
         id=evaluation_queue.next_id(call.state),
         code=str(tests),
@@ -247,13 +262,14 @@ async def _describe_in_repl(
         return await describe(call, evaluation, arguments)
     output = transcript.out.last(budget(call)).text
     if report is None:
-        return _refused(evaluation, tail(without_codriver_traceback(output, _message(evaluation)), budget(call)).text)
+        rest = tail(without_codriver_traceback(output, _message(evaluation)), budget(call)).text
+        return await _refused(call, evaluation, rest)
     stopped = report.get("stopped")
     if stopped:
         output = without_interruption(output)
     repl = call.state.repls.get(evaluation.repl)
     if not report["tests"] and not report["results"] and not stopped:
-        raise _no_tests(evaluation.head, output, repl.dialect if repl is not None else "")
+        raise _no_tests(evaluation.head, output, repl, await _hint_of_names(call, repl))
     delivery = Delivery(call, transcript, arguments)
     if begin := delivery.begin("stdout"):
         output = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
@@ -310,14 +326,14 @@ def _message(evaluation: Evaluation) -> str:
     return evaluation.failure.message if evaluation.failure else ""
 
 
-def _refused(evaluation: Evaluation, output: str) -> Answer:
-    failure = evaluation.failure
+async def _refused(call: Call, evaluation: Evaluation, output: str) -> Answer:
+    failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     reason = failure.type if failure else "evaluation-failed"
-    fields: dict[str, object] = {
-        "reason": reason,
-        "message": failure.message if failure else "the tests could not be run",
-        "hint": HINTS.get(reason, HINTS["evaluation-failed"]),
-    }
+    message = failure.message if failure else "the tests could not be run"
+    hint = HINTS.get(reason, HINTS["evaluation-failed"])
+    if reason == "unknown-namespace" and repl is not None and repl.dialect == PYTHON:
+        message, hint = f"{evaluation.head} does not exist", await _hint_of_names(call, repl)
+    fields: dict[str, object] = {"reason": reason, "message": message, "hint": hint}
     return Answer({**fields, "stdout": output} if output else fields, ok=False)
 
 
@@ -330,7 +346,8 @@ async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool
     """Return whether a test that failed in the previous run fails again, but passed in the run before."""
     runs = await runs_before(call, evaluation.repl, evaluation.session)
     before = [earlier for one, earlier in runs if one.number < evaluation.number]
-    if report.get("fresh") or not before:
+    repl = call.state.repls.get(evaluation.repl)
+    if not before or repl is None or repl.dialect == PYTHON:
         return False
     again = _failed_in(report) & _failed_in(before[0])
     return bool(again - (_failed_in(before[1]) if len(before) > 1 else set()))

@@ -487,7 +487,7 @@ class _Run:
 def code_of(selection: TestSelection) -> str:
     """The expression that runs the tests in a new process of the kernel's Python."""
     return WORKER_PYTHON.expression(
-        "test-fresh",
+        "test",
         ns=selection.namespace or "",
         name=selection.test or "",
         match=selection.match or "",

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from typing import IO, Any
 
 POLL_S, GRACE_S = 0.03, 5
-NEEDS = ["hy"]
-"""Modules that must be imported before the code of this REPL can be read."""
 
 
 def environment() -> dict[str, str]:
@@ -42,11 +40,6 @@ def end(child: subprocess.Popen[bytes], kind: int) -> None:
     if child.poll() is None:
         with contextlib.suppress(OSError):
             os.killpg(child.pid, kind) if hasattr(os, "killpg") else child.terminate()
-
-
-def interpreter() -> str:
-    """Return the path of the interpreter. Hy reports its own program in `sys.executable`."""
-    return getattr(sys.modules.get("hy"), "sys_executable", None) or sys.executable
 
 
 def is_stopped_before_its_end(child: subprocess.Popen[bytes], printed: IO[str]) -> bool:
@@ -96,10 +89,9 @@ def run_in_new_process(process: str, program: str, root: str, *arguments: object
     with tempfile.TemporaryDirectory(prefix="codriver-tests-") as directory:
         result, output = os.path.join(directory, "result"), os.path.join(directory, "output")
         request: dict[str, object] = {"program": program, "arguments": arguments, "result": result}
-        request["needs"] = [name for name in NEEDS if name in sys.modules]
         with open(output, "wb") as out, open(output, encoding="utf-8", errors="replace") as printed:
             child = subprocess.Popen(  # noqa: S603  # the REPL's own interpreter
-                [interpreter(), "-c", process],
+                [sys.executable, "-c", process],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.STDOUT,
