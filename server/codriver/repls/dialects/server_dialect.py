@@ -266,7 +266,7 @@ def program_of_tests() -> str:
 
 
 @cache
-def _runs_anew() -> str:
+def _process_starter() -> str:
     return python_text("python/run_values.py", "python/runs_anew.py")
 
 
@@ -288,7 +288,7 @@ def _test() -> str:
         '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
         ' for space in [{"__name__": "tests"}]\n'
         f" for process, program in [({_process()!r}, {program_of_tests()!r})]\n"
-        f" for _ in [exec(\n{_runs_anew()!r}\n, space)]][0]"
+        f" for _ in [exec(\n{_process_starter()!r}\n, space)]][0]"
     )
 
 
