@@ -19,7 +19,9 @@ from codriver.app.features import NAMES
 from codriver.app.workspace_settings import load
 from codriver.errors import RefusedError
 from codriver.features.jupyter.kernels import messages
+from codriver.features.jupyter.kernels import zmtp as zmtp_wire
 from codriver.features.jupyter.kernels.zmq_socket import Assembler, Signer
+from codriver.features.jupyter.kernels.zmtp import GREETING, ready
 from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
@@ -41,10 +43,8 @@ from codriver.repls.nrepl import connection
 from codriver.settings.layers import SettingsError, as_rows
 from codriver.setup import jsonc
 from codriver.wire import untrusted
-from codriver.wire import zmtp as zmtp_wire
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.framing import LineBudget, LineDecoder, LineTooLongError
-from codriver.wire.zmtp import GREETING, ready
 from codriver_relay.messages import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer

@@ -16,12 +16,12 @@ import real_kernels
 import real_repls
 
 from codriver.core.values import Form, Request
-from codriver.repls import connectors
 from codriver.repls.contract.adapter_values import Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
-from codriver.repls.kinds import JUPYTER, split_address
+from codriver.repls.kinds import JUPYTER, NREPL, split_address
+from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 
-CONNECTORS = {**connectors.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect}
+CONNECTORS = {NREPL: connect_nrepl, memory_repl.PROTOCOL: memory_repl.connect}
 MEMORY = "memory"
 # A shell has no values, and the contract is told in values: see `jupyter/test_real_kernels.py`.
 KERNELS = tuple(name for name in real_kernels.NAMES if name != "bash")

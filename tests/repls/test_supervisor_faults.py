@@ -16,8 +16,9 @@ from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
-from codriver.repls.connectors import CONNECTORS
+from codriver.repls.kinds import NREPL
 from codriver.repls.launch.recipes import recipe
+from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.supervisor import Repls
 from codriver.settings.model import Settings
 
@@ -57,7 +58,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
             repls = Repls(
                 core=core,
                 tasks=tasks,
-                connectors=CONNECTORS,
+                connectors={NREPL: connect_nrepl},
                 workspace=workspace,
                 recipe_of=lambda words: recipe(words, workspace, {}),
                 logbook=logbook,

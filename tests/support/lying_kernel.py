@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 from codriver.features.jupyter.kernels.messages import new_header
 from codriver.features.jupyter.kernels.zmq_socket import DELIMITER, Signer
-from codriver.wire.zmtp import GREETING, Decoder, encode, ready
+from codriver.features.jupyter.kernels.zmtp import GREETING, Decoder, encode, ready
 
 KEY = "3333"
 MIB = 2**20

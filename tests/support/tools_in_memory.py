@@ -25,7 +25,7 @@ from codriver.app import serve, wiring
 from codriver.files.own_folders import server_directory
 from codriver.net.client import request_stop
 from codriver.net.server_record import read_record
-from codriver.repls import connectors, kinds
+from codriver.repls import kinds
 from codriver.settings.model import GIVEN as DURATIONS
 
 MEMORY = kinds.Kind("Memory", "mem", "memory", protocol=memory_repl.PROTOCOL, port_files=(".memory-port",))
@@ -64,9 +64,9 @@ class InMemory(Live):
         for name, value in {**_variables(), DURATIONS: durations, **(variables or {})}.items():
             self._patched.setenv(name, value)
         self._patched.setattr(kinds, "KINDS", (*kinds.KINDS, MEMORY))
-        self._patched.setattr(
-            wiring, "CONNECTORS", {**connectors.CONNECTORS, memory_repl.PROTOCOL: memory_repl.connect}
-        )
+        usual = wiring._connectors
+        added = {memory_repl.PROTOCOL: memory_repl.connect}
+        self._patched.setattr(wiring, "_connectors", lambda core, workspace: {**usual(core, workspace), **added})
         self.repl = memory_repl.start(self.place, self.workspace) if has_repl else None
         if has_repl:
             (self.workspace / MEMORY.port_files[0]).write_text(self.place.rpartition(":")[2])

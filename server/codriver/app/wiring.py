@@ -39,7 +39,6 @@ from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import About
-from codriver.repls.connectors import CONNECTORS
 from codriver.repls.kinds import NREPL, PYTHON
 from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
@@ -256,7 +255,9 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
         return any(repl.owned and repl.address == address for repl in core.state.repls.values())
 
     record = SessionRecord(workspace_state_directory(workspace) / "repl-sessions.json", is_used=is_owned)
-    return {**CONNECTORS, NREPL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks())}
+    return {
+        NREPL: partial(connect_nrepl, record=record, hooks=features.adapter_hooks()),
+    }
 
 
 def _log(

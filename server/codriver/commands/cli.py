@@ -46,7 +46,6 @@ COMMANDS = {
     "doctor": "doctor",
     "config": "config",
     "trust": "trust",
-    "seam": "seam",
     "completion": "options",
 }
 """The module in `codriver.commands` that defines each command of the base."""

@@ -32,7 +32,6 @@ from codriver.settings.layers import SettingsError, load, withheld_message
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     NAME,
-    SEAM,
     Check,
     ReplReport,
     Report,
@@ -44,7 +43,6 @@ from codriver.setup.doctor_checks import (
     check_port_files,
     check_state,
     obstacle,
-    seam_row,
 )
 from codriver.skills import Selection, SkillLibrary
 from codriver.systems.file_system import is_current_group, is_mine, is_open
@@ -107,9 +105,10 @@ def diagnose(
     checks += _check_homes(sessions)
     checks += _check_test_runs(_rows(listed, "testRuns"))
     if not isinstance(health, dict):
-        checks += (check for one in of_features for check in one.without_server(workspace, environment))
+        for one in of_features:
+            checks += one.without_server(workspace, environment) if one.without_server is not None else ()
         checks += _check_python(workspace, environment, settings_model)
-    return Report(tuple(checks), tuple(_repl_report(session, call_tool) for session in sessions))
+    return Report(tuple(checks), tuple(_repl_report(session, call_tool, of_features) for session in sessions))
 
 
 def _try(call_tool: CallTool, tool: str) -> dict[str, Any] | str:
@@ -368,7 +367,7 @@ def _check_repl(repl: Mapping[str, Any], of_features: Iterable[FeatureChecks]) -
         yield Check("REPLs", "ok", text)
     elif phase in COMING:
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not connected yet'}")
-    elif fix := next(filter(None, (one.fix_for(repl) for one in of_features)), None):
+    elif fix := next(filter(None, (one.fix_for(repl) for one in of_features if one.fix_for is not None)), None):
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'for an unknown reason'}", fix)
     elif (check := check_found_port(repl, text)) is not None:
         yield check
@@ -422,18 +421,20 @@ def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
             yield Check("REPLs", "note", text, f"rm {file}, if its REPL has ended")
 
 
-def _repl_report(session: Mapping[str, Any], call_tool: CallTool) -> ReplReport:
+def _repl_report(session: Mapping[str, Any], call_tool: CallTool, of_features: Iterable[FeatureChecks]) -> ReplReport:
+    added = {name: row_of for one in of_features for name, row_of in one.rows.items()}
     versions = ", ".join(f"{name} {version}" for name, version in as_map(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [
         Row(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
         for name, support in as_map(session.get("capabilities")).items()
-        if isinstance(support, dict) and name != SEAM
+        if isinstance(support, dict) and name not in added
     ]
     rows += [Row(name, "missing", str(how)) for name, how in as_map(session.get("missing")).items()]
-    seam = as_map(as_map(session.get("capabilities")).get(SEAM))
-    row = seam_row(session, SUPPORT.get(str(seam.get("support")), "works") if seam else None, call_tool)
-    rows += [row] if row is not None else []
+    for name, row_of in added.items():
+        support = as_map(as_map(session.get("capabilities")).get(name))
+        row = row_of(session, SUPPORT.get(str(support.get("support")), "works") if support else None, call_tool)
+        rows += [row] if row is not None else []
     state = f"{session.get('phase')}, generation {session.get('generation')}"
     notes = tuple(str(note) for note in session.get("notes", ()))
     if "capabilities" not in session:

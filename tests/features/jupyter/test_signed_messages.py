@@ -6,7 +6,7 @@ import pytest
 
 from codriver.features.jupyter.kernels import zmq_socket
 from codriver.features.jupyter.kernels.zmq_socket import MOST_HEADER, MOST_OF_OTHERS, Assembler, Numbers, Signer
-from codriver.wire.zmtp import Chunk
+from codriver.features.jupyter.kernels.zmtp import Chunk
 
 SIGNER = Signer(b"key", "hmac-sha256")
 HEADER = {"msg_id": "1", "msg_type": "stream"}

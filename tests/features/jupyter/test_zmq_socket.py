@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from codriver.features.jupyter.kernels.zmq_socket import PUBLISHED_BACKLOG_BYTES, Dropped, Numbers, Signer, open_socket
-from codriver.wire.zmtp import GREETING, encode, ready
+from codriver.features.jupyter.kernels.zmtp import GREETING, encode, ready
 
 pytestmark = pytest.mark.anyio
 

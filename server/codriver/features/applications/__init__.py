@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.feature import Feature, Options
+from codriver.feature import Command, Feature, Options
 from codriver.features.applications.settings import SHOWS_SENSITIVE
 
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
+    from codriver.setup.doctor_checks import FeatureChecks
 
 
 def _server() -> ServerHooks:
@@ -17,9 +18,17 @@ def _server() -> ServerHooks:
     return hooks.SERVER
 
 
+def _doctor() -> FeatureChecks:
+    from codriver.features.applications.seam_checks import CHECKS  # noqa: PLC0415  # as above
+
+    return CHECKS
+
+
 FEATURE = Feature(
     "applications",
     server=_server,
+    commands=(Command("seam", "codriver.features.applications.seam_command"),),
     options=(Options("call", "codriver.features.applications.call_options"),),
     settings=(SHOWS_SENSITIVE,),
+    doctor=_doctor,
 )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CALLS: Final = "calls"
-"""The topic of a capture, which ends after a number of events."""
+"""The topic of call traces. Unlike other streams, one on this topic ends on its own after a number of events."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
 """By topic: the op type of its events, if that differs from the topic."""
 RENEW_S: Final = 20.0
@@ -117,9 +117,11 @@ class AppStreams:
             if not await self._exists(stream):
                 break
         if stream in self._streams:
-            # A capture ends by itself.
+            # A stream of call traces ends on its own.
             ended = "the application ended it"
-            self._end(stream, f"it has told enough, or {ended}" if stream.topic == CALLS else ended)
+            self._end(
+                stream, f"it reached its maximum number of events, or {ended}" if stream.topic == CALLS else ended
+            )
 
     async def _exists(self, stream: AppStream) -> bool:
         """Renew a stream, and return whether the application still has it."""

@@ -35,9 +35,9 @@ from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
-from codriver.repls import connectors
-from codriver.repls.kinds import JUPYTER, KINDS, PYTHON, kind_of
+from codriver.repls.kinds import JUPYTER, KINDS, NREPL, PYTHON, kind_of
 from codriver.repls.launch.recipes import recipe
+from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.programs import python_text
 from codriver.settings import machine_policy, trust
 from codriver.settings.layers import load
@@ -83,7 +83,7 @@ def connect_kernel(address: str, **how: Any) -> AbstractAsyncContextManager[Adap
     return connect_jupyter(address, **how)
 
 
-CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType({**connectors.CONNECTORS, JUPYTER: connect_kernel})
+CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType({NREPL: connect_nrepl, JUPYTER: connect_kernel})
 
 
 @dataclass(slots=True)

@@ -48,6 +48,7 @@ from codriver.features.jupyter.kernels.zmq_socket import (
     ZmqSocket,
     open_socket,
 )
+from codriver.features.jupyter.kernels.zmtp import SIGNATURE_BYTES, is_greeting
 from codriver.files import Links, Rules
 from codriver.net.cooperative_turns import Turns, in_turns
 from codriver.net.kernel_sockets import objection_at, objection_to, plain
@@ -60,7 +61,6 @@ from codriver.repls.contract.adapter import (
 )
 from codriver.wire.head_and_tail import left_out_mark
 from codriver.wire.untrusted import NOTHING, text_of
-from codriver.wire.zmtp import SIGNATURE_BYTES, is_greeting
 
 if TYPE_CHECKING:
     import socket

@@ -28,16 +28,16 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.records import Recent
+from codriver.features.jupyter.kernels.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 from codriver.net.cooperative_turns import Turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.wire.head_and_tail import HeadAndTail
 from codriver.wire.untrusted import NOTHING, text_of
-from codriver.wire.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from codriver.wire.zmtp import Chunk
+    from codriver.features.jupyter.kernels.zmtp import Chunk
 
 
 CLOSED: Final = "the kernel closed the connection"

@@ -36,7 +36,7 @@ def path_command(*, language: str) -> None:
 
     The one for Python is among your caches, and holds codriver_seam alone: no dependency of Codriver's comes with it.
     """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
-    from codriver.setup import seam_copy  # noqa: PLC0415  # not needed for `--help`
+    from codriver.features.applications import seam_copy  # noqa: PLC0415  # not needed for `--help`
 
     echo(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE))
 
@@ -49,7 +49,7 @@ def copy_command(*, folder: Path) -> None:
     Use it for a project whose Python is older than 3.11 or has no pip. Run it again to update the copy. Files that
     Codriver did not write, or that were changed, are never replaced: then nothing is copied.
     """
-    from codriver.setup import seam_copy  # noqa: PLC0415  # as above
+    from codriver.features.applications import seam_copy  # noqa: PLC0415  # as above
 
     copied = seam_copy.copy_seam(folder)
     written = f"{len(copied.written)} file{'s' * (len(copied.written) != 1)} written"

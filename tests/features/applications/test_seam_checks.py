@@ -3,8 +3,9 @@
 import pytest
 
 from codriver.errors import StartError
+from codriver.features.applications.seam_checks import seam_row
 from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS
-from codriver.setup.doctor_checks import Row, seam_row
+from codriver.setup.doctor_checks import Row
 from codriver_seam import accessors
 
 PYTHON = STEPS["python"]

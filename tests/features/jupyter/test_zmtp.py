@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.wire.zmtp import GREETING, MAX_COMMAND_BYTES, Decoder, ZmtpError, encode, ready
+from codriver.features.jupyter.kernels.zmtp import GREETING, MAX_COMMAND_BYTES, Decoder, ZmtpError, encode, ready
 
 HANDSHAKE = GREETING + ready("ROUTER")
 MESSAGES = [[b"a"], [b"", b"<IDS|MSG>", b"x" * 300], [b"y" * 70_000, b""]]
