@@ -32,6 +32,7 @@ from codriver.protocol import prompts, resources
 from codriver.repls import kinds
 from codriver.repls.contract import adapter_values
 from codriver.repls.nrepl import probe
+from codriver.repls.worker.basics import features as worker_features
 from codriver.settings import model, trust
 from codriver.tools import manifest
 from codriver.tools.calls import argument_reading, caller_slugs
@@ -223,8 +224,10 @@ def worker_operations() -> frozenset[str]:
         for key in node.value.keys
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
+    of_features = {op for feature in worker_features.found() for op in feature.ops}
     return frozenset(
         keys
+        | of_features
         | {op for ops in probe.OP_NAMES.values() for op in ops}
         | {op for one in features.adapter_hooks().capabilities for op in one.ops}
     )

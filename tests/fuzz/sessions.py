@@ -1,4 +1,4 @@
-"""What sessions leave in files, and what kernels say, as targets: notebooks, messages."""
+"""Notebooks, and what kernels send and leave in files, as targets."""
 
 # ruff: noqa: PT017  # to be refused in good order is one of two good ends
 
@@ -6,9 +6,11 @@ import json
 import struct
 from itertools import accumulate
 from pathlib import Path
+from unittest.mock import patch
 
 from codriver.errors import RefusedError
-from codriver.features.jupyter.kernels import server_socket
+from codriver.features.jupyter.kernels import messages, server_socket
+from codriver.features.jupyter.kernels import zmtp as zmtp_wire
 from codriver.features.jupyter.kernels.connection_files import NotebookServer, read_connection_file, read_server_file
 from codriver.features.jupyter.kernels.evaluator import CellOutputs
 from codriver.features.jupyter.kernels.execution import failure_of, read_error, report_of
@@ -16,13 +18,48 @@ from codriver.features.jupyter.kernels.kernel_discovery import NotebookServerErr
 from codriver.features.jupyter.kernels.kernel_questions import read_completions, read_symbol
 from codriver.features.jupyter.kernels.messages import read_message
 from codriver.features.jupyter.kernels.python_questions import answer_from_program, read_answer
+from codriver.features.jupyter.kernels.zmq_socket import Assembler, Signer
+from codriver.features.jupyter.kernels.zmtp import GREETING, ready
 from codriver.features.jupyter.notebooks import notebook_in, with_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
-from fuzz.drawing import text_of
+from fuzz.drawing import pieces, text_of
 
 FILE = Path("file.json")
 PRINTED = {"output_type": "stream", "name": "stdout", "text": "a\nb\u2028c\ud800"}
+
+
+def zmtp(data):
+    """Bytes give the same messages of a kernel or the same fault in every cut, and hold no more than was sent."""
+    whole, cut = pieces(data)
+    greeted = GREETING + ready("ROUTER")
+
+    def fed(parts):
+        decoder, assembler, found = zmtp_wire.Decoder(), Assembler(Signer(b"", "")), []
+        try:
+            for part in (greeted, *parts):
+                found += filter(None, map(assembler.receive_next, decoder.feed(part)))
+        except zmtp_wire.ZmtpError:
+            return None
+        assert sum(message.size_bytes for message in found) <= len(whole)
+        joined = [(one.header, one.parent, one.metadata, *map(b"".join, (one.head, one.tail)), one.left_out)
+                  for one in found]  # fmt: skip
+        return joined, assembler.unsigned
+
+    assert fed([whole]) == fed(cut)
+
+
+def kernel_content(data):
+    """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
+    with patch.object(messages, "SHORT_BYTES", 4), patch.object(messages, "CHUNK_BYTES", 24):
+        work = messages.reading(data, "\ufdd0")
+        try:
+            while True:
+                next(work)
+        except StopIteration as done:
+            assert done.value == json.loads(data.decode(errors="replace"))
+        except messages.UnreadableError as error:
+            assert error.cause
 
 
 def notebook(data):

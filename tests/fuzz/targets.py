@@ -18,10 +18,6 @@ from all_tools import MANIFEST
 from codriver.app.features import NAMES
 from codriver.app.workspace_settings import load
 from codriver.errors import RefusedError
-from codriver.features.jupyter.kernels import messages
-from codriver.features.jupyter.kernels import zmtp as zmtp_wire
-from codriver.features.jupyter.kernels.zmq_socket import Assembler, Signer
-from codriver.features.jupyter.kernels.zmtp import GREETING, ready
 from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
@@ -48,7 +44,6 @@ from codriver.wire.framing import LineBudget, LineDecoder, LineTooLongError
 from codriver_relay.messages import Lines, parse, survey, walk
 from fuzz.drawing import pieces, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
-from fuzz.sessions import kernel_file, kernel_message, notebook
 
 LONGEST = 8192
 """No target is given more bytes: what goes wrong with many goes wrong with fewer."""
@@ -145,39 +140,6 @@ def nrepl_message(data):
             untrusted.as_int(given)
             untrusted.as_map(given)
             untrusted.as_list(given)
-
-
-def zmtp(data):
-    """Bytes give the same messages of a kernel or the same fault in every cut, and hold no more than was sent."""
-    whole, cut = pieces(data)
-    greeted = GREETING + ready("ROUTER")
-
-    def fed(parts):
-        decoder, assembler, found = zmtp_wire.Decoder(), Assembler(Signer(b"", "")), []
-        try:
-            for part in (greeted, *parts):
-                found += filter(None, map(assembler.receive_next, decoder.feed(part)))
-        except zmtp_wire.ZmtpError:
-            return None
-        assert sum(message.size_bytes for message in found) <= len(whole)
-        joined = [(one.header, one.parent, one.metadata, *map(b"".join, (one.head, one.tail)), one.left_out)
-                  for one in found]  # fmt: skip
-        return joined, assembler.unsigned
-
-    assert fed([whole]) == fed(cut)
-
-
-def kernel_content(data):
-    """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
-    with patch.object(messages, "SHORT_BYTES", 4), patch.object(messages, "CHUNK_BYTES", 24):
-        work = messages.reading(data, "\ufdd0")
-        try:
-            while True:
-                next(work)
-        except StopIteration as done:
-            assert done.value == json.loads(data.decode(errors="replace"))
-        except messages.UnreadableError as error:
-            assert error.cause
 
 
 def door(data):
@@ -370,7 +332,11 @@ def arguments(data):
         return
 
 
-OF_EXPORT = ()
+OF_JUPYTER, OF_EXPORT = (), ()
+if "jupyter" in NAMES:
+    from fuzz.sessions import kernel_content, kernel_file, kernel_message, notebook, zmtp
+
+    OF_JUPYTER = (zmtp, kernel_content, notebook, kernel_message, kernel_file)
 if "export" in NAMES:
     from fuzz.exported import python_session, recording
 
@@ -379,9 +345,9 @@ if "export" in NAMES:
 TARGETS = {
     target.__name__: worded(target)
     for target in (
-        lines, relay_lines, relay_survey, bencode, nrepl_message, zmtp, kernel_content, door, edn_reader, datalog,
+        lines, relay_lines, relay_survey, bencode, nrepl_message, door, edn_reader, datalog,
         datalog_answers, lisp_reader, parinfer,
         edit, transit, history, settings, record, client_file, redacted, client_line, arguments,
-        notebook, kernel_message, kernel_file, *OF_EXPORT,
+        *OF_JUPYTER, *OF_EXPORT,
     )
 }  # fmt: skip

@@ -341,25 +341,6 @@ def test_a_repl_of_another_project_is_reported_if_the_server_says_so(examine, se
     assert check.fix.startswith("rm /w/.nrepl-port")
 
 
-def test_the_seam_row_shows_whether_an_application_is_visible(launch, machine):
-    with serving(launch.workspace, "--repl", "python") as live, live.client(name="codriver-doctor") as client:
-        client.call("evaluate_code", code="1")
-
-        def seam_rows():
-            report = diagnose(launch, lambda tool, given: client.call(tool, **given), machine, lambda *_: None)
-            return [row for repl in report.repls for row in repl.rows if row.capability == "seam"]
-
-        assert seam_rows() == [Row("seam", "missing", missing("seam", "python"))]
-        client.call("evaluate_code", code="import sys; sys.modules['codriver_seam'] = None; import codriver_seam")
-        assert "an import of it failed (ModuleNotFoundError: " in seam_rows()[0].detail
-        client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")
-        assert "codriver_seam was imported from " in seam_rows()[0].detail
-        client.call("evaluate_code", code="seam.install(True)")
-        assert "has no frames" in seam_rows()[0].detail
-        client.call("evaluate_code", code="seam.frame('shop', get=dict)")
-        assert seam_rows() == [Row("seam", "works", "by codriver/seam; frames: shop")]
-
-
 def test_a_repl_that_is_starting_has_no_rows_and_says_so(examine, server):
     coming = {"key": "clj", "dialect": "clojure", "phase": "starting", "generation": 0}
     server["list_sessions"] = {"ok": True, "sessions": [coming], "count": 1}

@@ -16,9 +16,8 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codriver.errors import CodriverError, cut
@@ -92,7 +91,9 @@ class FeatureChecks:
     """Check a workspace that has no server."""
     fix_for: Callable[[Mapping[str, Any]], str | None] | None = None
     """Return what to do about a REPL of the feature that is not connected, or None for any other REPL."""
-    rows: Mapping[str, Callable[[Mapping[str, Any], Support | None, CallTool], Row | None]] = MappingProxyType({})
+    rows: Mapping[str, Callable[[Mapping[str, Any], Support | None, CallTool], Row | None]] = field(
+        default_factory=dict
+    )
     """By capability, the function that returns its row in the report of a session, instead of the usual row.
 
     The support is None if the REPL lacks the capability. Without a row the capability is not mentioned.

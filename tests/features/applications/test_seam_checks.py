@@ -1,10 +1,17 @@
 """The doctor's row on the seam: its frames if there is one, or else why there is none and what to do."""
 
+import sys
+from pathlib import Path
+
 import pytest
+from live_server import serving
 
 from codriver.errors import StartError
-from codriver.features.applications.seam_checks import seam_row
+from codriver.features.applications.seam_checks import CHECKS, seam_row
 from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS
+from codriver.repls.nrepl.probe import missing
+from codriver.setup.clients import Environment, Launch
+from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import Row
 from codriver_seam import accessors
 
@@ -109,3 +116,26 @@ def test_a_left_over_port_file_is_named_with_a_fix():
         "/w/.py-port leads to no REPL: start the application again, or rm /w/.py-port if it has ended"
     )
     assert seam_row({**gone, "kind": "process"}, None, asking()) is None
+
+
+def test_the_seam_row_shows_whether_an_application_is_visible(tmp_path):
+    launch = Launch(Path(sys.executable), tmp_path / "codriver_relay.py", tmp_path)
+    machine = Environment(tmp_path / "home", "linux", {"PATH": ""})
+    with serving(tmp_path, "--repl", "python") as live, live.client(name="codriver-doctor") as client:
+        client.call("evaluate_code", code="1")
+
+        def seam_rows():
+            report = diagnose(
+                launch, lambda tool, given: client.call(tool, **given), machine, lambda *_: None, of_features=[CHECKS]
+            )
+            return [row for repl in report.repls for row in repl.rows if row.capability == "seam"]
+
+        assert seam_rows() == [Row("seam", "missing", missing("seam", "python"))]
+        client.call("evaluate_code", code="import sys; sys.modules['codriver_seam'] = None; import codriver_seam")
+        assert "an import of it failed (ModuleNotFoundError: " in seam_rows()[0].detail
+        client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")
+        assert "codriver_seam was imported from " in seam_rows()[0].detail
+        client.call("evaluate_code", code="seam.install(True)")
+        assert "has no frames" in seam_rows()[0].detail
+        client.call("evaluate_code", code="seam.frame('shop', get=dict)")
+        assert seam_rows() == [Row("seam", "works", "by codriver/seam; frames: shop")]
